@@ -24,7 +24,7 @@ def test_ranks_that_disagree_hear_it_and_go_on(pool: Pool) -> None:
         assert unsupported == (
             "HorovodInternalError: allreduce: shm cannot take the sum of elements of type torch.uint64."
         )
-        assert twice.startswith("ValueError: allreduce 'twice' is still under way")
+        assert twice.startswith("ValueError: allreduce 'twice' is still in progress")
         assert gone.startswith("ValueError: Handle")
         assert fine == "2.0"
 
@@ -101,5 +101,5 @@ def test_a_rank_that_does_not_come_is_named(pool: Pool) -> None:
     environ = SHM | {"AITNE_RENDEZVOUS_TIMEOUT": "2", "AITNE_RENDEZVOUS_DIR": None}
     found = pool.run(work.missing, 2, environ=environ)
     assert found[0] == (
-        "HorovodInternalError: Rank 0 could not join the others: ranks [1] did not turn up within 2 s"
+        "HorovodInternalError: Rank 0 could not join the others: ranks [1] did not connect within 2 s"
     )

@@ -348,14 +348,14 @@ def test_runs_as_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["true"], "how many ranks? Give -np"),
+        (["true"], "the number of ranks is not known: give -np"),
         (["-np", "2"], "no program is given"),
         (["-np", "2", ""], "no program is given"),
-        (["-np", "none", "true"], "'none' is no number from 1 on"),
-        (["-H", "a:0", "true"], "no list of hosts such as a:2,b:2"),
+        (["-np", "none", "true"], "'none' is not a number of at least 1"),
+        (["-H", "a:0", "true"], "not a list of hosts such as a:2,b:2"),
         (["-H", "a:1,a:1", "true"], "a is named twice"),
-        (["-H", "a:1,b:1", "-np", "3", "true"], "3 ranks are asked for, and the hosts take 2"),
-        (["-H", "a:1", "--launcher", "local", "true"], "a are not this node alone"),
+        (["-H", "a:1,b:1", "-np", "3", "true"], "3 ranks are requested, but the hosts take 2"),
+        (["-H", "a:1", "--launcher", "local", "true"], "a include other nodes"),
         (["-np", "2", "--launcher", "srun", "true"], "works inside a Slurm job"),
         (
             ["-np", "2", "--launcher", "local", "--transport", "mpi", "true"],

@@ -93,7 +93,7 @@ def test_a_node_that_is_gone_ends_the_others(tmp_path: Path, lost: int) -> None:
     os.kill(started[lost].pid, signal.SIGKILL)
     other = both(started)[1 - lost]
     assert other[0] == 1
-    assert ("node n2 is gone" if lost else "the first node is gone") in other[2]
+    assert ("node n2 is lost" if lost else "the first node is lost") in other[2]
 
 
 def test_an_address_that_an_earlier_run_has_left_is_not_followed(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_node_that_waits_in_vain_says_so(tmp_path: Path) -> None:
     second.communicate()
     _, errors = first.communicate(timeout=60)
     assert first.returncode == 1
-    assert "did not turn up in time" in errors or "node number 1 is gone" in errors
+    assert "did not join in time" in errors or "node number 1 is gone" in errors
     done = run(
         "node",
         "--nodes",
@@ -264,4 +264,4 @@ def test_refuses_another_number_of_ranks_than_the_world_has() -> None:
     )
     done = run("-np", "4", "true", env=env)
     assert done.returncode == 1
-    assert "4 ranks are asked for inside a world of 2 that mpirun has made" in done.stderr
+    assert "4 ranks are requested inside a world of 2 that mpirun has started" in done.stderr

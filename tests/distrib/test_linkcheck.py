@@ -85,7 +85,7 @@ def no_time(me: Rank) -> tuple[int, str]:
 def test_links_without_time_for_measurement_are_reported(pool: Pool) -> None:
     for left_out, words in pool.run(no_time, 3):
         assert left_out == 3
-        assert words == "aitne: 3 links were not measured: there was no time"
+        assert words == "aitne: 3 links were not measured for lack of time"
 
 
 def broken(group: Group, device: str) -> Any:

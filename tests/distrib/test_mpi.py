@@ -73,7 +73,7 @@ def test_an_abort_ends_the_wait_for_a_late_member(mpi_pool: MpiPool) -> None:
 
 
 def test_a_member_that_does_not_turn_up_is_missed(mpi_pool: MpiPool) -> None:
-    assert "not all of 2 ranks turned up within 0.5 s" in mpi_pool.run(absent, 2)[1]
+    assert "not all of 2 ranks connected within 0.5 s" in mpi_pool.run(absent, 2)[1]
 
 
 def test_without_mpi_s_launcher_it_refuses_and_says_how_to_start(pool: Pool) -> None:

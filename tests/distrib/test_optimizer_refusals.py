@@ -45,7 +45,7 @@ def refuse(me: Rank) -> None:
         refused(ValueError, "non-negative", groups=-1)
         refused(ValueError, "torch.Tensor", groups=[["a"]])
         refused(ValueError, "only appear once", groups=[[pairs[0][1]], [pairs[0][1]]])
-        refused(TypeError, "no compression", compression=3)
+        refused(TypeError, "not a compression", compression=3)
         with pytest.warns(DeprecationWarning, match="groups"):
             hvd.DistributedOptimizer(base, pairs, num_groups=2)
 

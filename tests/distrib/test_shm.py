@@ -299,7 +299,7 @@ def without_memory(me: Rank) -> str:
 
 def test_every_rank_is_told_when_there_is_no_memory(pool: Pool) -> None:
     for told in pool.run(without_memory, 3):
-        assert "MiB cannot be had" in told
+        assert "MiB cannot be allocated" in told
         assert "AITNE_TRANSPORT" in told
 
 

@@ -96,4 +96,4 @@ def test_time_to_turn_up_does_not_limit_time_between_collectives(pool: Pool) -> 
 @pytest.mark.parametrize("nodes", [(0, 0), (0, 1)])
 def test_a_member_that_does_not_turn_up_is_missed(pool: Pool, nodes: tuple[int, ...]) -> None:
     message = pool.run(absent, 2, nodes=nodes)[0]
-    assert "the ranks 0, 1 did not all meet within 1 s" in message
+    assert "the ranks 0, 1 did not all connect within 1 s" in message

@@ -407,7 +407,7 @@ async def test_an_image_outside_the_images_folder(catalogue: Catalogue) -> None:
     folder = catalogue.stage.settings.images_dir
     for path in ("/etc/passwd", f"{folder}", f"{folder}/../x", f"{folder}/sub/../x"):
         body = claim(catalogue, path=path)
-        await refused(catalogue, body, "does not lie in the images' folder")
+        await refused(catalogue, body, "is not in the images' folder")
 
 
 async def refused(catalogue: Catalogue, body: dict[str, Any], why: str) -> None:
@@ -425,11 +425,11 @@ async def test_an_image_that_others_could_change(catalogue: Catalogue) -> None:
     for loose, tight in ((path, 0o644), (path.parent, 0o755)):
         for mode in (0o666, 0o777):
             loose.chmod(mode)
-            await refused(catalogue, body, "others may write")
+            await refused(catalogue, body, "other users can write")
         loose.chmod(tight)
     if os.geteuid() == 0:
         os.chown(path, 12_345, -1)
-        await refused(catalogue, body, "belongs to the uid 12345")
+        await refused(catalogue, body, "belongs to uid 12345")
 
 
 async def test_an_image_that_is_no_file(catalogue: Catalogue) -> None:
@@ -451,11 +451,13 @@ async def test_an_image_that_is_no_file(catalogue: Catalogue) -> None:
     path.parent.mkdir(mode=0o755)
     (path.parent / "sub").symlink_to(folder)
     body["artifacts"][0]["path"] = str(path.parent / "sub" / path.name)
-    await refused(catalogue, body, "is no folder")
+    await refused(catalogue, body, "is not a folder")
 
 
 async def test_an_image_with_another_digest(catalogue: Catalogue) -> None:
-    await refused(catalogue, claim(catalogue, digest=f"sha256:{'0' * 64}"), "not what was claimed")
+    await refused(
+        catalogue, claim(catalogue, digest=f"sha256:{'0' * 64}"), "not the registered one"
+    )
 
 
 async def test_two_images_for_one_runtime(catalogue: Catalogue) -> None:

@@ -70,7 +70,7 @@ async def test_an_administrator_gets_no_terminal_in_anothers_job(stage: Stage, j
 
 async def test_terminal_is_refused_during_impersonation(stage: Stage, job: UUID) -> None:
     ada = stage.actor("ada").model_copy(update={"impersonator": "root"})
-    with pytest.raises(NotAllowed, match="root looks at the platform as ada"):
+    with pytest.raises(NotAllowed, match="root impersonates ada"):
         await stage.platform.terminals.ticket(ada, job, None)
 
 

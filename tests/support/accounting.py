@@ -80,7 +80,7 @@ class MemoryAccounting:
         self.asked: list[tuple[datetime, datetime]] = []
         self.down = False
         self.none = False
-        """Whether the cluster keeps no accounts."""
+        """Whether the cluster has no accounting."""
 
     def _check(self) -> None:
         if self.down:
@@ -101,7 +101,7 @@ class MemoryAccounting:
         """The same for every month."""
         self._check()
         if self.none:
-            raise NotSupported("This cluster keeps no accounts.")
+            raise NotSupported("This cluster has no accounting.")
         self.asked.append((start, end))
         return self.used
 

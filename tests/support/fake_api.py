@@ -208,7 +208,7 @@ class _Reply:
     def chunks(self) -> Iterator[bytes]:
         yield from self._answer.chunks
         if self._answer.cut:
-            raise ConnectionFailed("the answer broke off", sent=True)
+            raise ConnectionFailed("the response ended early", sent=True)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -205,7 +205,7 @@ class Stage:
 def unix_name(name: str) -> str:
     """Everybody's Unix account has the user's own name, but for ``daemon``."""
     if name == "daemon":
-        raise NotAllowed("Nothing is run as daemon: its uid 1 is not one of 1000 to 60000.")
+        raise NotAllowed("Jobs may not run as daemon: its uid 1 is not between 1000 and 60000.")
     return name
 
 

@@ -37,9 +37,7 @@ class NoAnswer(Exception):
 
 
 class Line:
-    """Connection that opens when it is needed and, when it was lost, opens again after growing
-    delays.
-    """
+    """Connection that is opened on demand and, after a loss, reopened with growing delays."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
@@ -57,9 +55,10 @@ class Line:
         """Send a request and return the ``ok`` of its response.
 
         Raises:
-            NotSent, NoAnswer: nothing came of it, or nobody knows.
+            NotSent: the broker did not receive the request.
+            NoAnswer: the broker may have received it, but no response came.
             InvalidInput: the request is too long.
-            AitneError: whatever the broker answered.
+            AitneError: the error that the broker returned.
         """
         connection = await self._connected()
         try:
@@ -93,7 +92,7 @@ class Line:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                     self._open = await _connect(self._socket)
             except (OSError, TimeoutError, NotSent) as error:
-                self._said = str(error) or "it does not answer"
+                self._said = str(error) or "no response"
                 self._not_before = clock() + self._pause_s
                 self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
                 raise NotSent(self._said) from error
@@ -109,7 +108,7 @@ async def _connect(socket: Path) -> _Connection:
         await writer.drain()
         line = await reader.readline()
         if not line:
-            raise NotSent("it hung up")
+            raise NotSent("it closed the connection")
         facts = from_json(line)
         if "error" in facts:
             raise NotSent(error_from_wire(facts["error"]).message)
@@ -117,7 +116,7 @@ async def _connect(socket: Path) -> _Connection:
     except BaseException as error:
         writer.close()
         if isinstance(error, ValueError | ValidationError):
-            raise NotSent(f"what answers at {socket} is no broker") from error
+            raise NotSent(f"the process at {socket} is not a broker") from error
         raise
 
 
@@ -164,7 +163,7 @@ class _Connection:
             await self._writer.wait_closed()
 
     async def _listen(self) -> None:
-        why = "it hung up"
+        reason = "it closed the connection"
         try:
             while line := await self._reader.readline():
                 answer = from_json(line)
@@ -172,9 +171,9 @@ class _Connection:
                 if waiting is not None and not waiting.done():
                     waiting.set_result(answer)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            why = str(error) or type(error).__name__
+            reason = str(error) or type(error).__name__
         finally:
             self._writer.close()
             for waiting in self._waiting.values():
                 if not waiting.done():
-                    waiting.set_exception(NoAnswer(why))
+                    waiting.set_exception(NoAnswer(reason))

@@ -20,9 +20,9 @@ def check_password(account: str, password: str, service: str) -> bool:
     try:
         import pamela
     except ImportError as error:
-        raise SetupError("PAM is asked by pamela: pip install aitne[pam].") from error
+        raise SetupError("PAM requires the package pamela: pip install aitne[pam].") from error
     try:
-        # Credentials of a login are made for a session of the account, and here is none.
+        # PAM's credentials belong to a login session of the account, and there is none here.
         pamela.authenticate(account, password, service=service, resetcred=0, close=True)
         pamela.check_account(account, service=service)
     except pamela.PAMError:
@@ -34,7 +34,10 @@ def facts_of(account: str) -> dict[str, Any]:
     """Return the full name and the groups of an account of this machine."""
     entry = pwd.getpwnam(account)
     numbers = os.getgrouplist(account, entry.pw_gid)
-    return {"full_name": entry.pw_gecos.split(",")[0], "groups": [_name(each) for each in numbers]}
+    return {
+        "full_name": entry.pw_gecos.split(",")[0],
+        "groups": [_name(number) for number in numbers],
+    }
 
 
 def _name(number: int) -> str:

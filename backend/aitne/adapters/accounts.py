@@ -33,36 +33,36 @@ def unix_user(name: str) -> UnixUser:
     """Return the account of that name, whether or not jobs may run as it.
 
     Raises:
-        NotAllowed: this machine knows none of that name.
+        NotAllowed: this machine has no account of that name.
     """
     if _NAME.fullmatch(name) is None:
         raise NotAllowed(f"{name[:40]!r} is not the name of a Unix account.")
     try:
-        found = pwd.getpwnam(name)
+        entry = pwd.getpwnam(name)
     except KeyError:
-        found = None
-    # A directory service may find names in another spelling; then the two would not be one key.
-    if found is None or found.pw_name != name:
-        raise NotAllowed(f"This machine knows no Unix account {name}.")
-    groups = os.getgrouplist(name, found.pw_gid)
-    return UnixUser(name, found.pw_uid, found.pw_gid, tuple(sorted(set(groups))), found.pw_dir)
+        entry = None
+    # A directory service may match names in another spelling, but an account must have one key.
+    if entry is None or entry.pw_name != name:
+        raise NotAllowed(f"This machine has no Unix account {name}.")
+    groups = os.getgrouplist(name, entry.pw_gid)
+    return UnixUser(name, entry.pw_uid, entry.pw_gid, tuple(sorted(set(groups))), entry.pw_dir)
 
 
 def permitted_user(name: str, settings: AccountSettings) -> UnixUser:
     """Return the account of that name, if jobs may run as it.
 
     Raises:
-        NotAllowed: there is none, or its uid or its groups do not permit it.
+        NotAllowed: the account does not exist, or its uid or its groups do not permit it.
     """
     user = unix_user(name)
     if not settings.min_uid <= user.uid <= settings.max_uid:
         raise NotAllowed(
-            f"Nothing is run as {name}: its uid {user.uid} is not one of {settings.min_uid} to "
+            f"Jobs may not run as {name}: its uid {user.uid} is not between {settings.min_uid} and "
             f"{settings.max_uid} (accounts.min_uid and accounts.max_uid)."
         )
     if settings.groups and not _group_ids(settings.groups) & {user.gid, *user.groups}:
         raise NotAllowed(
-            f"Nothing is run as {name}: it is in none of the groups {', '.join(settings.groups)} "
+            f"Jobs may not run as {name}: it is in none of the groups {', '.join(settings.groups)} "
             "(accounts.groups)."
         )
     return user
@@ -72,14 +72,14 @@ def jobs_folder(pattern: str, user: UnixUser) -> PurePath:
     """Return ``[slurm] jobs_dir`` for this account.
 
     Raises:
-        NotAllowed: the account's home does not make an absolute path of it.
+        NotAllowed: the result for the account's home is not an absolute path.
     """
     folder = PurePath(pattern.replace("{user}", user.name).replace("{home}", user.home))
     homeless = "{home}" in pattern and user.home.strip("/") == ""
     if homeless or not folder.is_absolute() or ".." in folder.parts:
         raise NotAllowed(
-            f"The jobs of {user.name} would lie in {str(folder)!r}, which is no absolute path of "
-            f"its own. Look at the account's home ({user.home!r}) and at slurm.jobs_dir."
+            f"The jobs of {user.name} would be in {str(folder)!r}, which is not an absolute path "
+            f"of its own. Check the account's home ({user.home!r}) and slurm.jobs_dir."
         )
     return folder
 
@@ -95,13 +95,13 @@ class UnixAccounts:
         """Return the account that ``[accounts] map`` names, else the one of the user's own name.
 
         Raises:
-            InvalidInput: there is none, or none that jobs may run as.
+            InvalidInput: the user has no account that jobs may run as.
         """
         name = self._accounts.map.get(user, user)
         try:
-            found = permitted_user(name, self._accounts)
-            folder = str(jobs_folder(self._pattern, found))
-            return Account(name=name, home=found.home, folder=folder, user=name, uid=found.uid)
+            account = permitted_user(name, self._accounts)
+            folder = str(jobs_folder(self._pattern, account))
+            return Account(name=name, home=account.home, folder=folder, user=name, uid=account.uid)
         except NotAllowed as error:
             raise InvalidInput.field(
                 "account",
@@ -133,10 +133,10 @@ class OwnAccount:
 
 def _group_ids(names: list[str]) -> set[int]:
     """Return the gids of those groups that exist here."""
-    found = set()
+    gids = set()
     for name in names:
         try:
-            found.add(grp.getgrnam(name).gr_gid)
+            gids.add(grp.getgrnam(name).gr_gid)
         except KeyError:
             continue
-    return found
+    return gids

@@ -68,18 +68,18 @@ class BrokerClient:
         """Send a request and wait for its response.
 
         Raises:
-            Unavailable: of the class that the verb's loss means.
-            AitneError: whatever the broker answered.
+            Unavailable: the request was lost; the class depends on the verb.
+            AitneError: the error that the broker returned.
         """
         entry = VERBS[verb]
         not_done = Unavailable if entry.lost is Unavailable else SchedulerUnavailable
         try:
-            found = await self._lines[entry.bulk].ask(verb, args, entry.timeout_s + _GRACE_S)
+            response = await self._lines[entry.bulk].ask(verb, args, entry.timeout_s + _GRACE_S)
         except NotSent as error:
             raise not_done(self._silence(error)) from error
         except NoAnswer as error:
             raise entry.lost(self._silence(error)) from error
-        return answer.model_validate(found)
+        return answer.model_validate(response)
 
     async def welcome(self) -> Welcome:
         """Return what the broker reports about itself. Raises ``SchedulerUnavailable``."""
@@ -95,8 +95,8 @@ class BrokerClient:
 
     def _silence(self, error: Exception) -> str:
         return (
-            f"The broker at {self._socket} does not answer: {error}. Nothing is known to have "
-            "failed; look at `systemctl status aitne-broker` if it stays so."
+            f"The broker at {self._socket} does not answer: {error}. No failure is known; "
+            "check `systemctl status aitne-broker` if this persists."
         )
 
 
@@ -120,7 +120,7 @@ class BrokerScheduler:
         """Wait for the broker and check that it has the configured scheduler.
 
         Raises:
-            SetupError: it does not come, or holds another scheduler.
+            SetupError: the broker does not answer in time, or has another scheduler.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + _START_TIMEOUT_S
@@ -135,22 +135,22 @@ class BrokerScheduler:
             await asyncio.sleep(0.2)
         if welcome.scheduler != self.name:
             raise SetupError(
-                f"The settings say scheduler = {self.name!r}, and the broker has "
-                f"{welcome.scheduler!r}. Make the two the same."
+                f"The settings have scheduler = {self.name!r}, but the broker has "
+                f"{welcome.scheduler!r}. Set both to the same value."
             )
         self.settle_s = welcome.settle_s
         return notes.notes
 
     async def close(self) -> None:
-        """Close the connections; jobs and the broker go on."""
+        """Close the connections; jobs and the broker continue."""
         await self._client.close()
 
     async def submit(self, request: SubmitRequest) -> str:
         """Submit the job as its account.
 
         Raises:
-            SchedulerRejected: it will never be accepted in this form, by Slurm or by the broker.
-            SubmitUncertain: it may or may not have been queued; ``find`` tells.
+            SchedulerRejected: neither Slurm nor the broker will ever accept it in this form.
+            SubmitUncertain: it may or may not have been queued; ``find`` determines it.
             SchedulerUnavailable: it has not been queued.
         """
         with refusals_are_rejections():
@@ -158,7 +158,7 @@ class BrokerScheduler:
         return answer.scheduler_id
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """Return the scheduler's forecast for ``request``. None: Slurm cannot give one.
+        """Return the scheduler's forecast for ``request``, or None if Slurm cannot give one.
 
         Raises:
             SchedulerRejected: as ``submit`` would.
@@ -169,9 +169,9 @@ class BrokerScheduler:
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return all records of Slurm and its accounting for these attempts."""
         args = {"runs": [run.model_dump(mode="json") for run in runs]}
-        found = await self._client.call("find", args, Found)
-        self.settle_s = found.settle_s
-        return found.jobs
+        answer = await self._client.call("find", args, Found)
+        self.settle_s = answer.settle_s
+        return answer.jobs
 
     async def poll(self) -> Sequence[SchedulerJob]:
         """Return all jobs. Only changes come over the socket; unchanged jobs are the same
@@ -180,9 +180,11 @@ class BrokerScheduler:
         async with self._polling:
             answer = await self._client.call("poll", {"since": self._generation}, Polled)
             if answer.full:
-                known = {_key(record): record for record in self._records.values()}
+                previous = {_key(record): record for record in self._records.values()}
                 self._records = {
-                    number: old if (old := known.get(_key(new))) == new and old is not None else new
+                    number: old
+                    if (old := previous.get(_key(new))) == new and old is not None
+                    else new
                     for number, new in answer.new
                 }
             else:
@@ -246,7 +248,7 @@ class FilesByVerb:
         return LogChunk(data=read.data, offset=read.offset, size=read.size)
 
     async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
-        """Return the fence of the job, which names the run that took it; None: no run did."""
+        """Return the fence of the job, which names the run that took it, or None if no run did."""
         args = {"place": _place(place), "task": task}
         return (await self._caller.call("fence", args, FenceRead)).fence
 
@@ -255,11 +257,11 @@ class FilesByVerb:
         args = {"place": _place(place), "task": task}
         fence = (await self._caller.call("close_fence", args, FenceRead)).fence
         if fence is None:
-            raise Unavailable("The broker did not say who has the fence.")
+            raise Unavailable("The broker did not return the fence's owner.")
         return fence
 
     async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
-        """Return how the job ended; None: it has not ended, or not by itself."""
+        """Return how the job ended, or None if it has not ended by itself."""
         args = {"place": _place(place), "task": task}
         return (await self._caller.call("outcome", args, OutcomeRead)).outcome
 
@@ -300,8 +302,8 @@ def _request(request: SubmitRequest) -> dict[str, Any]:
 def _place(place: JobPlace) -> dict[str, Any]:
     if place.account is None:
         raise NotAllowed(
-            f"Job {place.job_id} belongs to no Unix account: it was made when the platform had no "
-            "broker, which can only act for accounts."
+            f"Job {place.job_id} has no Unix account: it was created when the platform had no "
+            "broker, and the broker acts only for accounts."
         )
     return place.model_dump(mode="json")
 

@@ -1,6 +1,4 @@
-"""Attachment to jobs by the broker: each has a connection of its own, over which a socket comes
-back.
-"""
+"""Attachment to jobs by the broker, over one connection for each, which returns a socket."""
 
 from __future__ import annotations
 
@@ -38,14 +36,12 @@ class BrokerAttacher:
         """Request a program beside the job from the broker and return its socket.
 
         Raises:
-            SchedulerRejected: it does not run there, or the broker refuses.
-            NotSupported, RateLimited: as the broker says.
+            SchedulerRejected: the job does not run there, or the broker refuses.
+            NotSupported, RateLimited: as the broker reports.
             Unavailable: the broker does not answer.
         """
         if target.run.account is None:
-            raise NotAllowed(
-                "The job belongs to no Unix account, and the broker only acts for one."
-            )
+            raise NotAllowed("The job has no Unix account, and the broker acts only for accounts.")
         with refusals_are_rejections():
             return await asyncio.to_thread(self._attach, target.model_dump(mode="json"))
 
@@ -66,13 +62,13 @@ class BrokerAttacher:
             return socket.socket(fileno=handed_over.pop())
         except (OSError, ValueError) as error:
             raise Unavailable(
-                f"The broker at {self._socket} does not answer: {error}. Nothing was started; look at "
-                "`systemctl status aitne-broker` if it stays so."
+                f"The broker at {self._socket} does not answer: {error}. Nothing was started; "
+                "check `systemctl status aitne-broker` if this persists."
             ) from error
         finally:
-            for each in handed_over:
+            for descriptor in handed_over:
                 with suppress(OSError):
-                    socket.socket(fileno=each).close()
+                    socket.socket(fileno=descriptor).close()
             connection.close()
 
     async def close(self) -> None:
@@ -86,7 +82,7 @@ def _line(connection: socket.socket, handed_over: list[int]) -> bytes:
         handed_over += descriptors
         line += data
         if not data or len(line) > _LONGEST_LINE:
-            raise ValueError("it hung up")
+            raise ValueError("it closed the connection")
     return line
 
 

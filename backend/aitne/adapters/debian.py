@@ -23,12 +23,10 @@ def ensure(packages: Sequence[str], progress: Progress, *, purpose: str) -> None
     """Install the missing packages without prompts; ``purpose`` says what they are needed for.
 
     Raises:
-        SetupError: this is no Debian, or apt-get failed.
+        SetupError: this is not Debian, or apt-get failed.
     """
     if not has_apt():
-        raise SetupError(
-            f"{purpose} is made from Debian's packages, and this machine has no apt-get."
-        )
+        raise SetupError(f"{purpose} requires Debian's packages, and this machine has no apt-get.")
     missing = [name for name in packages if not installed(name)]
     if not missing:
         return
@@ -44,13 +42,13 @@ def has_apt() -> bool:
 
 def installed(package: str) -> bool:
     """Return whether the package is installed and configured."""
-    asked = subprocess.run(
+    query = subprocess.run(
         ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package],
         capture_output=True,
         text=True,
         check=False,
     )
-    return asked.stdout == "installed"
+    return query.stdout == "installed"
 
 
 def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> None:
@@ -64,7 +62,7 @@ def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> Non
     give_up = time.monotonic() + _LOCK_WAIT_S
     while True:
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 argv,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -77,26 +75,26 @@ def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> Non
             )
         except subprocess.TimeoutExpired as error:
             raise SetupError(f"apt-get {words[0]} did not end within {_INSTALL_S} s.") from error
-        # It waits for dpkg's lock, but not for the one of the package lists.
-        if "Could not get lock" not in done.stderr or time.monotonic() > give_up:
+        # apt-get waits for dpkg's lock, but not for the lock of the package lists.
+        if "Could not get lock" not in process.stderr or time.monotonic() > give_up:
             break
         time.sleep(_LOCK_LOOK_S)
-    if done.returncode:
-        said = tail((done.stderr or done.stdout).splitlines())
-        raise SetupError(f"apt-get {words[0]} failed ({done.returncode}): {said}")
+    if process.returncode:
+        output = tail((process.stderr or process.stdout).splitlines())
+        raise SetupError(f"apt-get {words[0]} failed ({process.returncode}): {output}")
 
 
 def mirror() -> str:
     """Return the address of this machine's own Debian mirror.
 
     Raises:
-        SetupError: apt has none.
+        SetupError: apt has no mirror.
     """
     argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     addresses = run(argv, env=dict(os.environ)).split()
     if not addresses:
         raise SetupError(
-            "apt knows no Debian mirror on this machine: `apt-get indextargets` lists none."
+            "apt has no Debian mirror on this machine: `apt-get indextargets` lists none."
         )
     return addresses[0]
 

@@ -1,9 +1,9 @@
 """The files of a job, read and written with the rights that the process has.
 
 ``OwnFiles`` is the port for a platform whose jobs run as its own account. The functions below it are
-what a process that already runs as the job's account does; the broker's uses them too. What lies in
-a job's folder is the job's to change, so no component below the jobs directory is followed when it is
-a link, and nothing but regular files is read.
+for a process that already runs as the job's account, such as the broker's helper. A job may change
+the contents of its folder, so no symbolic link below the jobs directory is followed, and only
+regular files are read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from aitne.core.ports.files import CLOSED, Fence, JobPlace, LogChunk, Outcome
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _MAX_RECORD_BYTES = 64 << 10
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# Neither a link nor a pipe that the job put in a file's place leads anywhere.
+# A link that the job put in a file's place is not followed, and a pipe not waited for.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -53,7 +53,7 @@ class OwnFiles:
         return await asyncio.to_thread(read_log, place, task, offset=offset, limit=limit)
 
     async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
-        """Return the fence of the job, which names the run that took it; None: no run did."""
+        """Return the fence of the job, which names the run that took it, or None if no run did."""
         _own(place)
         return await asyncio.to_thread(read_fence, place, task)
 
@@ -63,7 +63,7 @@ class OwnFiles:
         return await asyncio.to_thread(close_fence, place, task)
 
     async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
-        """Return how the job ended; None: it has not ended, or not by itself."""
+        """Return how the job ended, or None if it has not ended by itself."""
         _own(place)
         return await asyncio.to_thread(read_outcome, place, task)
 
@@ -72,8 +72,8 @@ def create(place: JobPlace, files: Mapping[str, bytes]) -> None:
     """Create the attempt's folder (0700) and write ``files`` (0600) into it, durably.
 
     Raises:
-        InvalidInput: a name is not one of a plain file, or belongs to what the job itself writes.
-        Unavailable: the folder cannot be made or written.
+        InvalidInput: a name is not a plain file name, or is one that the job itself writes.
+        Unavailable: the folder cannot be created or written.
     """
     for name in files:
         _check_name(name)
@@ -94,7 +94,7 @@ def read_log(place: JobPlace, task: int | None, *, offset: int, limit: int) -> L
     regular file is empty.
 
     Raises:
-        Unavailable: it is there and cannot be read.
+        Unavailable: the log exists but cannot be read.
     """
     with _told(place, "cannot be read"):
         try:
@@ -111,10 +111,10 @@ def read_log(place: JobPlace, task: int | None, *, offset: int, limit: int) -> L
 
 
 def read_fence(place: JobPlace, task: int | None) -> Fence | None:
-    """Return the fence of the job, which names the run that took it; None: no run did.
+    """Return the fence of the job, which names the run that took it, or None if no run did.
 
     Raises:
-        Unavailable: the folder cannot be seen, or the fence is there and cannot be read.
+        Unavailable: the folder is inaccessible, or the fence exists but cannot be read.
     """
     return _record(place, FENCE, task, Fence.model_validate_json)
 
@@ -123,33 +123,35 @@ def close_fence(place: JobPlace, task: int | None) -> Fence:
     """Take the fence for ``CLOSED`` unless it is taken; return the current one.
 
     Raises:
-        Unavailable: the folder cannot be seen or written, or the fence is there and cannot be read.
+        Unavailable: the folder is inaccessible, or the fence exists but cannot be read.
     """
     name = FENCE if task is None else f"{FENCE}-{task}"
     fence = Fence(owner=CLOSED, restart_count=0)
     with (
         _told(place, "cannot be written"),
         _jobs_folder(place) as root,
-        # A submission that never came so far has left no folder; it may still be under way.
+        # A submission that did not get this far left no folder; it may still be in progress.
         _made(root, _job_part(place)) as job,
         _made(job, str(place.attempt)) as attempt,
     ):
         try:
             _put(attempt, name, fence.model_dump_json().encode(), replace=False)
         except FileExistsError:
-            held = read_fence(place, task)
-            if held is None:
-                raise Unavailable(f"{place.directory / name} was taken away by somebody.") from None
-            return held
+            existing = read_fence(place, task)
+            if existing is None:
+                raise Unavailable(
+                    f"{place.directory / name} was removed by another process."
+                ) from None
+            return existing
         os.fsync(attempt)
     return fence
 
 
 def read_outcome(place: JobPlace, task: int | None) -> Outcome | None:
-    """Return how the job ended; None: it has not ended, or not by itself.
+    """Return how the job ended, or None if it has not ended by itself.
 
     Raises:
-        Unavailable: the folder cannot be seen, or the outcome is there and cannot be read.
+        Unavailable: the folder is inaccessible, or the outcome exists but cannot be read.
     """
     return _record(place, OUTCOME, task, Outcome.model_validate_json)
 
@@ -167,8 +169,8 @@ def _record(place: JobPlace, kind: str, task: int | None, parse: Callable[[bytes
         return parse(text)
     except ValidationError as error:
         raise Unavailable(
-            f"{place.directory / name} is there and does not hold what the agent writes; somebody "
-            "took it or changed it. Look at the job's log, and cancel the job if nothing runs."
+            f"{place.directory / name} exists but does not hold what the agent writes; another "
+            "process changed it. Check the job's log, and cancel the job if nothing runs."
         ) from error
 
 
@@ -176,7 +178,7 @@ def _own(place: JobPlace) -> None:
     if place.account is not None:
         raise NotAllowed(
             f"This platform cannot act as {place.account}: it has no broker. Set broker.socket, or "
-            "look at the job with the platform that submitted it."
+            "use the platform that submitted the job."
         )
 
 
@@ -184,7 +186,7 @@ def _check_name(name: str) -> None:
     taken = name.split("-")[0].split(".")[0] in (FENCE, OUTCOME, "output")
     if taken or _FILE_NAME.fullmatch(name) is None:
         raise InvalidInput.field(
-            "files", "a plain file name that the job does not write itself is needed", value=name
+            "files", "must be a plain file name that the job does not write itself", value=name
         )
 
 
@@ -204,7 +206,7 @@ def _told(place: JobPlace, what: str) -> Iterator[None]:
         raise Unavailable(
             f"The job's folder {place.directory} {what}: {error.strerror or error}"
             f"{'' if error.filename is None else f' ({error.filename})'}. Ask an administrator to "
-            "look at the file system that it lies on."
+            "check its file system."
         ) from error
 
 
@@ -221,30 +223,30 @@ def _open(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
 def _jobs_folder(place: JobPlace) -> Iterator[int]:
     """Open the folder of the account's jobs.
 
-    A file that its owner put in a job's place would run as the account, so no other user may own
-    it.
+    Another owner of the folder could replace a job's files, which run as the account.
 
     Raises:
-        Unavailable: somebody else does, or could.
+        Unavailable: another user owns the folder, or can write to it.
     """
     with _open(str(_root(place)), _FOLDER) as root:
         facts = os.fstat(root)
         others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
-        # A platform of root's without a broker makes its folders itself.
-        mine = os.geteuid() in (0, facts.st_uid)
-        if not mine and (facts.st_uid != 0 or others):
+        # A platform that runs as root without a broker creates its folders itself.
+        is_own = os.geteuid() in (0, facts.st_uid)
+        if not is_own and (facts.st_uid != 0 or others):
             raise Unavailable(
-                f"{_root(place)} is uid {facts.st_uid}'s (mode {stat.S_IMODE(facts.st_mode):04o}), who "
-                "could change what the job runs. Nothing is written or read there: let an "
-                f"administrator give it to uid {os.geteuid()}."
+                f"{_root(place)} belongs to uid {facts.st_uid} (mode "
+                f"{stat.S_IMODE(facts.st_mode):04o}), which could change what the job runs. "
+                "Nothing is written or read there: ask an administrator to make uid "
+                f"{os.geteuid()} its owner."
             )
         yield root
 
 
 @contextmanager
 def _attempt(place: JobPlace) -> Iterator[int]:
-    """Open the attempt's folder. It is opened anew each time: a network file system then asks its
-    server.
+    """Open the attempt's folder, which is reopened each time, so that a network file system
+    queries its server.
     """
     below = _FOLDER | os.O_NOFOLLOW
     with (
@@ -265,7 +267,7 @@ def _made(folder: int, name: str) -> Iterator[int]:
         pass
     with _open(name, _FOLDER | os.O_NOFOLLOW, folder) as made:
         if stat.S_IMODE(os.fstat(made).st_mode) != 0o700:
-            os.fchmod(made, 0o700)  # as an earlier umask or somebody's hand left it
+            os.fchmod(made, 0o700)  # an earlier umask or a user changed it
         yield made
 
 
@@ -273,25 +275,25 @@ def _put(folder: int, name: str, data: bytes, *, replace: bool = True) -> None:
     """Write the file so that it is either the old one or the complete new one.
 
     Raises:
-        FileExistsError: there is one, and it is not to be replaced.
+        FileExistsError: the file exists and is not to be replaced.
     """
-    own = f".{name}.{os.urandom(8).hex()}"
+    temporary = f".{name}.{os.urandom(8).hex()}"
     try:
-        _write(folder, own, data)
+        _write(folder, temporary, data)
         if replace:
-            os.rename(own, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             return
         try:
-            os.link(own, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
             _write(folder, name, data)  # as the agent does there
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(own, dir_fd=folder)
+            os.unlink(temporary, dir_fd=folder)
         raise
-    os.unlink(own, dir_fd=folder)
+    os.unlink(temporary, dir_fd=folder)
 
 
 def _write(folder: int, name: str, data: bytes) -> None:

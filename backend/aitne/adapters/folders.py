@@ -44,27 +44,30 @@ def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str
     """
     path = PurePath(area.path)
     try:
-        # An automounter mounts when somebody looks.
+        # An automounter mounts on access.
         with suppress(OSError):
             os.stat(path.parent)
         missing = (mounts or Mounts()).missing(area)
         if missing is not None:
             raise _Refused(
-                f"{path} is not made: no file system is mounted at {missing} on this machine. "
+                f"{path} is not created: no file system is mounted at {missing} on this machine. "
                 "Mount it."
             )
-        wanted = _wanted(area, user)
+        ownership = _wanted(area, user)
         with _parent(path) as parent:
             try:
                 os.mkdir(path.name, 0o700, dir_fd=parent)
             except FileExistsError:
-                return _wrong(path, parent, wanted, area)
-            _hand_over(path.name, parent, wanted)
+                return _wrong(path, parent, ownership, area)
+            _hand_over(path.name, parent, ownership)
     except _Refused as refusal:
         return str(refusal)
     except OSError as error:
-        where = error.filename or path.name
-        return f"{path} cannot be made: {error.strerror} ({where}). Let an administrator make it."
+        location = error.filename or path.name
+        return (
+            f"{path} cannot be created: {error.strerror} ({location}). Ask an administrator to "
+            "create it."
+        )
     return None
 
 
@@ -73,18 +76,18 @@ def _wanted(area: Area, user: UnixUser) -> _Wanted:
         return _Wanted(user.uid, user.gid, _USER_MODE)
     group = area.project or ""
     try:
-        found = grp.getgrnam(group).gr_gid
+        gid = grp.getgrnam(group).gr_gid
     except KeyError:
         raise _Refused(
-            f"{area.path} is not made: there is no Unix group {group} on this machine that it could "
-            f"belong to. Let an administrator make that group, or the folder."
+            f"{area.path} is not created: there is no Unix group {group} on this machine that it "
+            "could belong to. Ask an administrator to create that group or the folder."
         ) from None
-    if found not in user.groups:
+    if gid not in user.groups:
         raise _Refused(
-            f"{area.path} is not made: {user.name} is not in the Unix group {group} that it would "
-            "belong to. Let an administrator add the account to the group."
+            f"{area.path} is not created: {user.name} is not in the Unix group {group} that it "
+            "would belong to. Ask an administrator to add the account to the group."
         )
-    return _Wanted(os.geteuid(), found, _PROJECT_MODE)
+    return _Wanted(os.geteuid(), gid, _PROJECT_MODE)
 
 
 @contextmanager
@@ -110,44 +113,44 @@ def _step(name: str, here: int, passed: PurePath, path: PurePath) -> int:
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise _Refused(
-                f"{path} is not made: the folder {passed} is not there. Let an administrator make "
-                "it, or mount what belongs there."
+                f"{path} is not created: the folder {passed} does not exist. Ask an administrator "
+                "to create or mount it."
             ) from None
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise _Refused(
-                f"{path} is not made: {passed} is a link or no folder, and links are not followed "
-                "here. Write the real path into the settings."
+                f"{path} is not created: {passed} is a link or not a folder, and links are not "
+                "followed here. Use the real path in the settings."
             ) from None
         raise
 
 
 def _check(folder: int, passed: PurePath, path: PurePath) -> None:
-    """Check that no other user could replace what is made in ``folder``. Raises ``_Refused``."""
+    """Check that no other user could replace what is created in ``folder``. Raises ``_Refused``."""
     facts = os.fstat(folder)
     writable = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
     if facts.st_uid not in (0, os.geteuid()) or writable:
         raise _Refused(
-            f"{path} is not made: {passed} belongs to uid {facts.st_uid} (mode "
-            f"{stat.S_IMODE(facts.st_mode):04o}), so others could bend what is made there. Let an "
-            "administrator give it to root and take others' right to write, or make the folder."
+            f"{path} is not created: {passed} belongs to uid {facts.st_uid} (mode "
+            f"{stat.S_IMODE(facts.st_mode):04o}), so other users could replace the folder. Ask an "
+            "administrator to make root its only writer, or to create the folder."
         )
 
 
-def _hand_over(name: str, parent: int, wanted: _Wanted) -> None:
+def _hand_over(name: str, parent: int, ownership: _Wanted) -> None:
     try:
         folder = os.open(name, _OPEN, dir_fd=parent)
         try:
             if os.fstat(folder).st_uid != os.geteuid():
-                raise _Refused(f"{name} was replaced while it was made.")
-            # In this order no right is needed but the one to give files away: the group's bit is
-            # kept for a group that one is in, and giving a folder away leaves its mode.
+                raise _Refused(f"{name} was replaced while it was created.")
+            # This order requires no capability but CAP_CHOWN: the set-group-ID bit is kept for a
+            # group of the process, and a change of the owner keeps a folder's mode.
             _give(folder, os.geteuid(), os.getegid())
-            os.fchmod(folder, wanted.mode)
-            _give(folder, wanted.uid, wanted.gid)
+            os.fchmod(folder, ownership.mode)
+            _give(folder, ownership.uid, ownership.gid)
         finally:
             os.close(folder)
     except OSError:
-        # One that is empty and not yet handed over; the next try begins anew.
+        # The folder is empty and not yet handed over; the next attempt creates it again.
         with suppress(OSError):
             os.rmdir(name, dir_fd=parent)
         raise
@@ -159,28 +162,28 @@ def _give(folder: int, uid: int, gid: int) -> None:
         os.fchown(folder, uid, gid)
 
 
-def _wrong(path: PurePath, parent: int, wanted: _Wanted, area: Area) -> str | None:
-    """Return what is wrong with an existing folder; None: nothing."""
+def _wrong(path: PurePath, parent: int, ownership: _Wanted, area: Area) -> str | None:
+    """Return what is wrong with an existing folder, or None if it is correct."""
     facts = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
     if stat.S_ISLNK(facts.st_mode):
         facts = os.stat(path.name, dir_fd=parent)
     mode = stat.S_IMODE(facts.st_mode)
     if not stat.S_ISDIR(facts.st_mode):
-        return f"{path} is no folder. It was left as it is; let an administrator look at it."
-    if area.kind is AreaKind.USER and facts.st_uid != wanted.uid:
+        return f"{path} is not a folder. It was not changed; ask an administrator to check it."
+    if area.kind is AreaKind.USER and facts.st_uid != ownership.uid:
         return (
-            f"{path} belongs to uid {facts.st_uid} instead of {wanted.uid}. It was left as it is; "
-            f"`chown {wanted.uid}:{wanted.gid} {path}` mends it."
+            f"{path} belongs to uid {facts.st_uid} instead of {ownership.uid}. It was not changed; "
+            f"`chown {ownership.uid}:{ownership.gid} {path}` corrects this."
         )
-    if area.kind is AreaKind.PROJECT and facts.st_gid != wanted.gid:
+    if area.kind is AreaKind.PROJECT and facts.st_gid != ownership.gid:
         return (
-            f"{path} belongs to the group {facts.st_gid} instead of {wanted.gid}. It was left as it "
-            f"is; `chgrp {wanted.gid} {path}` mends it."
+            f"{path} belongs to the group {facts.st_gid} instead of {ownership.gid}. It was not "
+            f"changed; `chgrp {ownership.gid} {path}` corrects this."
         )
     others = 0o022 if area.kind is AreaKind.USER else 0o002
     if mode & others:
         return (
-            f"Others can write into {path} (mode {mode:04o}). It was left as it is; "
-            f"`chmod {wanted.mode:04o} {path}` mends it."
+            f"Other users can write to {path} (mode {mode:04o}). It was not changed; "
+            f"`chmod {ownership.mode:04o} {path}` corrects this."
         )
     return None

@@ -22,7 +22,7 @@ REMOVED_WITHIN_S = 20.0
 
 
 class HubClient:
-    """See ``core.ports.hub.Hub``. ``base_url`` is where the Hub listens: ``http://127.0.0.1:8002``."""
+    """Implementation of ``core.ports.hub.Hub``; ``base_url``: such as ``http://127.0.0.1:8002``."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class HubClient:
             if answer.status_code == 400 and "already running" in message:
                 return
             if answer.status_code == 400 and "pending" in message:
-                # It is stopping, or the Hub still looks after its restart.
+                # It is stopping, or the hub has not checked it yet after its own restart.
                 await asyncio.sleep(PENDING_S)
                 continue
             raise Conflict(f"JupyterHub refused to start server {server}: {message}")
@@ -84,7 +84,7 @@ class HubClient:
             raise Conflict(f"JupyterHub refused user {name}: {_message(answer)}")
 
     async def _until_ready(self, path: str, server: str) -> None:
-        # The stream says nothing of use until its last event; it only ends early when the Hub does.
+        # Only the last event of the stream is of use; it ends early only if the hub does.
         timeout = httpx.Timeout(ANSWER_WITHIN_S, read=SILENCE_S)
         try:
             async with self._http.stream("GET", f"{path}/progress", timeout=timeout) as stream:

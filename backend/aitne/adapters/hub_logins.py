@@ -1,5 +1,5 @@
-"""End of logins at JupyterHub, over HTTP with the standard library: the API's process does without
-httpx.
+"""Ending of logins at JupyterHub over HTTP, with the standard library because the API's process
+does not import httpx.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class HubLoginsClient:
     """The port ``HubLogins`` as calls to JupyterHub's API."""
 
     def __init__(self, port: int, token: Callable[[], str]) -> None:
-        """``port``: JupyterHub's own, on loopback; ``token`` reads the platform's secret there."""
+        """Initialize it; ``port``: JupyterHub's on loopback; ``token`` reads the platform's secret."""
         self._port = port
         self._token = token
 

@@ -31,11 +31,11 @@ class ImagesFolder(ImageFiles):
 
 def _checked(claim: Artifact, path: str, field: str) -> Artifact:
     try:
-        # Not blocking, for the time that somebody has put a pipe there.
+        # Non-blocking, in case the path is a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            found = os.fstat(descriptor)
-            _check_file(found, path, field)
+            info = os.fstat(descriptor)
+            _check_file(info, path, field)
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 digest = "sha256:" + hashlib.file_digest(file, "sha256").hexdigest()
             after = os.fstat(descriptor)
@@ -45,64 +45,64 @@ def _checked(claim: Artifact, path: str, field: str) -> Artifact:
         raise InvalidInput.field(
             field, f"the platform cannot read it: {error.strerror or error}", value=path
         ) from error
-    if (after.st_size, after.st_mtime_ns) != (found.st_size, found.st_mtime_ns):
+    if (after.st_size, after.st_mtime_ns) != (info.st_size, info.st_mtime_ns):
         raise InvalidInput.field(field, "it changed while it was read; try again", value=path)
     if digest != claim.digest:
         raise InvalidInput.field(
             field,
-            f"its content is {digest}, which is not what was claimed; build or copy it again",
+            f"its digest is {digest} and not the registered one; build or copy it again",
             value=claim.digest,
         )
     return claim.model_copy(
-        update={"path": path, "size_bytes": found.st_size, "mtime_ns": found.st_mtime_ns}
+        update={"path": path, "size_bytes": info.st_size, "mtime_ns": info.st_mtime_ns}
     )
 
 
-def _inside(given: str, folder: Path, field: str) -> str:
+def _inside(path_text: str, folder: Path, field: str) -> str:
     """Return the path if only the platform can change the folders that lead to it.
 
     Raises:
-        InvalidInput: it lies elsewhere, or others can write to a folder on the way.
+        InvalidInput: it is elsewhere, or other users can write to a folder of its path.
     """
     allowed = f"a file below {folder}"
-    path = Path(given)
+    path = Path(path_text)
     if path == folder or not path.is_relative_to(folder) or ".." in path.parts:
         raise InvalidInput.field(
-            field, "it does not lie in the images' folder", value=given, allowed=allowed
+            field, "it is not in the images' folder", value=path_text, allowed=allowed
         )
     try:
-        for each in (folder, *reversed(path.relative_to(folder).parents[:-1])):
-            where = folder / each
-            found = where.lstat() if where != folder else where.stat()
-            if not stat.S_ISDIR(found.st_mode):
+        for part in (folder, *reversed(path.relative_to(folder).parents[:-1])):
+            parent = folder / part
+            info = parent.lstat() if parent != folder else parent.stat()
+            if not stat.S_ISDIR(info.st_mode):
                 raise InvalidInput.field(
-                    field, f"{where} is no folder", value=given, allowed=allowed
+                    field, f"{parent} is not a folder", value=path_text, allowed=allowed
                 )
-            _check_writers(found, str(where), field)
+            _check_writers(info, str(parent), field)
     except OSError as error:
         raise InvalidInput.field(
-            field, f"the platform cannot look at it: {error.strerror or error}", value=given
+            field, f"the platform cannot inspect it: {error.strerror or error}", value=path_text
         ) from error
     return str(path)
 
 
-def _check_file(found: os.stat_result, path: str, field: str) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _check_file(info: os.stat_result, path: str, field: str) -> None:
+    if not stat.S_ISREG(info.st_mode):
         raise InvalidInput.field(field, "it is not a regular file", value=path)
-    _check_writers(found, path, field)
+    _check_writers(info, path, field)
 
 
-def _check_writers(found: os.stat_result, path: str, field: str) -> None:
-    if found.st_mode & _OTHERS:
+def _check_writers(info: os.stat_result, path: str, field: str) -> None:
+    if info.st_mode & _OTHERS:
         raise InvalidInput.field(
             field,
-            f"others may write to {path} and could change the image later; run `chmod go-w {path}`",
-            value=f"{stat.S_IMODE(found.st_mode):o}",
+            f"other users can write to {path} and change the image later; run `chmod go-w {path}`",
+            value=f"{stat.S_IMODE(info.st_mode):o}",
         )
-    if found.st_uid not in (0, os.geteuid()):
+    if info.st_uid not in (0, os.geteuid()):
         raise InvalidInput.field(
             field,
-            f"{path} belongs to the uid {found.st_uid}, who could change the image later; give it to "
-            f"root: `chown root {path}`",
-            value=found.st_uid,
+            f"{path} belongs to uid {info.st_uid}, which could change the image later; make root "
+            f"its owner: `chown root {path}`",
+            value=info.st_uid,
         )

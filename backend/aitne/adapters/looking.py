@@ -41,45 +41,47 @@ class Patience:
         self._lock = Lock()
 
     def gather(self, tasks: Sequence[Task[T]]) -> list[T | None]:
-        """Run the tasks and return the result of each; None: its file system hangs.
+        """Run the tasks and return the result of each, or None if its file system hangs.
 
         A task is a key and a callable. Tasks with the same key run one after another, different
         keys concurrently.
         """
-        found: list[T | None] = [None] * len(tasks)
-        done: SimpleQueue[tuple[int, T]] = SimpleQueue()
-        threads = self._start(tasks, done)
-        left = sum(1 for key, _ in tasks if key in threads)
+        results: list[T | None] = [None] * len(tasks)
+        queue: SimpleQueue[tuple[int, T]] = SimpleQueue()
+        threads = self._start(tasks, queue)
+        pending = sum(1 for key, _ in tasks if key in threads)
         until = time.monotonic() + self._limit_s
-        while left:
+        while pending:
             try:
-                number, result = done.get(timeout=max(0.0, until - time.monotonic()))
+                number, result = queue.get(timeout=max(0.0, until - time.monotonic()))
             except Empty:
                 break
-            found[number] = result
-            left -= 1
-        if left:
+            results[number] = result
+            pending -= 1
+        if pending:
             with self._lock:
                 self._hanging.update(
                     {k: thread for k, thread in threads.items() if thread.is_alive()}
                 )
-        return found
+        return results
 
     def _start(
-        self, tasks: Sequence[Task[T]], done: SimpleQueue[tuple[int, T]]
+        self, tasks: Sequence[Task[T]], queue: SimpleQueue[tuple[int, T]]
     ) -> dict[str, Thread]:
         by_key: dict[str, list[tuple[int, Callable[[], T]]]] = {}
         for number, (key, task) in enumerate(tasks):
             by_key.setdefault(key, []).append((number, task))
         threads = {}
-        for key, mine in by_key.items():
+        for key, key_tasks in by_key.items():
             with self._lock:
                 hangs = key in self._hanging and self._hanging[key].is_alive()
                 if not hangs:
                     self._hanging.pop(key, None)
             if not hangs:
                 # A daemon: the process may end while it hangs.
-                thread = Thread(target=_work, args=(mine, done), name=f"look {key}", daemon=True)
+                thread = Thread(
+                    target=_work, args=(key_tasks, queue), name=f"look {key}", daemon=True
+                )
                 thread.start()
                 threads[key] = thread
         return threads
@@ -110,7 +112,7 @@ def path_facts(path: str) -> PathFacts:
     system.
     """
     if not path.startswith("/") or "\0" in path:
-        return PathFacts(path=path, problem="it is no absolute path")
+        return PathFacts(path=path, problem="it is not an absolute path")
     try:
         real = os.path.realpath(path, strict=True)
         facts = os.stat(real)
@@ -130,13 +132,13 @@ def path_facts(path: str) -> PathFacts:
         size_bytes=facts.st_size if file else None,
         mtime_ns=facts.st_mtime_ns,
         commit=_commit(Path(real) / ".git") if folder else None,
-        problem=None if readable else "it may not be read",
+        problem=None if readable else "it is not readable",
     )
 
 
 def _commit(git: Path) -> str | None:
-    """Return the commit that is checked out, read from git's own files; None: this is no working
-    copy, or its files are not readable as one.
+    """Return the commit that is checked out, read from git's own files, or None if this is not
+    a readable working copy.
 
     A branch is a file of its own, or a line in the file ``packed-refs``.
     """
@@ -150,13 +152,13 @@ def _commit(git: Path) -> str | None:
         if ".." in name:
             return None
         try:
-            found = _first_bytes(git / name).strip()
+            commit = _first_bytes(git / name).strip()
         except OSError:
             packed = _first_bytes(git / "packed-refs").splitlines()
-            found = next((line.split(" ")[0] for line in packed if line.endswith(f" {name}")), "")
+            commit = next((line.split(" ")[0] for line in packed if line.endswith(f" {name}")), "")
     except OSError:
         return None
-    return found if _COMMIT.fullmatch(found) else None
+    return commit if _COMMIT.fullmatch(commit) else None
 
 
 def _first_bytes(path: Path) -> str:
@@ -176,14 +178,14 @@ def file_system_of(path: str) -> str:
 def _look(storages: Mapping[str, Storage], area: Area, user: str) -> AreaFacts:
     storage = storages.get(area.adapter)
     if storage is None:
-        known = ", ".join(sorted(storages)) or "none"
-        return absent(area, f"Its storage adapter {area.adapter} is not in use here ({known}).")
+        names = ", ".join(sorted(storages)) or "none"
+        return absent(area, f"Its storage adapter {area.adapter} is not in use here ({names}).")
     try:
         return storage.look(area, user=user)
-    except Exception as error:  # noqa: BLE001 - another distribution's adapter; the others go on
+    except Exception as error:  # noqa: BLE001 - a plug-in's adapter; the others continue
         return absent(area, f"The storage adapter {area.adapter} failed: {type(error).__name__}.")
 
 
-def _work(tasks: list[tuple[int, Callable[[], T]]], done: SimpleQueue[tuple[int, T]]) -> None:
+def _work(tasks: list[tuple[int, Callable[[], T]]], queue: SimpleQueue[tuple[int, T]]) -> None:
     for number, task in tasks:
-        done.put((number, task()))
+        queue.put((number, task()))

@@ -28,11 +28,11 @@ from aitne.core.ports.catalogue_files import Manifests
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 4
-"""Uploads of one user that no dataset has named yet; with one more the oldest goes."""
+"""Maximum uploads of a user that no dataset names yet; one more removes the oldest."""
 MOST_AT_ONCE = 4
 UNUSED_S = 86_400.0
 SPARE_BYTES = 256 << 20
-"""Must stay free where manifests lie: the database may be there too."""
+"""Bytes that must stay free on the manifests' disk, which may hold the database too."""
 _RETRY_S = 10.0
 _CHUNK = 1 << 20
 _TEXT, _SUMMARY = "manifest.gz", "summary.json"
@@ -41,8 +41,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class ManifestFolder(Manifests):
-    """Implementation of ``core.ports.catalogue_files.Manifests``. Its folder is made at the first
-    upload.
+    """Implementation of ``core.ports.catalogue_files.Manifests``. Its folder is created by the
+    first upload.
     """
 
     def __init__(
@@ -64,17 +64,17 @@ class ManifestFolder(Manifests):
         self, user: str, digest: str, chunks: AsyncIterator[bytes], used: Collection[str]
     ) -> Summary:
         with self._turn(user):
-            mine = self._folder / _WAITING / user
+            user_folder = self._folder / _WAITING / user
             with _translated(self._folder):
-                await asyncio.to_thread(self._prepare, mine, used)
-                fresh = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=".", dir=mine))
+                await asyncio.to_thread(self._prepare, user_folder, used)
+                fresh = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=".", dir=user_folder))
                 try:
                     await self._write(fresh / _TEXT, chunks)
-                    found = await asyncio.to_thread(self._check, fresh, digest)
-                    await asyncio.to_thread(_put, fresh, mine / digest)
+                    summary = await asyncio.to_thread(self._check, fresh, digest)
+                    await asyncio.to_thread(_put, fresh, user_folder / digest)
                 finally:
                     await asyncio.to_thread(shutil.rmtree, fresh, ignore_errors=True)
-        return found
+        return summary
 
     @override
     async def find(self, user: str, digest: str, *, kept: bool) -> Summary | None:
@@ -91,12 +91,12 @@ class ManifestFolder(Manifests):
 
     @override
     def path(self, digest: str) -> Path:
-        found = self._folder / digest / _TEXT
-        if not found.is_file():
+        path = self._folder / digest / _TEXT
+        if not path.is_file():
             raise Unavailable(
-                f"The manifest {digest} is missing in {self._folder}. Put it back from a backup."
+                f"The manifest {digest} is missing in {self._folder}. Restore it from a backup."
             )
-        return found
+        return path
 
     @contextmanager
     def _turn(self, user: str) -> Iterator[None]:
@@ -112,31 +112,33 @@ class ManifestFolder(Manifests):
         finally:
             self._busy.discard(user)
 
-    def _prepare(self, mine: Path, used: Collection[str]) -> None:
-        mine.mkdir(parents=True, exist_ok=True, mode=0o700)
+    def _prepare(self, user_folder: Path, used: Collection[str]) -> None:
+        user_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder.chmod(0o700)
-        uploads = sorted(mine.iterdir(), key=_age)
+        uploads = sorted(user_folder.iterdir(), key=_age)
         stale = uploads[: max(0, len(uploads) - MOST_WAITING + 1)]
-        kept = [
-            each
-            for each in self._folder.iterdir()
-            if _DIGEST.fullmatch(each.name) and each.name not in used
+        unused = [
+            folder
+            for folder in self._folder.iterdir()
+            if _DIGEST.fullmatch(folder.name) and folder.name not in used
         ]
-        waiting = [each for user in (self._folder / _WAITING).iterdir() for each in user.iterdir()]
-        stale += [each for each in (*kept, *waiting) if self._now() - _age(each) > UNUSED_S]
-        for each in dict.fromkeys(stale):
-            shutil.rmtree(each, ignore_errors=True)
+        waiting = [
+            folder for user in (self._folder / _WAITING).iterdir() for folder in user.iterdir()
+        ]
+        stale += [folder for folder in (*unused, *waiting) if self._now() - _age(folder) > UNUSED_S]
+        for folder in dict.fromkeys(stale):
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def _write(self, path: Path, chunks: AsyncIterator[bytes]) -> None:
-        written = since_look = 0
+        written_bytes = since_look = 0
         with path.open("xb") as file:
             os.fchmod(file.fileno(), 0o600)
             async for chunk in chunks:
-                written += len(chunk)
+                written_bytes += len(chunk)
                 since_look += len(chunk)
-                if written > self._most:
+                if written_bytes > self._most:
                     raise ManifestError(f"is larger than {self._most} bytes")
-                if since_look >= 16 * _CHUNK or since_look == written:
+                if since_look >= 16 * _CHUNK or since_look == written_bytes:
                     since_look = 0
                     self._check_space()
                 await asyncio.to_thread(file.write, chunk)
@@ -145,47 +147,48 @@ class ManifestFolder(Manifests):
         free = shutil.disk_usage(self._folder).free
         if free < self._spare:
             raise Unavailable(
-                f"The disk that holds {self._folder} is full: {free} bytes are left, and "
-                f"{self._spare} must be. Nothing was kept; ask an administrator to free some space."
+                f"The disk that holds {self._folder} is full: {free} bytes are free, and "
+                f"{self._spare} must be. Nothing was stored; ask an administrator to free some "
+                "space."
             )
 
     def _check(self, fresh: Path, digest: str) -> Summary:
         with (fresh / _TEXT).open("rb") as file:
             packed = iter(lambda: file.read(_CHUNK), b"")
-            found = manifest.summarize(manifest.unpack(packed, most_bytes=self._most))
-        if found.digest != digest:
+            summary = manifest.summarize(manifest.unpack(packed, most_bytes=self._most))
+        if summary.digest != digest:
             raise InvalidInput.field(
                 "sha256",
-                "the digest of what was uploaded is another; upload it again",
+                "the uploaded manifest has another digest; upload it again",
                 value=digest,
-                allowed=found.digest,
+                allowed=summary.digest,
             )
-        (fresh / _SUMMARY).write_text(json.dumps(found._asdict()))
-        return found
+        (fresh / _SUMMARY).write_text(json.dumps(summary._asdict()))
+        return summary
 
     def _keep(self, user: str, digest: str) -> None:
-        kept = self._folder / digest
+        target = self._folder / digest
         try:
-            (self._folder / _WAITING / user / digest).rename(kept)
+            (self._folder / _WAITING / user / digest).rename(target)
         except OSError:
-            # Somebody has kept the same; what waits is removed when its day is over.
-            if not kept.exists():
+            # The same manifest is stored already; the upload is removed after a day.
+            if not target.exists():
                 raise
 
 
 def _find(places: Iterable[Path]) -> Summary | None:
     for folder in places:
         try:
-            found = Summary(**json.loads((folder / _SUMMARY).read_text()))
+            summary = Summary(**json.loads((folder / _SUMMARY).read_text()))
             os.utime(folder)
         except FileNotFoundError:
             continue
-        return found
+        return summary
     return None
 
 
 def _put(fresh: Path, place: Path) -> None:
-    """Put the upload in its final place; one that is there already is identical."""
+    """Put the upload in its final place; an existing one is identical."""
     for name in (_TEXT, _SUMMARY):
         _sync(fresh / name)
     if place.exists():
@@ -215,8 +218,8 @@ def _translated(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        log.error("A manifest cannot be kept in %s: %s", folder, error)
+        log.error("A manifest cannot be stored in %s: %s", folder, error)
         raise Unavailable(
-            f"The platform cannot keep the manifest: {error.strerror or error}. Nothing was kept; "
-            "ask an administrator to look at the platform's data folder."
+            f"The platform cannot store the manifest: {error.strerror or error}. Nothing was "
+            "stored; ask an administrator to check the platform's data folder."
         ) from error

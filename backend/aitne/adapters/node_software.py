@@ -2,7 +2,7 @@
 
 A job of another account on another node can read neither the platform's virtual environment nor its
 interpreter. So what runs there is copied to ``[slurm] software_dir`` and run by the nodes' own Python.
-The names hold a digest of the content: an upgrade adds files, and what runs keeps the ones it began with.
+The names hold a digest of the content: an upgrade adds files, and running jobs keep theirs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def write_own_software() -> None:
     try:
         _write_spawner(path)
     except OSError as error:
-        raise SetupError(f"{path} cannot be written: {error.strerror}. Make room there.") from error
+        raise SetupError(
+            f"{path} cannot be written: {error.strerror}. Free some space there."
+        ) from error
 
 
 class SoftwareFolder:
@@ -112,32 +114,32 @@ class SoftwareFolder:
         """Check that only the folder's owner can put anything there: all users' jobs run it.
 
         Raises:
-            SetupError: anybody could, or a stranger was there first.
+            SetupError: any user can, or another account has created the folder.
         """
         parts = [self.root, *self.root.parents]
         ours = (self.agent, self.launcher.parent, self.launcher, self.session_env)
         for path in (*parts, *ours, self.spawner.parent, self.spawner):
             try:
                 mode = path.stat().st_mode
-            except OSError:  # not there, or nothing that could be run
+            except OSError:  # missing, or nothing that could be run
                 continue
             if not mode & stat.S_IWOTH:
                 continue
             if not (path in parts[1:] and mode & stat.S_ISVTX):
                 raise SetupError(
-                    f"Anybody can change {path}, and what lies in [slurm] software_dir runs in all "
+                    f"Any user can change {path}, and the files in [slurm] software_dir run in all "
                     f"users' jobs. Run `chmod o-w {path}`, or set another folder."
                 )
             below = parts[parts.index(path) - 1]
             if below.exists() and below.stat().st_uid not in (0, os.geteuid()):
                 raise SetupError(
-                    f"{below} lies where anybody can make folders and belongs to uid "
-                    f"{below.stat().st_uid}; what lies in [slurm] software_dir runs in all users' jobs. "
-                    "Set a folder that only root or the platform's account can make."
+                    f"{below} is where any user can create folders and belongs to uid "
+                    f"{below.stat().st_uid}; the files in [slurm] software_dir run in all users' "
+                    "jobs. Set a folder that only root or the platform's account can create."
                 )
 
     def write_files(self) -> None:
-        """Write agent and launcher, readable for everyone. Existing files stay.
+        """Write agent and launcher, readable for all users. Existing files stay.
 
         Raises:
             SetupError: the folder cannot be written to.
@@ -163,7 +165,7 @@ class SoftwareFolder:
         return (
             f"{error.filename or self.root} cannot be written: {error.strerror}. Let the account that "
             "owns [slurm] software_dir run `aitne admin software` once, on a machine that sees it; "
-            "everyone else only reads it."
+            "all other accounts only read it."
         )
 
 

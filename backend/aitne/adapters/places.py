@@ -72,20 +72,20 @@ class BrokerPlaces:
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
         """Return the facts about each area."""
-        found: list[AreaFacts] = []
+        facts: list[AreaFacts] = []
         for start in range(0, len(areas), MAX_AREAS):
             args = _args(account, areas[start : start + MAX_AREAS])
-            found += (await self._client.call("areas", args, AreasSeen)).areas
-        return found
+            facts += (await self._client.call("areas", args, AreasSeen)).areas
+        return facts
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
         """Return the facts about each absolute path."""
-        found: list[PathFacts] = []
+        facts: list[PathFacts] = []
         for start in range(0, len(paths), MAX_PATHS):
             part = list(paths[start : start + MAX_PATHS])
             args = {"account": _named(account), "paths": part}
-            found += (await self._client.call("paths", args, PathsSeen)).paths
-        return found
+            facts += (await self._client.call("paths", args, PathsSeen)).paths
+        return facts
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
         """Create the folders that are missing; return a sentence for each that could not be
@@ -114,7 +114,7 @@ def make_folders(
     allowed = [area for area, outside in zip(areas, problems, strict=True) if outside is None]
     tasks = [(file_system_of(area.path), partial(_make, area, user)) for area in allowed]
     for area, made in zip(allowed, patience.gather(tasks), strict=True):
-        hangs = f"{area.path} was not made in time: its file system does not answer."
+        hangs = f"{area.path} was not created in time: its file system does not answer."
         problems.append(hangs if made is None else made[0])
     return [problem for problem in problems if problem is not None]
 
@@ -125,17 +125,17 @@ def _make(area: Area, user: UnixUser) -> tuple[str | None]:
 
 def _outside(settings: StorageSettings, owner: Owner, area: Area) -> str | None:
     """Return why this folder does not belong to the account according to ``settings``, those of the
-    process that makes it; None: it does.
+    process that creates it, or None if it does.
     """
     try:
-        mine = areas_of(settings, owner, [] if area.project is None else [area.project])
+        user_areas = areas_of(settings, owner, [] if area.project is None else [area.project])
     except InvalidInput as error:
-        return f"{area.path} is not made: {error.message}."
-    if any(each.model_dump() == area.model_dump() for each in mine):
+        return f"{area.path} is not created: {error.message}."
+    if any(user_area.model_dump() == area.model_dump() for user_area in user_areas):
         return None
     return (
-        f"{area.path} is not made: it is not where [storage] puts {owner.user}'s {area.name}. Where "
-        "there is a broker, [storage] must be the same in its settings and in the platform's."
+        f"{area.path} is not created: it is not where [storage] puts {owner.user}'s {area.name}. "
+        "Where there is a broker, [storage] must be the same in its settings and in the platform's."
     )
 
 
@@ -154,7 +154,7 @@ def _own(account: str | None) -> None:
 
 def _named(account: str | None) -> str:
     if account is None:
-        raise NotAllowed("The broker acts for an account, and none was named.")
+        raise NotAllowed("The broker acts only for an account, and the request names none.")
     return account
 
 

@@ -1,4 +1,4 @@
-"""Inspection of what runs on this machine, by sockets and system calls alone."""
+"""Inspection of this machine's services by sockets and system calls alone."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class LocalProbes(Probes):
 
     @override
     async def http(self, url: str) -> None:
-        where = urlsplit(url)
-        host, port = where.hostname or "127.0.0.1", where.port or 80
+        parts = urlsplit(url)
+        host, port = parts.hostname or "127.0.0.1", parts.port or 80
         try:
             async with asyncio.timeout(self._within_s):
                 reader, writer = await asyncio.open_connection(host, port)
                 try:
-                    head = f"GET {where.path or '/'} HTTP/1.1\r\nHost: {where.netloc}\r\n"
+                    head = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
                     writer.write(f"{head}Connection: close\r\n\r\n".encode())
                     await writer.drain()
                     line = (await reader.readline()).decode("latin-1").split()
                 finally:
                     writer.close()
         except TimeoutError as error:
-            raise Unavailable(f"{url} gave no answer within {self._within_s:g} s.") from error
+            raise Unavailable(f"{url} did not answer within {self._within_s:g} s.") from error
         except OSError as error:
             raise Unavailable(f"{url} cannot be reached: {_said(error)}.") from error
         if len(line) < 2 or not line[0].startswith("HTTP/"):
-            raise Unavailable(f"What answers at {url} does not speak HTTP.")
+            raise Unavailable(f"The service at {url} does not speak HTTP.")
         if line[1] >= "500":
             raise Unavailable(f"{url} answers with the error {line[1]}.")
 
@@ -54,9 +54,9 @@ class LocalProbes(Probes):
                 _, writer = await asyncio.open_unix_connection(path)
                 writer.close()
         except TimeoutError as error:
-            raise Unavailable(f"{path} gave no answer within {self._within_s:g} s.") from error
+            raise Unavailable(f"{path} did not answer within {self._within_s:g} s.") from error
         except OSError as error:
-            raise Unavailable(f"Nobody listens at {path}: {_said(error)}.") from error
+            raise Unavailable(f"No process listens at {path}: {_said(error)}.") from error
 
     @override
     async def folder(self, path: Path) -> None:
@@ -74,12 +74,12 @@ class LocalProbes(Probes):
                 return await asyncio.to_thread(look)
         except TimeoutError as error:
             raise Unavailable(
-                f"The file system of {path} gave no answer within {self._within_s:g} s."
+                f"The file system of {path} did not answer within {self._within_s:g} s."
             ) from error
         except OSError as error:
-            raise Unavailable(f"{path} cannot be looked at: {_said(error)}.") from error
+            raise Unavailable(f"{path} cannot be inspected: {_said(error)}.") from error
 
 
 def _said(error: OSError) -> str:
-    # asyncio words the failure of several addresses as one long text.
+    # asyncio's message for the failure of several addresses is one long text.
     return error.strerror or type(error).__name__

@@ -31,7 +31,7 @@ def run(
         SetupError: it is missing, failed, or did not end in time; with the last lines it printed.
     """
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             argv,
             input=stdin,
             capture_output=True,
@@ -46,10 +46,10 @@ def run(
         raise SetupError(f"{error.filename} is not installed on this machine.") from error
     except subprocess.TimeoutExpired as error:
         raise SetupError(f"`{' '.join(argv)}` did not end within {timeout_s:g} s.") from error
-    if done.returncode:
-        said = tail((done.stderr or done.stdout).splitlines())
-        raise SetupError(f"`{' '.join(argv)}` failed ({done.returncode}): {said}")
-    return done.stdout
+    if process.returncode:
+        output = tail((process.stderr or process.stdout).splitlines())
+        raise SetupError(f"`{' '.join(argv)}` failed ({process.returncode}): {output}")
+    return process.stdout
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def unbroken() -> Iterator[None]:
     """Delay signals that would interrupt the main thread until the end of the block.
 
     For taking ownership of a process: interrupted between its start and the code that will end it,
-    it would run on unattended. Signals are delayed with handlers and not with a mask, which the
+    it would continue unattended. Signals are delayed with handlers and not with a mask, which the
     program would inherit.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -68,15 +68,17 @@ def unbroken() -> Iterator[None]:
     def keep(number: int, _: FrameType | None) -> None:
         came.append(number)
 
-    # A handler that was not set from Python can neither be put back nor raise anything here.
-    before = {each: handler for each in _ENDING if callable(handler := signal.getsignal(each))}
-    for each in before:
-        signal.signal(each, keep)
+    # A handler that was not set from Python can neither be restored nor raise an exception here.
+    before = {
+        signum: handler for signum in _ENDING if callable(handler := signal.getsignal(signum))
+    }
+    for signum in before:
+        signal.signal(signum, keep)
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
         for number in dict.fromkeys(came):
             signal.raise_signal(number)
 

@@ -50,8 +50,8 @@ class Jupyter:
         self._saved: dict[str, float] = {}
 
     def idle_s(self) -> float | None:
-        """Return the seconds without activity; None: unknown, or there was none yet."""
-        found = [
+        """Return the seconds without activity, or None if unknown or if there was none yet."""
+        times_s = [
             _since(entry.get("last_activity"))
             for path in ("/api/kernels", "/api/terminals")
             for entry in self._list(path)
@@ -60,7 +60,7 @@ class Jupyter:
             return 0.0
         if self._document_saved():
             return 0.0
-        return min((each for each in found if each is not None), default=None)
+        return min((time_s for time_s in times_s if time_s is not None), default=None)
 
     def _document_saved(self) -> bool:
         """Return whether the file of an open document has changed since the last call.
@@ -81,15 +81,15 @@ class Jupyter:
         answer = self._get("/lab/api/workspaces")
         spaces = answer.get("workspaces") if isinstance(answer, dict) else None
         values = spaces.get("values") if isinstance(spaces, dict) else None
-        found = []
+        paths = []
         for space in values if isinstance(values, list) else ():
             data = space.get("data") if isinstance(space, dict) else None
             for widget in data.values() if isinstance(data, dict) else ():
                 shown = widget.get("data") if isinstance(widget, dict) else None
-                # What shows a file says which and by what; a file browser says only where.
+                # A document names its file and its factory; a file browser only a folder.
                 if isinstance(shown, dict) and shown.get("factory") and shown.get("path"):
-                    found.append(str(shown["path"]).rpartition(":")[2].lstrip("/"))
-        return found
+                    paths.append(str(shown["path"]).rpartition(":")[2].lstrip("/"))
+        return paths
 
     def _list(self, path: str) -> list[dict[str, Any]]:
         answer = self._get(path)
@@ -126,7 +126,7 @@ class Watch:
             meter: measures the usage of CPUs and GPUs.
             say: called with the time of the last activity, by the monotonic clock.
             lasts_s: seconds without activity after which the session is ended.
-            jupyter: client of the session's Jupyter server; None: there is none.
+            jupyter: client of the session's Jupyter server, or None if there is none.
         """
         self._meter = meter
         self._say = say
@@ -152,7 +152,7 @@ class Watch:
         try:
             sample = self._meter.measure()
         except (OSError, ValueError, IndexError):
-            sample = {"cpu": 0.0, "gpu": []}  # a process ended under our eyes: the next look counts
+            sample = {"cpu": 0.0, "gpu": []}  # a process ended meanwhile: the next check counts
         busy = sample["cpu"] >= BUSY_CPUS or any(
             gpu["utilization"] >= BUSY_GPU for gpu in sample["gpu"]
         )
@@ -165,7 +165,7 @@ class Watch:
 
 
 def _since(text: Any) -> float | None:
-    """Return the seconds since a Jupyter timestamp by this node's clock; None: it is invalid."""
+    """Return the seconds since a Jupyter timestamp by this node's clock, or None if invalid."""
     try:
         then = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
     except ValueError:

@@ -63,16 +63,16 @@ class Frames:
         Raises ``ValueError`` if invalid.
         """
         self._data += data
-        found = []
+        frames = []
         while len(self._data) >= HEAD.size:
             zero, kind, size = HEAD.unpack_from(self._data)
             if zero or size > MOST_BYTES:
                 raise ValueError("no frame")
             if len(self._data) < HEAD.size + size:
                 break
-            found.append((kind, self._data[HEAD.size : HEAD.size + size]))
+            frames.append((kind, self._data[HEAD.size : HEAD.size + size]))
             self._data = self._data[HEAD.size + size :]
-        return found
+        return frames
 
 
 def frame(kind: bytes, content: bytes) -> bytes:
@@ -108,9 +108,9 @@ class Attachment:
         """Serve the connection until it ends; the exit code of this process has no meaning."""
         adopt_orphans()
         wake, waker = os.pipe()
-        for each in (wake, waker):
-            os.set_blocking(each, False)
-            os.set_inheritable(each, False)
+        for descriptor in (wake, waker):
+            os.set_blocking(descriptor, False)
+            os.set_inheritable(descriptor, False)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, lambda *_: None)
@@ -140,19 +140,19 @@ class Attachment:
             ready, _, _ = select.select([0], [], [], max(0.0, until - time.monotonic()))
             data = os.read(0, _CHUNK) if ready else b""
             if not data:
-                raise Refused("nobody said what to start")
-            found = self._frames.feed(data)
-            if found:
-                kind, content = found[0]
+                raise Refused("no request of what to start arrived")
+            frames = self._frames.feed(data)
+            if frames:
+                kind, content = frames[0]
                 if kind != b"S":
-                    raise Refused("the first frame must say what to start")
-                return json.loads(content), found[1:]
+                    raise Refused("the first frame must name what to start")
+                return json.loads(content), frames[1:]
 
     def _begin(self, start: dict[str, Any]) -> Child:
         spec = Spec(self._job_dir, os.environ)
         node = str(start.get("node") or spec.node)
         place = Place(spec, node, os.environ.get("SLURM_JOB_ID"))
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "node": node,
             "where": "container" if place.contained else "beside" if place.beside else "node",
         }
@@ -160,7 +160,7 @@ class Attachment:
             from aitne.agent.ssh import Server
 
             self._ssh = Server(self._job_dir, node, self._terminal, str(start["public_key"]))
-            told["host_key"] = self._ssh.host_key
+            facts["host_key"] = self._ssh.host_key
             child = self._spawn_pipes(self._ssh.argv(), None)
         else:
             extra = {MARK: self._terminal}
@@ -170,7 +170,7 @@ class Attachment:
                 child = self._spawn_terminal(place, argv, extra, start)
             else:
                 child = self._spawn_pipes(argv, place, extra)
-        self._say(b"S", told)
+        self._say(b"S", facts)
         return child
 
     def _spawn_terminal(
@@ -208,8 +208,8 @@ class Attachment:
         pid = os.fork()
         if pid == 0:
             _become(place, argv, extra or {}, prepare)
-        for mine in (stdin[0], stdout[1], stderr[1]):
-            os.close(mine)
+        for child_end in (stdin[0], stdout[1], stderr[1]):
+            os.close(child_end)
         for ours in (stdin[1], stdout[0], stderr[0]):
             os.set_blocking(ours, False)
         return Child(pid, stdin[1], {stdout[0]: b"D", stderr[0]: b"E"}, False)
@@ -224,33 +224,33 @@ class Attachment:
         code: int | None = None
         while code is None or child.outputs:
             reads = [wake]
-            held = len(self._to_child) >= _HOLD
-            if not held:
+            buffer_full = len(self._to_child) >= _HOLD
+            if not buffer_full:
                 reads.append(0)
             if len(self._out) < _HOLD:
                 reads += child.outputs
             writes = [1] if self._out else []
             if self._to_child and child.stdin is not None:
                 writes.append(child.stdin)
-            # Who has ended may have left what holds its output open: that is waited for no longer.
-            timeout = _LOOK_S if held else None
+            # The children of an ended program may hold its output open: they are not waited for.
+            timeout = _LOOK_S if buffer_full else None
             readable, writable, _ = select.select(
                 reads, writes, [], timeout if code is None else 0.2
             )
             if wake in readable and self._signals(wake):
                 return 143
-            if (0 in readable and not self._hear()) or (held and _hung_up(0)):
+            if (0 in readable and not self._hear()) or (buffer_full and _hung_up(0)):
                 return 129
             if child.stdin is not None and child.stdin in writable:
                 self._feed(child)
-            for each in [each for each in child.outputs if each in readable]:
-                self._read(child, each)
+            for output in [output for output in child.outputs if output in readable]:
+                self._read(child, output)
             if 1 in writable:
                 self._write()
             if code is None:
                 code = _ended(child.pid)
             elif not (readable or writable or self._out):
-                break  # where much waited to be written, its outputs were not even looked at
+                break  # with much data to write, its outputs were not read
         return code
 
     def _signals(self, wake: int) -> bool:
@@ -281,8 +281,8 @@ class Attachment:
 
     def _feed(self, child: Child) -> None:
         try:
-            written = os.write(child.stdin or 0, self._to_child[:_CHUNK])
-            self._to_child = self._to_child[written:]
+            written_bytes = os.write(child.stdin or 0, self._to_child[:_CHUNK])
+            self._to_child = self._to_child[written_bytes:]
         except BlockingIOError:
             return
         except OSError:
@@ -305,7 +305,7 @@ class Attachment:
         except BlockingIOError:
             return
         except OSError:
-            data = b""  # the terminal's last user has gone
+            data = b""  # the terminal's last process has ended
         if data:
             self._out += frame(child.outputs[output], data)
             return
@@ -339,11 +339,11 @@ class Attachment:
             waited = time.monotonic() - began
             late = waited > _TERM_S
             number = signal.SIGHUP if round_ == 0 else signal.SIGKILL if late else signal.SIGTERM
-            left = end_marked(self._terminal, number)
+            remaining = end_marked(self._terminal, number)
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     continue
-            if not left:
+            if not remaining:
                 break
             time.sleep(_HANGUP_S if round_ == 0 else 0.2)
         if self._ssh is not None:
@@ -375,12 +375,12 @@ def _ended(pid: int) -> int | None:
     code = None
     with contextlib.suppress(ChildProcessError):
         while True:
-            ended, status = os.waitpid(-1, os.WNOHANG)
-            if ended == 0:
+            ended_pid, status = os.waitpid(-1, os.WNOHANG)
+            if ended_pid == 0:
                 break
-            if ended == pid:
-                found = os.waitstatus_to_exitcode(status)
-                code = found if found >= 0 else 128 - found
+            if ended_pid == pid:
+                exit_code = os.waitstatus_to_exitcode(status)
+                code = exit_code if exit_code >= 0 else 128 - exit_code
     return code
 
 
@@ -391,7 +391,7 @@ def _resize(terminal: int, size: dict[str, Any]) -> None:
 
 
 def _close_others() -> None:
-    # Those that are open: up to the limit there may be a thousand millions.
+    # Only the open ones: the limit may be a billion.
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             with contextlib.suppress(OSError):

@@ -89,7 +89,7 @@ class Cgroup:
                     os.rmdir(folder)
                 except OSError:
                     if time.monotonic() > deadline:
-                        return  # somebody in it cannot be moved: the next agent sweeps
+                        return  # a process in it cannot be moved: the next agent removes it
                     time.sleep(0.01)
 
     def _pids(self) -> set[int]:
@@ -97,20 +97,22 @@ class Cgroup:
 
 
 def make(memory_bytes: int | None, cpus: int | None) -> Cgroup | None:
-    """Create a group with the limits that this node permits; None: it permits none."""
-    wanted: dict[str, list[tuple[str, str]]] = {}
+    """Create a group with the limits that this node permits, or None if it permits none."""
+    limits: dict[str, list[tuple[str, str]]] = {}
     unified = _unified_base()
     if memory_bytes is not None:
-        wanted[MEMORY] = _memory_settings(memory_bytes, unified is not None)
+        limits[MEMORY] = _memory_settings(memory_bytes, unified is not None)
     if cpus is not None:
-        wanted[CPU] = _cpu_settings(cpus, unified is not None)
+        limits[CPU] = _cpu_settings(cpus, unified is not None)
     name = f"{_NAME}{os.getpid()}-{os.urandom(4).hex()}"
     if unified is not None:
         above, home, enabled = unified
-        folders = _make_in(dict.fromkeys(enabled, above), wanted, name)
+        folders = _make_in(dict.fromkeys(enabled, above), limits, name)
         return Cgroup(folders, True, dict.fromkeys(folders, home)) if folders else None
-    bases = {each: base for each in wanted if (base := _v1_base(each)) is not None}
-    folders = _make_in(bases, wanted, name)
+    bases = {
+        controller: base for controller in limits if (base := _v1_base(controller)) is not None
+    }
+    folders = _make_in(bases, limits, name)
     return Cgroup(folders, False, bases) if folders else None
 
 
@@ -123,7 +125,7 @@ def _memory_settings(limit: int, unified: bool) -> list[tuple[str, str]]:
         return [
             ("memory.max", str(limit)),
             ("memory.swap.max", "0"),
-            # All of it ends, as a scheduler would end it: half a program only hangs.
+            # The whole group is killed, as schedulers do: a part of a program would only hang.
             ("memory.oom.group", "1"),
         ]
     return [
@@ -140,11 +142,11 @@ def _cpu_settings(cpus: int, unified: bool) -> list[tuple[str, str]]:
 
 
 def _make_in(
-    bases: dict[str, str], wanted: dict[str, list[tuple[str, str]]], name: str
+    bases: dict[str, str], limits: dict[str, list[tuple[str, str]]], name: str
 ) -> dict[str, str]:
     """Create the groups and return the folder of each controller whose limit could be set."""
     made: dict[str, str] = {}
-    for controller, settings in wanted.items():
+    for controller, settings in limits.items():
         if controller not in bases:
             continue
         folder = os.path.join(bases[controller], name)
@@ -178,11 +180,11 @@ def _sweep(base: str) -> None:
                 _remove_empty(folder)
 
 
-# --- where -----------------------------------------------------------------------------------------
+# --- place -----------------------------------------------------------------------------------------
 
 
 def _v1_base(controller: str) -> str | None:
-    """Return the agent's group of a version 1 controller; None: there is none."""
+    """Return the agent's group of a version 1 controller, or None if there is none."""
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
@@ -195,21 +197,21 @@ def _v1_base(controller: str) -> str | None:
 def _unified_base() -> tuple[str, str, list[str]] | None:
     """Return, for version 2, the folder for new groups, the agent's group and the controllers.
 
-    None: no group can be created.
+    Return None if no group can be created.
     """
-    own = _own_unified()
-    if own is None:
+    own_folder = _own_unified()
+    if own_folder is None:
         return None
-    parent = os.path.dirname(own)
-    for base in (own, parent) if _delegated(parent) else (own,):
+    parent = os.path.dirname(own_folder)
+    for base in (own_folder, parent) if _delegated(parent) else (own_folder,):
         present = _read(f"{base}/cgroup.controllers").split()
         names = [name for name in (MEMORY, CPU) if name in present]
         if not names or not os.access(base, os.W_OK):
             continue
         _write(f"{base}/cgroup.subtree_control", " ".join(f"+{name}" for name in names))
         enabled = _read(f"{base}/cgroup.subtree_control").split()
-        if found := [name for name in names if name in enabled]:
-            return base, own, found
+        if controllers := [name for name in names if name in enabled]:
+            return base, own_folder, controllers
     return None
 
 
@@ -235,33 +237,33 @@ def _delegated(folder: str) -> bool:
 
 def settle() -> None:
     """Move a delegated version 2 group's processes aside, so that it can hold groups for jobs."""
-    own = _own_unified()
-    if own is None or not _delegated(own) or _unified_base() is not None:
+    own_folder = _own_unified()
+    if own_folder is None or not _delegated(own_folder) or _unified_base() is not None:
         return
-    place = os.path.join(own, _OWN)
+    place = os.path.join(own_folder, _OWN)
     try:
         os.makedirs(place, exist_ok=True)
     except OSError:
         return
-    for pid in _pids_in(own):
+    for pid in _pids_in(own_folder):
         _write(f"{place}/cgroup.procs", str(pid))
 
 
 def own_groups(pid: int) -> list[str]:
     """Return the folders of the groups that an agent created and that contain the process."""
-    found = set()
+    folders = set()
     for line in _read(f"/proc/{pid}/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if not os.path.basename(path).startswith(_NAME):
             continue
-        wanted = controllers.split(",")[0]
+        controller = controllers.split(",")[0]
         for kind, options, root, point in _mounts():
-            fits = wanted in options.split(",") if wanted else True
-            if kind == ("cgroup" if wanted else "cgroup2") and fits:
+            fits = controller in options.split(",") if controller else True
+            if kind == ("cgroup" if controller else "cgroup2") and fits:
                 folder = _below(point, root, path)
                 if folder is not None:
-                    found.add(folder)
-    return sorted(found)
+                    folders.add(folder)
+    return sorted(folders)
 
 
 def probe() -> list[str]:
@@ -270,11 +272,11 @@ def probe() -> list[str]:
     The local scheduler calls it once at its start.
     """
     settle()
-    found = make(1 << 40, 1)
-    if found is None:
+    group = make(1 << 40, 1)
+    if group is None:
         return []
-    names = sorted(found.holds)
-    found.remove()
+    names = sorted(group.holds)
+    group.remove()
     return names
 
 
@@ -290,7 +292,7 @@ def _mounts() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _below(point: str, root: str, path: str) -> str | None:
-    """Return the path of a group below its mount point; None: it is outside the mounted subtree."""
+    """Return the path of a group below its mount point, or None outside the mounted subtree."""
     if root == "/":
         inside = path
     elif path == root or path.startswith(f"{root}/"):

@@ -38,17 +38,17 @@ def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None
     """
     path = os.path.join(job_dir, "fence" if task is None else f"fence-{task}")
     content = json.dumps({"owner": owner, "restart_count": restart_count}).encode()
-    own = f"{path}.{os.urandom(8).hex()}"
+    temporary = f"{path}.{os.urandom(8).hex()}"
     try:
-        write(own, content, os.O_TRUNC)
+        write(temporary, content, os.O_TRUNC)
         try:
-            _put(own, path, content)
+            _put(temporary, path, content)
         except FileExistsError:
             _check_ended(job_dir, task, owner)
-            _take_over(own, path, owner, restart_count)
+            _take_over(temporary, path, owner, restart_count)
     finally:
-        if os.path.exists(own):
-            os.unlink(own)
+        if os.path.exists(temporary):
+            os.unlink(temporary)
 
 
 def leave_outcome(
@@ -69,7 +69,7 @@ def leave_outcome(
     it, in the platform's terms.
     """
     path = _outcome_path(job_dir, task)
-    own = f"{path}.{os.urandom(8).hex()}"
+    temporary = f"{path}.{os.urandom(8).hex()}"
     facts = {
         "owner": owner,
         "restart_count": restart_count,
@@ -80,19 +80,19 @@ def leave_outcome(
         "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     try:
-        write(own, json.dumps(facts).encode(), os.O_TRUNC)
-        os.replace(own, path)
+        write(temporary, json.dumps(facts).encode(), os.O_TRUNC)
+        os.replace(temporary, path)
     finally:
-        if os.path.exists(own):
-            os.unlink(own)
+        if os.path.exists(temporary):
+            os.unlink(temporary)
 
 
-def _put(own: str, path: str, content: bytes) -> None:
+def _put(temporary: str, path: str, content: bytes) -> None:
     try:
-        os.link(own, path)  # appears whole: a crash leaves no empty fence
+        os.link(temporary, path)  # appears whole: a crash leaves no empty fence
     except FileExistsError:
-        # NFS: the answer to a link that was made can be lost, and the question be asked once more.
-        if not os.path.samefile(own, path):
+        # NFS: the reply to a successful link can be lost, and the request be repeated.
+        if not os.path.samefile(temporary, path):
             raise
     except OSError as error:
         if error.errno not in _NO_LINKS:
@@ -103,9 +103,9 @@ def _put(own: str, path: str, content: bytes) -> None:
 def _check_ended(job_dir: str, task: int | None, owner: str) -> None:
     try:
         with open(_outcome_path(job_dir, task), encoding="utf-8") as file:
-            found = json.load(file)
-        code, holder = int(found["exit_code"]), str(found["owner"])
-        interrupted = bool(found["interrupted"])
+            outcome = json.load(file)
+        code, holder = int(outcome["exit_code"]), str(outcome["owner"])
+        interrupted = bool(outcome["interrupted"])
     except FileNotFoundError:
         return
     except (ValueError, KeyError, TypeError) as error:
@@ -118,12 +118,12 @@ def _outcome_path(job_dir: str, task: int | None) -> str:
     return os.path.join(job_dir, "outcome" if task is None else f"outcome-{task}")
 
 
-def _take_over(own: str, path: str, owner: str, restart_count: int) -> None:
+def _take_over(temporary: str, path: str, owner: str, restart_count: int) -> None:
     with open(path, encoding="utf-8") as file:
         text = file.read()
     try:
-        found = json.loads(text)
-        holder, count = str(found["owner"]), int(found["restart_count"])
+        record = json.loads(text)
+        holder, count = str(record["owner"]), int(record["restart_count"])
     except (ValueError, KeyError, TypeError):
         raise Duplicate(
             f"{path} is taken, by an owner that cannot be read: {text[:100]!r}"
@@ -134,7 +134,7 @@ def _take_over(own: str, path: str, owner: str, restart_count: int) -> None:
         raise Duplicate(
             f"{path} is taken by start {count} of scheduler job {owner}; this is start {restart_count}"
         )
-    os.replace(own, path)
+    os.replace(temporary, path)
 
 
 def write(path: str, content: bytes, flags: int) -> None:

@@ -50,18 +50,18 @@ class Gpus:
 
     def measure(self) -> list[dict[str, Any]]:
         """Return index, utilization (0..1) and memory in use of each GPU."""
-        found = []
+        samples = []
         for index, handle in self._devices:
             busy, memory = _Utilization(), _Memory()
             if self._nvml.nvmlDeviceGetUtilizationRates(
                 handle, ctypes.byref(busy)
             ) or self._nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)):
                 continue
-            found.append(
+            samples.append(
                 {
                     "index": index,
                     "utilization": busy.gpu / 100,
                     "memory_bytes": int(memory.used),
                 }
             )
-        return found
+        return samples

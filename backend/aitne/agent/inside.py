@@ -49,9 +49,9 @@ class Place:
         """
         self._spec = spec
         agent = _agent(spec.job_dir, node, task)
-        found = [] if agent is None else descendants(agent)
+        pids = [] if agent is None else descendants(agent)
         self._host = _namespaces(os.getpid())
-        self._program = _program(spec, found, self._host)
+        self._program = _program(spec, pids, self._host)
         self.contained = False
         """Whether the program runs in a container that can be entered."""
         if self._program is not None:
@@ -64,15 +64,15 @@ class Place:
 
     def environment(self, extra: dict[str, str]) -> dict[str, str]:
         """Return the program's variables; if none runs, those that it would be started with."""
-        found = None if self._program is None else _environ(self._program)
-        if found is None:
-            found = dict(os.environ)
-            found["PATH"] = os.pathsep.join([*self._spec.path, found.get("PATH") or os.defpath])
-            found.update(self._spec.env)
-        kept = {
-            name: value for name, value in found.items() if not f"{name}=".startswith(_NOT_PASSED)
+        environ = None if self._program is None else _environ(self._program)
+        if environ is None:
+            environ = dict(os.environ)
+            environ["PATH"] = os.pathsep.join([*self._spec.path, environ.get("PATH") or os.defpath])
+            environ.update(self._spec.env)
+        variables = {
+            name: value for name, value in environ.items() if not f"{name}=".startswith(_NOT_PASSED)
         }
-        return {**kept, **extra}
+        return {**variables, **extra}
 
     def has(self, path: str) -> bool:
         """Return whether the file exists in the program's container."""
@@ -127,7 +127,7 @@ class Place:
                     with open(f"{folder}/cgroup.procs", "w", encoding="ascii") as file:
                         file.write(str(os.getpid()))
                 except OSError:
-                    continue  # it has ended meanwhile, or is the scheduler's own: that holds us already
+                    continue  # it has ended, or the group is the scheduler's: this process is in it
 
     def _enter_namespaces(self) -> None:
         """Join the namespaces of the container, without privileges that its programs lack.
@@ -176,7 +176,7 @@ def session_command(folder: str) -> NoReturn:
     """
     with open(os.path.join(folder, "place.json"), encoding="utf-8") as file:
         facts = json.load(file)
-    wanted = os.environ.get("SSH_ORIGINAL_COMMAND")
+    command = os.environ.get("SSH_ORIGINAL_COMMAND")
     extra = {MARK: str(facts["terminal"])}
     for name, value in os.environ.items():
         if name in ("TERM", "LANG") or name.startswith(("SSH_", "LC_")):
@@ -187,15 +187,15 @@ def session_command(folder: str) -> NoReturn:
     spec = Spec(facts["job_dir"], os.environ)
     place = Place(spec, facts["node"], os.environ.get("SLURM_JOB_ID"))
     sftp = str(facts["sftp"])
-    if wanted == sftp and place.contained and not place.has(sftp):
-        place.contained = False  # then files are seen as the node sees them
-    if wanted is None and place.beside:
+    if command == sftp and place.contained and not place.has(sftp):
+        place.contained = False  # then the node's files are shown
+    if command is None and place.beside:
         os.write(2, f"This shell is on the node {spec.node}, beside the container.\r\n".encode())
     child = os.fork()
     if child:
         follow(child)
     try:
-        place.run(None, wanted, extra, lambda: None)
+        place.run(None, command, extra, lambda: None)
     finally:
         os._exit(NOT_STARTED)
 
@@ -203,22 +203,22 @@ def session_command(folder: str) -> NoReturn:
 def end_marked(terminal: str, number: int) -> int:
     """Signal all processes that a terminal started, also detached ones; return their number."""
     mark = os.fsencode(f"{MARK}={terminal}")
-    own = {os.getpid(), os.getppid()}
-    found = set(descendants(os.getpid()))
+    own_pids = {os.getpid(), os.getppid()}
+    pids = set(descendants(os.getpid()))
     for name in os.listdir("/proc"):
-        if name.isdecimal() and int(name) not in own:
+        if name.isdecimal() and int(name) not in own_pids:
             try:
                 with open(f"/proc/{name}/environ", "rb") as file:
                     if mark in file.read().split(b"\0"):
-                        found.add(int(name))
+                        pids.add(int(name))
             except OSError:
                 continue
-    for pid in found:
+    for pid in pids:
         try:
             os.kill(pid, number)
         except OSError:
             continue
-    return len(found)
+    return len(pids)
 
 
 # --- looking ---------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ def _agent(job_dir: str, node: str | None, task: str | None) -> int | None:
 
     Nodes of the local scheduler are one machine.
     """
-    found: list[tuple[bool, int]] = []
+    candidates: list[tuple[bool, int]] = []
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
@@ -240,15 +240,21 @@ def _agent(job_dir: str, node: str | None, task: str | None) -> int | None:
             continue
         environ = _environ(int(name)) or {}
         if task is None or environ.get("SLURM_JOB_ID") == task:
-            found.append((environ.get("SLURMD_NODENAME") == node and b"--node" in words, int(name)))
+            candidates.append(
+                (environ.get("SLURMD_NODENAME") == node and b"--node" in words, int(name))
+            )
     # Among several the one whose node was named; else the first node's.
-    return max(found, key=lambda each: (each[0], -each[1]))[1] if found else None
+    return (
+        max(candidates, key=lambda candidate: (candidate[0], -candidate[1]))[1]
+        if candidates
+        else None
+    )
 
 
 def _program(spec: Spec, pids: list[int], host: dict[str, str]) -> int | None:
     """Return the PID of the agent's descendant to join, in the container if there is one.
 
-    None: there is no such process.
+    Return None if there is no such process.
     """
     for pid in sorted(pids):
         environ = _environ(pid) or {}
@@ -260,13 +266,13 @@ def _program(spec: Spec, pids: list[int], host: dict[str, str]) -> int | None:
 
 
 def _namespaces(pid: int) -> dict[str, str]:
-    found = {}
+    namespaces = {}
     for name, _ in (*_NAMESPACES, _NETWORK):
         try:
-            found[name] = os.readlink(f"/proc/{pid}/ns/{name}")
+            namespaces[name] = os.readlink(f"/proc/{pid}/ns/{name}")
         except OSError:
-            found[name] = ""
-    return found
+            namespaces[name] = ""
+    return namespaces
 
 
 def _words(path: str) -> list[bytes]:
@@ -284,10 +290,10 @@ def _environ(pid: int) -> dict[str, str] | None:
 
 def _shell(environment: dict[str, str]) -> str:
     try:
-        own = pwd.getpwuid(os.getuid()).pw_shell
+        login_shell = pwd.getpwuid(os.getuid()).pw_shell
     except KeyError:
-        own = ""
-    for shell in (own, *_SHELLS):
+        login_shell = ""
+    for shell in (login_shell, *_SHELLS):
         if (
             shell
             and os.access(shell, os.X_OK)

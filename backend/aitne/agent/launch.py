@@ -22,7 +22,7 @@ NOT_FOUND = 127
 
 PASSED_NAMES = frozenset(
     {
-        # What the batch script and the agent say. No other AITNE_ of the node's: some are secrets.
+        # Set by the batch script and the agent. No other AITNE_ of the node: some are secrets.
         "AITNE_JOB_ID",
         "AITNE_SESSION_ID",
         "AITNE_ATTEMPT",
@@ -36,7 +36,7 @@ PASSED_NAMES = frozenset(
         "AITNE_CHECKPOINTS",
         "AITNE_METRICS",
         "AITNE_PARAMS",
-        # How a distributed program is spread, and what its runtime is told.
+        # Distribution of a program's ranks, and settings of their runtime.
         "AITNE_RANKS_PER_NODE",
         "AITNE_RUN_DIR",
         "AITNE_RUN_RESTARTS",
@@ -45,13 +45,13 @@ PASSED_NAMES = frozenset(
         "AITNE_COMPRESS",
         "AITNE_RUNNER_ID",
         "SLURMD_NODENAME",
-        # Which GPUs are the job's.
+        # GPUs of the job.
         "CUDA_VISIBLE_DEVICES",
         "CUDA_DEVICE_ORDER",
         "ROCR_VISIBLE_DEVICES",
         "HIP_VISIBLE_DEVICES",
         "GPU_DEVICE_ORDINAL",
-        # Where ranks meet.
+        # Rendezvous of the ranks.
         "MASTER_ADDR",
         "MASTER_PORT",
         "LANG",
@@ -129,49 +129,49 @@ class Launcher:
             except OSError as error:
                 raise Failure(
                     NOT_READY,
-                    f"the temporary folder cannot be made below {spec.tmp_dir} on node {node}: "
-                    f"{error.strerror or error}. Ask the site's support to make room there, or try "
-                    "another node",
+                    f"the temporary folder cannot be created below {spec.tmp_dir} on node {node}: "
+                    f"{error.strerror or error}. Ask the site's support to free space there, or "
+                    "try another node",
                 ) from None
         if _GPUS in self._launch.prefix:
             self._vendor = gpu_vendor()
         if spec.memory_bytes is not None or spec.cpus is not None:
             self._cgroup = cgroup.make(spec.memory_bytes, spec.cpus)
 
-    def argv(self, own: Sequence[str]) -> list[str]:
+    def argv(self, command: Sequence[str]) -> list[str]:
         """Return the complete argument vector.
 
         Raises:
             OSError: there is no such program, or it cannot be run.
         """
-        found: list[str] = []
+        arguments: list[str] = []
         for part in self._launch.prefix:
             if part == _GPUS:
-                found += self._launch.gpu_options.get(self._vendor or "", ())
+                arguments += self._launch.gpu_options.get(self._vendor or "", ())
             else:
-                found.append(self._fill(part))
-        if found and self._program is not None:
-            found[0] = self._program
-        found += own
+                arguments.append(self._fill(part))
+        if arguments and self._program is not None:
+            arguments[0] = self._program
+        arguments += command
         if self._cgroup is None:
-            return found
-        # /bin/sh comes first and would find out too late.
-        found[0] = find_program(found[0], self.environment().get("PATH", os.defpath))
-        return [*self._cgroup.enter(), *found]
+            return arguments
+        # /bin/sh comes first and would report a missing program too late.
+        arguments[0] = find_program(arguments[0], self.environment().get("PATH", os.defpath))
+        return [*self._cgroup.enter(), *arguments]
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the started program."""
-        own = {name: self._fill(value) for name, value in self._launch.env.items()}
+        launch_env = {name: self._fill(value) for name, value in self._launch.env.items()}
         prefix = self._launch.env_prefix
         if prefix is None:
-            return {**os.environ, **own, **self._datasets()}
+            return {**os.environ, **launch_env, **self._datasets()}
         home = os.environ.get("HOME", "/")
         path = f"{self._tmp}/{_BIN}:{_PATH}" if self._launch.helpers else _PATH
         base = {"PATH": path, "LANG": "C.UTF-8", "HOME": home}
         if _MARK in os.environ:
             base[_MARK] = os.environ[_MARK]
         passed = {**allowed(os.environ), **self._spec.env, **self._datasets()}
-        return {**base, **own, **{prefix + name: value for name, value in passed.items()}}
+        return {**base, **launch_env, **{prefix + name: value for name, value in passed.items()}}
 
     def _datasets(self) -> dict[str, str]:
         return {"AITNE_DATASETS": f"{self._tmp}/datasets"} if self._spec.datasets else {}
@@ -187,17 +187,17 @@ class Launcher:
             return
         path = os.environ.get("PATH", os.defpath) if self._launch.env_prefix is None else _PATH
         try:
-            found = find_program(program, path)
+            executable = find_program(program, path)
         except OSError:
-            where = "" if "/" in program else f" in {path}"
+            location = "" if "/" in program else f" in {path}"
             name = os.path.basename(program).capitalize()
             raise Failure(
                 NOT_FOUND,
-                f"{name} is not installed on node {node}: there is no program {program}{where}. Ask "
-                "the site's support to install it there, or take another image or node",
+                f"{name} is not installed on node {node}: there is no program {program}{location}. "
+                "Ask the site's support to install it there, or use another image or node",
             ) from None
         if self._launch.prefix and self._launch.prefix[0] == program:
-            self._program = found
+            self._program = executable
 
     def _make_tmp(self) -> None:
         """Create the temporary folder. Raises ``OSError``, also if the disk has no space left."""
@@ -280,7 +280,7 @@ def allowed(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def gpu_vendor(root: str = "/") -> str | None:
-    """Return the vendor of this node's GPUs by its driver files; None: no or unknown GPUs."""
+    """Return the vendor of this node's GPUs by its driver files, or None if unknown."""
     for vendor, marks in (
         ("nvidia", ("dev/nvidiactl", "proc/driver/nvidia")),
         ("amd", ("dev/kfd",)),
@@ -346,7 +346,7 @@ def _sweep(folder: str) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            continue  # its agent lives
+            continue  # its agent runs
         else:
             if time.time() - status.st_mtime > _STALE_S:
                 remove_tree(place)

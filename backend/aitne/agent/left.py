@@ -14,16 +14,16 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 def read(path: str, most_bytes: int) -> tuple[os.stat_result, dict[str, Any]] | None:
     """Return the stat result of a file and its one JSON object.
 
-    None: the file is missing, too large, not a regular file or not a JSON object.
+    Return None if the file is missing, too large, not a regular file or not a JSON object.
     """
     try:
-        # A pipe must not be waited for, and a link leads elsewhere.
+        # Do not wait for a pipe or follow a link.
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(file, "rb") as content:
             facts = os.fstat(file)
             if not stat.S_ISREG(facts.st_mode) or facts.st_size > most_bytes:
                 return None
-            found = json.loads(content.read(most_bytes))
-    except (OSError, ValueError, RecursionError):  # the last: brackets in brackets in brackets
+            document = json.loads(content.read(most_bytes))
+    except (OSError, ValueError, RecursionError):  # the last: deeply nested brackets
         return None
-    return (facts, found) if isinstance(found, dict) else None
+    return (facts, document) if isinstance(document, dict) else None

@@ -84,10 +84,10 @@ def main(arguments: Sequence[str]) -> None:
         _say(ending.message)
     if of_node:
         _leave_node(spec, ending, programs, reporter)
-    told = programs.told or ending.told
-    if told and ending.code == PREEMPTED:
+    stop_requested = programs.told or ending.told
+    if stop_requested and ending.code == PREEMPTED:
         ending.reason = "preempted"
-        ending.message = "it was told to end, has saved its work and goes on from there"
+        ending.message = "it was asked to end, has saved its state and will be resumed"
     try:
         fence.leave_outcome(
             job_dir,
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str]) -> None:
             message=ending.message,
         )
     except OSError as error:
-        _say(f"how it ended could not be written down: {error}")
+        _say(f"the outcome could not be written: {error}")
     reporter.finish(ending.code, ending.message)
     _leave(ending.code)
 
@@ -120,9 +120,9 @@ def _take_fence(spec: Spec) -> None:
     try:
         fence.take(spec.job_dir, spec.task, spec.owner, spec.restart_count)
     except fence.Ended as error:
-        _leave(error.code, f"this run is not begun again: {error}")
+        _leave(error.code, f"this run is not started again: {error}")
     except fence.Duplicate as error:
-        _leave(DUPLICATE, f"this attempt runs already, or has run: {error}. Nothing was started")
+        _leave(DUPLICATE, f"this attempt runs already or has ended: {error}. Nothing was started")
     except OSError as error:
         _leave(FENCE_FAILED, f"the fence could not be taken: {error}. Nothing was started")
 
@@ -135,14 +135,14 @@ def _offer_folders(spec: Spec) -> None:
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
         except OSError as error:
-            _say(f"the folder {folder} could not be made: {error}. The job goes on")
+            _say(f"the folder {folder} could not be created: {error}. The job continues")
     if spec.setting is not None:
         path = f"{spec.job_dir}/params-{spec.task}.json"
         os.environ["AITNE_PARAMS"] = path
         try:
             fence.write(path, json.dumps(spec.setting.values).encode(), os.O_TRUNC)
         except OSError as error:
-            _say(f"the file {path} could not be written: {error}. The job goes on")
+            _say(f"the file {path} could not be written: {error}. The job continues")
 
 
 def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Reporter) -> NoReturn:
@@ -152,9 +152,9 @@ def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Repor
     try:
         ranks.leave(spec, ending.code, ending.reason, ending.message, programs.told)
     except OSError as error:
-        _leave(ending.code, f"how node {spec.node} ended could not be written down: {error}")
-    # Who was told to end, and has, must not have what starts the agents end the other nodes' at once:
-    # they may still be saving their work. The first node's agent reads how it was.
+        _leave(ending.code, f"the outcome of node {spec.node} could not be written: {error}")
+    # After a requested end, exit code 0 keeps srun from ending the agents of other nodes at once,
+    # which may still be saving their state. The first node's agent reads the outcome.
     _leave(0 if programs.told else ending.code)
 
 
@@ -168,11 +168,11 @@ class _Ending:
         message: str | None = None,
         *,
         in_log: bool = False,
-        told: bool = False,
+        stop_requested: bool = False,
     ) -> None:
         self.code = code
         self.reason = reason
-        self.told = told
+        self.told = stop_requested
         """Whether ranks of other nodes were asked to end."""
         self.in_log = in_log
         """Whether the message is already in the log."""
@@ -195,7 +195,7 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
     from aitne.agent.needs import Stopped
 
     def reads() -> None:
-        # Of a session that nothing is heard of the platform believes that it will never come up.
+        # A session that reports nothing would count as one that did not start in time.
         reporter.phase("running")
         reporter.start()
 
@@ -215,7 +215,7 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         if launcher.ran_out_of_memory(ending.code):
             message = (
                 f"it used more than the {(spec.memory_bytes or 0) >> 20} MiB of memory that it had "
-                "asked for; ask for more next time"
+                "requested; request more next time"
             )
             return _Ending(OUT_OF_MEMORY, "out_of_memory", message)
         return ending if ending.message is not None else _by_launcher(spec, ending)
@@ -237,12 +237,14 @@ def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         reporter.start()
 
     try:
-        ended = ranks.run_nodes(spec, programs, begun)
+        outcome = ranks.run_nodes(spec, programs, begun)
     except OSError as error:
         reporter.start()
         return _not_started("srun", error)
-    # Each node's agent has said in the log why.
-    return _Ending(ended.code, ended.reason, ended.message, in_log=True, told=ended.told)
+    # Each node's agent has logged the reason.
+    return _Ending(
+        outcome.code, outcome.reason, outcome.message, in_log=True, stop_requested=outcome.told
+    )
 
 
 def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
@@ -294,7 +296,7 @@ def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
 
 
 def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
-    from aitne.agent.session import Session  # a batch job does without
+    from aitne.agent.session import Session  # not needed for a batch job
 
     app = spec.apps[0]
     session = Session(spec, app, programs, reporter, observer.sample)
@@ -327,8 +329,8 @@ def _by_launcher(spec: Spec, ending: _Ending) -> _Ending:
     """Return the outcome of the launching program if it reported its own failure in the log."""
     for code, words, reason in spec.launch.own_endings:
         if ending.code == code and (line := _last_line()).startswith(words):
-            said = line.partition(":")[2].strip().rstrip(".")
-            return _Ending(code, reason, said, in_log=True)
+            message = line.partition(":")[2].strip().rstrip(".")
+            return _Ending(code, reason, message, in_log=True)
     return ending
 
 
@@ -346,7 +348,7 @@ def _last_line() -> str:
             log.seek(max(0, os.fstat(2).st_size - _LAST_BYTES))
             lines = log.read().decode("utf-8", "replace").splitlines()
     except OSError:
-        return ""  # it may be written and not read
+        return ""  # it may be writable but not readable
     return lines[-1] if lines else ""
 
 
@@ -359,7 +361,7 @@ def _not_started(program: str, error: OSError) -> _Ending:
 def _told_once(failure: threading.ExceptHookArgs) -> None:
     """Log that a helper thread failed; the job's program continues."""
     name = failure.thread.name if failure.thread is not None else "a"
-    _say(f"the {name} thread of the agent ended: {failure.exc_value!r}. The job goes on")
+    _say(f"the {name} thread of the agent ended: {failure.exc_value!r}. The job continues")
 
 
 def _say(sentence: str) -> None:

@@ -55,7 +55,7 @@ class Metrics:
         except OverflowError:
             return
         if not math.isfinite(number):
-            self.notes["finite"] = "values that are infinite or no number are left out"
+            self.notes["finite"] = "values that are infinite or not a number are skipped"
             return
         if name not in self.values and len(self.values) >= MOST_NAMES:
             self.notes["names"] = f"only the first {MOST_NAMES} metrics are kept"
@@ -136,13 +136,13 @@ class MetricsWatch:
                         yield path
                 except OSError:
                     continue
-        found = 0
+        count = 0
         for place, folders, names in os.walk(self._folder):
             folders.sort()
             for name in sorted(names):
                 if name in ("metrics.json", "metrics.jsonl") or ".tfevents." in name:
-                    found += 1
-                    if found > MOST_FILES:
+                    count += 1
+                    if count > MOST_FILES:
                         self._metrics.notes["files"] = f"only {MOST_FILES} files are read"
                         return
                     yield os.path.join(place, name)
@@ -160,14 +160,14 @@ class MetricsWatch:
             return False
 
     def _whole(self, path: str) -> bool:
-        found = left.read(path, _MOST_JSON)
-        if found is None:
+        document = left.read(path, _MOST_JSON)
+        if document is None:
             return False
-        facts, values = found
-        seen = (facts.st_ino, facts.st_mtime_ns)
-        if self._seen.get(path) == seen:
+        facts, values = document
+        stamp = (facts.st_ino, facts.st_mtime_ns)
+        if self._seen.get(path) == stamp:
             return False
-        self._seen[path] = seen
+        self._seen[path] = stamp
         self._source(path)
         step = _step(values)
         for name, value in values.items():
@@ -185,7 +185,7 @@ class MetricsWatch:
             if not stat.S_ISREG(facts.st_mode):
                 return False
             if facts.st_size < begin:
-                begin = 0  # it was written anew
+                begin = 0  # it was overwritten
             if facts.st_size == begin:
                 return False
             content.seek(begin)
@@ -201,7 +201,7 @@ class MetricsWatch:
     def _lines(self, path: str, data: bytes) -> int:
         end = data.rfind(b"\n") + 1
         if not end and len(data) >= _AT_ONCE:
-            end = len(data)  # no line of anybody's is that long
+            end = len(data)  # no valid line is that long
         for line in data[:end].splitlines():
             if not line.strip():
                 continue
@@ -211,7 +211,9 @@ class MetricsWatch:
                 values = None
             if not isinstance(values, dict):
                 name = self._name(path)
-                self._metrics.notes[path] = f"lines of {name} that are no JSON object are left out"
+                self._metrics.notes[path] = (
+                    f"lines of {name} that are not a JSON object are skipped"
+                )
                 continue
             step = _step(values)
             self._lines_of[path] = count = self._lines_of.get(path, -1) + 1
@@ -223,8 +225,8 @@ class MetricsWatch:
         return end
 
     def _records(self, path: str, data: bytes, there: int) -> int:
-        found, took, beyond = tfevents.read(data)
-        for tag, step, value in found:
+        scalars, took, beyond = tfevents.read(data)
+        for tag, step, value in scalars:
             self._metrics.add(self._prefix(path) + tag, value, float(step))
         return took + beyond if took + beyond <= there else took
 
@@ -245,10 +247,10 @@ class MetricsWatch:
 
 def _step(values: dict[str, Any]) -> float | None:
     for name in _STEPS:
-        found = values.get(name)
-        if isinstance(found, (int, float)) and not isinstance(found, bool):
+        step = values.get(name)
+        if isinstance(step, (int, float)) and not isinstance(step, bool):
             try:
-                return float(found)
+                return float(step)
             except OverflowError:
                 return None
     return None

@@ -37,8 +37,8 @@ def check(
     minutes, and ``reads`` is called before it.
 
     Raises:
-        Missing: something is not there, cannot be read, or is another.
-        Stopped: ``stopped`` said so.
+        Missing: a file is missing, cannot be read or has changed.
+        Stopped: ``stopped`` returned True.
     """
     for need in needs:
         differs = _look_in_time(need, node)
@@ -65,17 +65,17 @@ def _look_in_time(need: Need, node: str) -> bool:
             f"{need.what} cannot be reached on node {node}: the file system of {need.path} did not "
             f"answer for {LOOK_S:.0f} s. Ask the site's support about it"
         )
-    found = answer[0]
-    if isinstance(found, Missing):
-        raise found
-    return found
+    outcome = answer[0]
+    if isinstance(outcome, Missing):
+        raise outcome
+    return outcome
 
 
 def _look(need: Need, node: str) -> bool:
     """Return whether a file differs in size or time from its registration. Raises ``Missing``."""
     try:
-        found = os.stat(need.path)
-        _open(need, found)
+        info = os.stat(need.path)
+        _open(need, info)
     except OSError as error:
         raise Missing(_why(need, node, error)) from None
     if need.within:
@@ -87,21 +87,21 @@ def _look(need: Need, node: str) -> bool:
             )
     if need.folder:
         return False
-    return (need.size_bytes, need.mtime_ns) != (found.st_size, found.st_mtime_ns)
+    return (need.size_bytes, need.mtime_ns) != (info.st_size, info.st_mtime_ns)
 
 
-def _open(need: Need, found: os.stat_result) -> None:
+def _open(need: Need, info: os.stat_result) -> None:
     """Open the file or folder, because permission bits do not show all errors.
 
     Examples: root on NFS, access control lists, a mount that no longer exists.
     """
     if need.folder:
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(info.st_mode):
             raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         os.close(os.open(f"{need.path}/.", os.O_RDONLY | os.O_DIRECTORY))
         return
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is no ordinary file")
+    if not stat.S_ISREG(info.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
     with open(need.path, "rb", buffering=0) as file:
         file.read(1)
 
@@ -112,17 +112,17 @@ def _why(need: Need, node: str, error: OSError) -> str:
         while not os.path.exists(there):
             there = os.path.dirname(there)
         return (
-            f"{need.what} is not there on node {node}: {need.path} does not exist, only {there} "
-            "does. Its file system may not be mounted there, or somebody removed it; ask the site's "
+            f"{need.what} is missing on node {node}: {need.path} does not exist, only {there} "
+            "does. Its file system may not be mounted there, or it was removed; ask the site's "
             "support"
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return (
-            f"{need.what} cannot be read on node {node}: {need.path} is closed to user id "
-            f"{os.geteuid()}. Ask its owner for the right to read it"
+            f"{need.what} cannot be read on node {node}: {need.path} is not readable by user "
+            f"id {os.geteuid()}. Ask its owner for read permission"
         )
     if error.errno == errno.ENOTDIR and need.folder:
-        return f"{need.what} is no folder on node {node}: {need.path}"
+        return f"{need.what} is not a folder on node {node}: {need.path}"
     if error.errno in _BROKEN:
         return (
             f"{need.what} cannot be read on node {node}: {need.path}: {error.strerror}. Its file "
@@ -135,8 +135,8 @@ def _lies_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _compare(need: Need, wanted: str, node: str, stopped: Callable[[], bool]) -> None:
-    import hashlib  # a file that is as it was registered is not read
+def _compare(need: Need, sha256: str, node: str, stopped: Callable[[], bool]) -> None:
+    import hashlib  # an unchanged file is not read
 
     digest = hashlib.sha256()
     try:
@@ -147,9 +147,9 @@ def _compare(need: Need, wanted: str, node: str, stopped: Callable[[], bool]) ->
                 digest.update(part)
     except OSError as error:
         raise Missing(_why(need, node, error)) from None
-    if digest.hexdigest() != wanted.lower():
+    if digest.hexdigest() != sha256.lower():
         raise Missing(
             f"{need.what} is not what was registered: {need.path} on node {node} has the SHA-256 "
-            f"{digest.hexdigest()[:16]}… and not {wanted.lower()[:16]}…. It was changed or is "
-            "damaged; ask whoever keeps it to put it right"
+            f"{digest.hexdigest()[:16]}… and not {sha256.lower()[:16]}…. It was changed or is "
+            "damaged; ask its owner to restore it"
         )

@@ -32,7 +32,7 @@ def own_address(listen: str, node: str, platform_url: str | None) -> str:
     spoken = _towards(platform_url)
     if spoken is None:
         raise OSError(
-            errno.EADDRNOTAVAIL, f"no address of this node is known: {node} is no name of it"
+            errno.EADDRNOTAVAIL, f"no address of this node is known: {node} is not its name"
         )
     return spoken
 
@@ -40,22 +40,22 @@ def own_address(listen: str, node: str, platform_url: str | None) -> str:
 def _in_network(network: str, node: str, platform_url: str | None) -> str:
     import ipaddress  # only where a network is set
 
-    wanted = ipaddress.ip_network(network, strict=False)
-    found = [*_addresses_of(node), *_addresses_of(socket.gethostname()), _towards(platform_url)]
-    # Which of our addresses would be used to reach the network itself: the one that is in it.
-    found.append(_towards_host(str(next(wanted.hosts(), wanted.network_address)), 9))
-    for address in found:
-        if address and ipaddress.ip_address(address) in wanted and _is_ours(address):
+    subnet = ipaddress.ip_network(network, strict=False)
+    addresses = [*_addresses_of(node), *_addresses_of(socket.gethostname()), _towards(platform_url)]
+    # The address from which this machine reaches the network is the one that is in it.
+    addresses.append(_towards_host(str(next(subnet.hosts(), subnet.network_address)), 9))
+    for address in addresses:
+        if address and ipaddress.ip_address(address) in subnet and _is_ours(address):
             return address
     raise OSError(errno.EADDRNOTAVAIL, f"this node has no address in {network}")
 
 
 def _addresses_of(name: str) -> list[str]:
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return []
-    return [str(entry[4][0]) for entry in found]
+    return [str(entry[4][0]) for entry in infos]
 
 
 def _towards(platform_url: str | None) -> str | None:
@@ -66,11 +66,11 @@ def _towards(platform_url: str | None) -> str | None:
 
 
 def _towards_host(host: str, port: int) -> str | None:
-    """Return the local address of a route to the host; nothing is sent. None: there is no route."""
+    """Return the local address of a route to the host, or None; nothing is sent."""
     try:
-        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect(where)
+            probe.connect(address)
             return str(probe.getsockname()[0])
     except OSError:
         return None
@@ -110,7 +110,7 @@ def listener(host: str, port: int) -> Listener:
     listen yet can be taken over by any user of the node, also through a dual-stack socket; if
     another user's socket listens beside ours, the result is another's.
     """
-    found = Listener.NOBODYS
+    owner = Listener.NOBODYS
     try:
         for name, there in _rows_of(host).items():
             with open(f"/proc/net/{name}", encoding="ascii") as file:
@@ -120,10 +120,10 @@ def listener(host: str, port: int) -> Listener:
                 if row[3] == _LISTENING and address in there and int(number, 16) == port:
                     if int(row[7]) != os.geteuid():
                         return Listener.ANOTHERS
-                    found = Listener.OURS
+                    owner = Listener.OURS
     except OSError:
         return Listener.UNTOLD
-    return found
+    return owner
 
 
 def _rows_of(host: str) -> dict[str, set[str]]:
@@ -131,11 +131,11 @@ def _rows_of(host: str) -> dict[str, set[str]]:
     any_six = "0" * 32
     if ":" in host:
         packed = socket.inet_pton(socket.AF_INET6, host)
-        own = "".join(packed[at : at + 4][::-1].hex().upper() for at in range(0, 16, 4))
-        return {"tcp6": {own, any_six}}
-    own = socket.inet_aton(socket.gethostbyname(host))[::-1].hex().upper()
+        address = "".join(packed[at : at + 4][::-1].hex().upper() for at in range(0, 16, 4))
+        return {"tcp6": {address, any_six}}
+    address = socket.inet_aton(socket.gethostbyname(host))[::-1].hex().upper()
     mapped = "0" * 16 + "FFFF0000"
-    tables = {"tcp": {own, "0" * 8}}
+    tables = {"tcp": {address, "0" * 8}}
     if os.path.exists("/proc/net/tcp6"):
-        tables["tcp6"] = {mapped + own, mapped + "0" * 8, any_six}
+        tables["tcp6"] = {mapped + address, mapped + "0" * 8, any_six}
     return tables

@@ -71,10 +71,10 @@ class Observer:
         self._snapshot = SnapshotTaker(spec, self._programs, self._reporter, self._workdir)
         self._snapshot.start()
         if not spec.apps:
-            # The tasks of an array share their folder: only what is their own is theirs.
-            own = self._workdir if spec.task is None else None
+            # The tasks of an array share their folder, so its files belong to no single task.
+            workdir = self._workdir if spec.task is None else None
             since = self._began_at - _CLOCKS_S
-            self._metrics = MetricsWatch(self._reporter, spec.metrics, own, since)
+            self._metrics = MetricsWatch(self._reporter, spec.metrics, workdir, since)
             self._metrics.start()
 
     def last_look(self) -> None:
@@ -96,5 +96,5 @@ class Observer:
 
         if self._metrics is not None:
             self._metrics.last_look()
-        found = written.look(self._workdir, self._began_at - _CLOCKS_S)
-        self._reporter.tell("files", found)
+        files = written.look(self._workdir, self._began_at - _CLOCKS_S)
+        self._reporter.tell("files", files)

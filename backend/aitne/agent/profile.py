@@ -37,11 +37,11 @@ class ProfileWatch:
         A file that is too large or no JSON object is ignored.
         """
         with self._lock:
-            found = left.read(f"{os.environ.get('AITNE_RUN_DIR')}/profile.json", MOST_BYTES)
-            if found is None:
+            document = left.read(f"{os.environ.get('AITNE_RUN_DIR')}/profile.json", MOST_BYTES)
+            if document is None:
                 return
-            facts, profile = found
-            seen = (facts.st_ino, facts.st_mtime_ns)
-            if seen != self._seen:
-                self._seen = seen
+            facts, profile = document
+            stamp = (facts.st_ino, facts.st_mtime_ns)
+            if stamp != self._seen:
+                self._seen = stamp
                 self._reporter.profile(profile)

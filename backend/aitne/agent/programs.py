@@ -35,12 +35,12 @@ class Programs:
 
     def __init__(self) -> None:
         self.stop_signal: int | None = None
-        """First signal that asked the job to end; None: none yet."""
+        """First signal that asked the job to end, or None."""
         self.told = False
         """Whether a signal was received that may ask the job to end, including the job file's early
         signal."""
         self.launcher: Launcher | None = None
-        """Launcher that wraps each program; None: programs run unchanged."""
+        """Launcher that wraps each program, or None if programs run unchanged."""
         self.leader_only = False
         """Whether the started program forwards signals itself, so that its group must not receive
         them too."""
@@ -103,7 +103,7 @@ class Programs:
                 setsigdef=EVERY_SIGNAL,
             )
             self._live.add(pid)
-        # What came while the program was being started did not reach it; an order to end stands anyway.
+        # Signals during the start did not reach the program; a request to end stays valid.
         missed = self._received[before:]
         if self.stop_signal is not None and self.stop_signal not in missed:
             missed.insert(0, self.stop_signal)
@@ -132,7 +132,7 @@ class Programs:
         import select
 
         reader, writer = os.pipe()
-        deadline, found, length, pid = time.monotonic() + timeout_s, b"", 0, -1
+        deadline, output, length, pid = time.monotonic() + timeout_s, b"", 0, -1
         try:
             try:
                 with self._lock:
@@ -152,17 +152,17 @@ class Programs:
                     self._asked.add(pid)
             finally:
                 os.close(writer)
-            while (left := deadline - time.monotonic()) > 0:
-                if not select.select([reader], [], [], left)[0]:
+            while (remaining_s := deadline - time.monotonic()) > 0:
+                if not select.select([reader], [], [], remaining_s)[0]:
                     break
                 part = os.read(reader, 1 << 16)
                 if not part:
-                    return found, length, True
+                    return output, length, True
                 length += len(part)
-                found += part[: most_bytes - len(found)]
+                output += part[: most_bytes - len(output)]
                 if length > counted_bytes:
-                    return found, length, True
-            return found, length, False
+                    return output, length, True
+            return output, length, False
         finally:
             os.close(reader)
             self._end(pid)
@@ -174,25 +174,24 @@ class Programs:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGKILL)
 
-    def wait(self, wanted: int) -> int:
-        """Collect ended processes until ``wanted`` ends; return its exit code, 128 + n for signal
-        n.
+    def wait(self, pid: int) -> int:
+        """Collect ended processes until ``pid`` ends; return its exit code, 128 + n for signal n.
 
         Orphans of the job may have become the agent's children: they are collected on the way.
         """
-        return self.wait_any((wanted,))[1]
+        return self.wait_any((pid,))[1]
 
-    def wait_any(self, wanted: Collection[int]) -> tuple[int, int]:
-        """Collect ended processes until one of ``wanted`` ends; return its PID and exit code."""
+    def wait_any(self, pids: Collection[int]) -> tuple[int, int]:
+        """Collect ended processes until one of ``pids`` ends; return its PID and exit code."""
         while True:
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-            if ended is None:
+            child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            if child is None:
                 continue
-            with self._lock:  # until it is collected, its number is nobody else's
-                self._live.discard(ended.si_pid)
-                self._asked.discard(ended.si_pid)
-                pid, status = os.waitpid(ended.si_pid, 0)
-            if pid in wanted:
+            with self._lock:  # until it is collected, its PID is not reused
+                self._live.discard(child.si_pid)
+                self._asked.discard(child.si_pid)
+                pid, status = os.waitpid(child.si_pid, 0)
+            if pid in pids:
                 code = os.waitstatus_to_exitcode(status)
                 return pid, code if code >= 0 else 128 - code
 
@@ -204,20 +203,20 @@ class Programs:
         """
         from aitne.agent.sampler import descendants
 
-        began, asked = time.monotonic(), False
+        began, term_sent = time.monotonic(), False
         while True:
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     continue
-            left = descendants(os.getpid())
-            if not left:
+            pids = descendants(os.getpid())
+            if not pids:
                 return
             waited = time.monotonic() - began
-            # A server of a file system may have been made deaf to SIGTERM: see ``Launch.helpers``.
+            # A server of a file system may ignore SIGTERM: see ``Launch.helpers``.
             numbers = [signal.SIGKILL] if waited > kill_s else [signal.SIGTERM, signal.SIGINT]
-            if waited > kill_s or (waited > ask_s and not asked):
-                asked = True
-                for pid in left:
+            if waited > kill_s or (waited > ask_s and not term_sent):
+                term_sent = True
+                for pid in pids:
                     for number in numbers:
                         with contextlib.suppress(OSError):
                             os.kill(pid, number)

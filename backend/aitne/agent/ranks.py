@@ -36,12 +36,16 @@ class Ended:
     """Outcome of the ranks of all nodes."""
 
     def __init__(
-        self, code: int, reason: str | None = None, message: str | None = None, told: bool = False
+        self,
+        code: int,
+        reason: str | None = None,
+        message: str | None = None,
+        stop_requested: bool = False,
     ) -> None:
         self.code = code
         self.reason = reason
         self.message = message
-        self.told = told
+        self.told = stop_requested
         """Whether a signal had asked the ranks to end."""
 
 
@@ -61,25 +65,27 @@ def enter(spec: Spec, command: int) -> list[str]:
     os.environ["AITNE_NODES"] = str(spec.ranks.nodes)
     os.environ["AITNE_NODE_RANK"] = str(spec.node_rank or 0)
     os.environ["AITNE_RANKS_PER_NODE"] = str(spec.ranks.per_node)
-    known = {"{run_dir}": folder, "{node_rank}": str(spec.node_rank or 0)}
-    return [known.get(part, part) for part in spec.commands[command]]
+    placeholders = {"{run_dir}": folder, "{node_rank}": str(spec.node_rank or 0)}
+    return [placeholders.get(part, part) for part in spec.commands[command]]
 
 
 def failure(spec: Spec) -> str | None:
-    """Return a sentence, without full stop, that names this node's failed rank; None: no
-    failure."""
-    found = _failed(f"{os.environ.get('AITNE_RUN_DIR')}/failed-{spec.node_rank or 0}.json")
-    return None if found is None else _sentence(found[1], spec.node)
+    """Return a sentence, without full stop, that names this node's failed rank, or None
+    without a failure."""
+    record = _failed(f"{os.environ.get('AITNE_RUN_DIR')}/failed-{spec.node_rank or 0}.json")
+    return None if record is None else _sentence(record[1], spec.node)
 
 
-def leave(spec: Spec, code: int, reason: str | None, message: str | None, told: bool) -> None:
+def leave(
+    spec: Spec, code: int, reason: str | None, message: str | None, stop_requested: bool
+) -> None:
     """Write how the ranks of this node have ended (called by its agent). Raises ``OSError``."""
     facts = {
         "node": spec.node,
         "exit_code": code,
         "reason": reason,
         "message": message,
-        "told": told,
+        "told": stop_requested,
     }
     folder = _folder(spec)
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -97,12 +103,12 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Ende
     if spec.ranks is None:
         raise ValueError("this job has no ranks")
     pretended = os.environ.pop(LOCAL_NODES, None)
-    own = [*spec.ranks.agent, "--node", spec.job_dir]
+    command = [*spec.ranks.agent, "--node", spec.job_dir]
     if pretended is None:
-        pids = {programs.start([*_srun(spec.ranks.nodes), *own])}
+        pids = {programs.start([*_srun(spec.ranks.nodes), *command])}
     else:
         pids = {
-            programs.start(own, environment={**os.environ, **variables})
+            programs.start(command, environment={**os.environ, **variables})
             for variables in _pretended(pretended)
         }
     begun()
@@ -128,25 +134,25 @@ def _srun(nodes: int) -> list[str]:
     The CPUs are passed explicitly because a step does not inherit them since 22.05
     (https://slurm.schedmd.com/srun.html).
     """
-    found = ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    argv = ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
     cpus = os.environ.get("SLURM_CPUS_PER_TASK", "")
     if cpus.isdecimal():
-        found.append(f"--cpus-per-task={cpus}")
-    return [*found, "--mpi=none", "--input=none", "--kill-on-bad-exit=1", "--quiet"]
+        argv.append(f"--cpus-per-task={cpus}")
+    return [*argv, "--mpi=none", "--input=none", "--kill-on-bad-exit=1", "--quiet"]
 
 
 def _pretended(text: str) -> Iterator[dict[str, str]]:
     for number, facts in enumerate(json.loads(text)):
-        found = {
+        variables = {
             "SLURMD_NODENAME": str(facts["node"]),
             "SLURM_NODEID": str(number),
         }
         if facts.get("gpus") is not None:
-            found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, facts["gpus"]))
-        yield found
+            variables["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, facts["gpus"]))
+        yield variables
 
 
-# --- what counts -----------------------------------------------------------------------------------
+# --- outcome ---------------------------------------------------------------------------------------
 
 
 def _judge(spec: Spec, code: int) -> Ended:
@@ -155,30 +161,30 @@ def _judge(spec: Spec, code: int) -> Ended:
     Failures are ordered by the clock of the shared file system.
     """
     folder, nodes = _folder(spec), range(spec.ranks.nodes if spec.ranks else 0)
-    ends = {node: found for node in nodes if (found := _read(f"{folder}/node-{node}.json"))}
+    ends = {node: record for node in nodes if (record := _read(f"{folder}/node-{node}.json"))}
     failures: list[tuple[float, int, dict[str, Any], bool]] = []
     for node, (time, facts) in ends.items():
         if facts.get("exit_code") and not facts.get("told"):
             failures.append((time, node, facts, False))
     for command in range(len(spec.commands)):
         for node in nodes:
-            found = _failed(f"{folder}/{command}/failed-{node}.json")
-            if found is not None:
-                failures.append((found[0], node, found[1], True))
-    told = any(facts.get("told") for _, facts in ends.values())
+            record = _failed(f"{folder}/{command}/failed-{node}.json")
+            if record is not None:
+                failures.append((record[0], node, record[1], True))
+    stop_requested = any(facts.get("told") for _, facts in ends.values())
     if not ends and not failures:
         return Ended(code)
     if not failures:
         codes = [int(facts.get("exit_code") or 0) for _, facts in ends.values()]
         lost = [code] if len(ends) < len(nodes) else []
-        return Ended(max(codes + lost), told=told)
-    _, node, facts, by_rank = min(failures, key=lambda each: each[0])
-    own = ends[node][1] if node in ends else {}
-    # A node whose agent ended it, for its memory, knows better than the rank that was hit.
-    if by_rank and own.get("reason") in (None, "failed"):
-        name = str(own.get("node") or f"number {node}")
+        return Ended(max(codes + lost), stop_requested=stop_requested)
+    _, node, facts, by_rank = min(failures, key=lambda item: item[0])
+    node_facts = ends[node][1] if node in ends else {}
+    # An agent that ended its ranks, for their memory, knows the reason better than the rank.
+    if by_rank and node_facts.get("reason") in (None, "failed"):
+        name = str(node_facts.get("node") or f"number {node}")
         return Ended(int(facts.get("exit_code") or 1), "failed", _sentence(facts, name))
-    facts = own or facts
+    facts = node_facts or facts
     return Ended(int(facts["exit_code"]), facts.get("reason"), facts.get("message"))
 
 
@@ -197,18 +203,18 @@ def _folder(spec: Spec) -> str:
 
 
 def _read(path: str) -> tuple[float, dict[str, Any]] | None:
-    """Return time and content of a node's file; None: it is missing or invalid."""
-    found = left.read(path, _MOST_BYTES)
-    if found is None:
+    """Return time and content of a node's file, or None if it is missing or invalid."""
+    record = left.read(path, _MOST_BYTES)
+    if record is None:
         return None
-    facts, said = found
-    words = (said.get("reason"), said.get("message"))
-    fits = said.get("exit_code") in range(256) and all(
+    facts, document = record
+    words = (document.get("reason"), document.get("message"))
+    fits = document.get("exit_code") in range(256) and all(
         isinstance(w, (str, type(None))) for w in words
     )
-    return (facts.st_mtime_ns, said) if fits else None
+    return (facts.st_mtime_ns, document) if fits else None
 
 
 def _failed(path: str) -> tuple[float, dict[str, Any]] | None:
-    found = _read(path)
-    return found if found is not None and isinstance(found[1].get("rank"), int) else None
+    record = _read(path)
+    return record if record is not None and isinstance(record[1].get("rank"), int) else None

@@ -154,7 +154,7 @@ class Reporter:
             return None, 0, None
         phase = self._phases[0] if self._phases else None
         if phase is not None and phase["phase"] == "finished" and len(self._documents) > 1:
-            phase = None  # nobody listens after that
+            phase = None  # the platform accepts no report after that one
         samples = list(self._samples)
         spec = self._spec
         report = {
@@ -170,7 +170,7 @@ class Reporter:
         if spec.node_rank is not None:
             report["node_rank"] = spec.node_rank
         if self._active_at is not None:
-            # Reckoned now: what was queued for a while has grown older by that.
+            # Computed now, because a queued report becomes older.
             report["idle_s"] = round(max(0.0, time.monotonic() - self._active_at), 3)
         kind, document = self._document()
         if kind is not None:
@@ -191,7 +191,7 @@ class Reporter:
             self._samples.popleft()
 
     def _send(self, report: dict[str, Any], timeout_s: float) -> bool | None:
-        """Send a report; return True: accepted, False: rejected for good, None: to be sent
+        """Send a report; return True if accepted, False if rejected for good, None to send it
         again."""
         try:
             status, _ = wire.request(
@@ -203,7 +203,7 @@ class Reporter:
             )
         except (OSError, wire.Refused, ValueError):
             return None
-        except RecursionError:  # brackets in brackets, as many as could just be read
+        except RecursionError:  # brackets nested as deeply as could be read
             return False
         if status >= 500 or status in (408, 425, 429):
             return None

@@ -43,7 +43,7 @@ class Sampler:
         threading.Thread(target=self._run, name="sample", daemon=True).start()
 
     def _run(self) -> None:
-        # Programs that leave their parents stay below the agent, where they are seen.
+        # Orphaned programs become children of the agent, so that they are measured.
         adopt_orphans()
         self.open_gpus()
         taken = 0
@@ -52,7 +52,7 @@ class Sampler:
             try:
                 self._reporter.sample(self.measure())
             except (OSError, ValueError, IndexError):
-                continue  # a process ended under our eyes in a way not foreseen: the next one counts
+                continue  # a process ended during the measurement: the next one counts
             taken += 1
             if taken % LOOKS_PER_INTERVAL == 0:
                 self._interval_s *= 2
@@ -64,9 +64,9 @@ class Sampler:
     def measure(self) -> dict[str, Any]:
         """Return one sample in the format of the protocol."""
         pids = descendants(os.getpid(), *self._elsewhere())
-        # Of who has ended and was waited for, the parent's account holds the time.
-        own = os.times()
-        cpu_s = own.children_user + own.children_system + sum(map(_cpu_s, pids))
+        # The times of the parent include those of ended children that were waited for.
+        times = os.times()
+        cpu_s = times.children_user + times.children_system + sum(map(_cpu_s, pids))
         now = time.monotonic()
         cpu = max(0.0, cpu_s - self._cpu_s) / max(now - self._at, 1e-3)
         self._cpu_s, self._at = cpu_s, now
@@ -107,13 +107,13 @@ def descendants(root: int, *others: int) -> list[int]:
             fields = _stat(int(name))
             if fields is not None and fields[0] not in (b"Z", b"X"):
                 children.setdefault(int(fields[1]), []).append(int(name))
-    found = list(others)
+    pids = list(others)
     todo = [root, *others]
     while todo:
         below = children.get(todo.pop(), [])
-        found += below
+        pids += below
         todo += below
-    return found
+    return pids
 
 
 def _stat(pid: int) -> list[bytes] | None:

@@ -29,16 +29,16 @@ def load(spec: Spec) -> None:
         try:
             status, body = wire.request("GET", url, token=spec.token, timeout_s=_ANSWER_S)
             if status == 200:
-                found = json.loads(body)["env"]
-                spec.env.update({str(name): str(value) for name, value in found.items()})
+                env = json.loads(body)["env"]
+                spec.env.update({str(name): str(value) for name, value in env.items()})
                 return
-            why = f"the platform answers {status}"
+            reason = f"the platform answers {status}"
             if 400 <= status < 500 and status != 429:
-                raise SecretsUnavailable(_detail(body) or why)
+                raise SecretsUnavailable(_detail(body) or reason)
         except (OSError, wire.Refused, ValueError, KeyError) as error:
-            why = f"the platform cannot be asked: {error}"
+            reason = f"the platform cannot be reached: {error}"
         if time.monotonic() > give_up:
-            raise SecretsUnavailable(f"{why}, for {_PATIENCE_S:.0f} s")
+            raise SecretsUnavailable(f"{reason}, for {_PATIENCE_S:.0f} s")
         time.sleep(_PAUSE_S)
 
 

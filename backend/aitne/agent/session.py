@@ -56,7 +56,7 @@ class Session:
         self._tls_folder = os.path.join(spec.job_dir, "tls")
         """Folder of the server's key and certificates while it runs."""
         self.failure: str | None = None
-        """Reason why the agent ended the app; None: the agent did not end it."""
+        """Reason why the agent ended the app, or None if it did not."""
 
     def run(self) -> int:
         """Start the app, hand over its environment and wait until it ends; return its exit code.
@@ -66,8 +66,8 @@ class Session:
                 where the app is to listen.
         """
         host = own_address(self._spec.listen, self._spec.node, self._spec.platform_url)
-        held = _hold_port(host)
-        port = held.getsockname()[1]
+        port_socket = _hold_port(host)
+        port = port_socket.getsockname()[1]
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         handed_over = self._app.kind == HANDED_OVER
         self._tls = handed_over and self._spec.authority is not None
@@ -83,7 +83,7 @@ class Session:
         self._reporter.start()
         self._on_start()
         threading.Thread(
-            target=self._bring_up, args=(address, writer, held), name="app", daemon=True
+            target=self._bring_up, args=(address, writer, port_socket), name="app", daemon=True
         ).start()
         try:
             return self._programs.wait(pid)
@@ -91,23 +91,23 @@ class Session:
             self._ended.set()
             self._remove_key()
 
-    def _bring_up(self, address: str, writer: int | None, held: socket.socket) -> None:
+    def _bring_up(self, address: str, writer: int | None, port_socket: socket.socket) -> None:
         base = f"{'https' if self._tls else 'http'}://{address}"
         try:
             if writer is not None:
                 base += self._hand_over(address, writer)
             if self._ended.is_set():
                 return
-            found = self._wait_until_ready(base, *held.getsockname()[:2])
-            ready, stolen = found is not None, found is Listener.ANOTHERS
+            owner = self._wait_until_ready(base, *port_socket.getsockname()[:2])
+            ready, stolen = owner is not None, owner is Listener.ANOTHERS
         finally:
-            held.close()
+            port_socket.close()
         if ready and not stolen:
             self._reporter.phase("ready")
             self._watch(base)
         elif not self._ended.is_set():
             self.failure = (
-                f"somebody else on this node listens at {address}, the port of {self._app.name}"
+                f"another user on this node listens at {address}, the port of {self._app.name}"
                 if stolen
                 else f"{self._app.name} did not answer at {base}{self._app.readiness_path} within "
                 f"{self._app.timeout_s:.0f} s"
@@ -135,16 +135,16 @@ class Session:
 
     def _hand_over(self, address: str, writer: int) -> str:
         """Wait for the hub's environment and pass it to the app; return the path of its URL."""
-        found = self._fetch()
-        if found is None:
+        handover = self._fetch()
+        if handover is None:
             os.close(writer)
             return ""
-        environment = {str(name): str(value) for name, value in found.get("env", {}).items()}
+        environment = {str(name): str(value) for name, value in handover.get("env", {}).items()}
         prefix = environment.get("JUPYTERHUB_SERVICE_PREFIX", "/")
         self._api_token = environment.get("JUPYTERHUB_API_TOKEN", "")
         scheme = "https" if self._tls else "http"
         environment.setdefault("JUPYTERHUB_SERVICE_URL", f"{scheme}://{address}{prefix}")
-        handed: dict[str, Any] = {"env": environment, "args": list(found.get("args", ()))}
+        handed: dict[str, Any] = {"env": environment, "args": list(handover.get("args", ()))}
         if self._tls:
             os.makedirs(self._tls_folder, 0o700, exist_ok=True)
             handed["tls"] = {
@@ -155,7 +155,7 @@ class Session:
                 "authority": self._spec.authority,
             }
         line = json.dumps(handed) + "\n"
-        # A closed pipe: the app has ended already, and its exit code says the rest.
+        # A closed pipe: the app has ended already, and its exit code is reported.
         with contextlib.suppress(BrokenPipeError), open(writer, "w", encoding="utf-8") as pipe:
             pipe.write(line)
         return prefix.rstrip("/")
@@ -172,9 +172,9 @@ class Session:
                     "GET", url, token=self._spec.token, timeout_s=_WAIT_S + _ANSWER_S
                 )
                 if status == 200:
-                    found = json.loads(body)
-                    if isinstance(found, dict):
-                        return found
+                    handover = json.loads(body)
+                    if isinstance(handover, dict):
+                        return handover
                 elif status == 204:
                     pause = _SHORTEST_PAUSE_S
                     continue
@@ -203,7 +203,7 @@ class Session:
     # --- readiness -------------------------------------------------------------------------------
 
     def _wait_until_ready(self, base: str, host: str, port: int) -> Listener | None:
-        """Wait for the app's answer; return the owner of its socket, None: no answer in time.
+        """Wait for the app's answer; return the owner of its socket, or None after the timeout.
 
         An answer at a port without a listening socket does not count.
         """
@@ -216,8 +216,8 @@ class Session:
                     timeout_s=_ANSWER_S,
                     context=self._server_context() if self._tls else None,
                 )
-                if status < 500 and (found := listener(host, port)) is not Listener.NOBODYS:
-                    return found
+                if status < 500 and (owner := listener(host, port)) is not Listener.NOBODYS:
+                    return owner
             except (OSError, wire.Refused):
                 pass
             self._ended.wait(_READY_EVERY_S)
@@ -230,7 +230,7 @@ def _hold_port(host: str) -> socket.socket:
     On Linux a server that sets SO_REUSEADDR, as servers do, may bind an address beside a socket
     that has also set it and does not listen.
     """
-    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind((host, 0))
-    return held
+    port_socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    port_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port_socket.bind((host, 0))
+    return port_socket

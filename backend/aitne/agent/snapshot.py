@@ -60,7 +60,7 @@ class SnapshotTaker:
 def take(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
     """Return the snapshot document, as ``core.models.snapshot.Taken`` reads it."""
     notes: list[str] = []
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "schema": 1,
         "taken_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "workdir": _clean(workdir),
@@ -68,20 +68,20 @@ def take(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
         "notes": notes,
     }
     with contextlib.suppress(OSError):
-        found["environment"] = environment(spec)
+        document["environment"] = environment(spec)
     try:
-        found["git"] = Git(programs, notes).state(workdir)
+        document["git"] = Git(programs, notes).state(workdir)
     except FileNotFoundError:
         notes.append(f"git is not installed on node {spec.node}, so the commit is not known")
     except OSError as error:
         notes.append(f"git cannot be started: {error.strerror}")
-    return _fitting(found)
+    return _fitting(document)
 
 
-def _fitting(found: dict[str, Any]) -> dict[str, Any]:
+def _fitting(document: dict[str, Any]) -> dict[str, Any]:
     """Shorten the diff, the names and the packages until the document can be sent."""
-    while len(json.dumps(found)) > MOST_BYTES:
-        git, packages = found.get("git"), found.get("environment")
+    while len(json.dumps(document)) > MOST_BYTES:
+        git, packages = document.get("git"), document.get("environment")
         if git and len(git["diff"]) > 1_000:
             git["diff"], git["diff_cut"] = _lines(git["diff"][: len(git["diff"]) // 2]), True
         elif git and git["untracked"]:
@@ -90,12 +90,12 @@ def _fitting(found: dict[str, Any]) -> dict[str, Any]:
                 True,
             )
         elif packages and packages.get("packages"):
-            kept = sorted(packages["packages"])[: len(packages["packages"]) // 2]
-            packages["packages"] = {name: packages["packages"][name] for name in kept}
+            names = sorted(packages["packages"])[: len(packages["packages"]) // 2]
+            packages["packages"] = {name: packages["packages"][name] for name in names}
             packages["cut"] = True
         else:
             break
-    return found
+    return document
 
 
 # --- git -------------------------------------------------------------------------------------------
@@ -110,34 +110,36 @@ class Git:
         self._late = False
 
     def state(self, folder: str) -> dict[str, Any] | None:
-        """Return the state of the folder's working copy; None: there is none.
+        """Return the state of the folder's working copy, or None if there is none.
 
-        Raises ``OSError``: git cannot be started.
+        Raises ``OSError`` if git cannot be started.
         """
         if not _below_git(folder):
             return None
         root = self._line(folder, "rev-parse", "--show-toplevel")
         if not root:
             if not self._late:
-                self._notes.append("git does not answer for this folder: is it somebody else's?")
+                self._notes.append(
+                    "git does not answer for this folder: does it belong to another user?"
+                )
             return None
         commit = self._line(root, "rev-parse", "--verify", "--quiet", "HEAD")
-        known = bool(re.fullmatch(r"[0-9a-f]{40,64}", commit))
-        found: dict[str, Any] = {
+        has_commit = bool(re.fullmatch(r"[0-9a-f]{40,64}", commit))
+        state: dict[str, Any] = {
             "root": _clean(root),
-            "commit": commit if known else None,
+            "commit": commit if has_commit else None,
             "branch": _clean(self._line(root, "symbolic-ref", "--quiet", "--short", "HEAD"))[:300]
             or None,
             "remote": self._remote(root),
         }
-        found.update(self._changes(root) if known else {"diff": ""})
-        found.update(self._untracked(root))
-        return found
+        state.update(self._changes(root) if has_commit else {"diff": ""})
+        state.update(self._untracked(root))
+        return state
 
     def _changes(self, root: str) -> dict[str, Any]:
         options = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
         prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
-        data, length = self._ask(root, "diff", *options, *prefixes, "HEAD", most=MOST_DIFF)
+        data, length = self._ask(root, "diff", *options, *prefixes, "HEAD", max_bytes=MOST_DIFF)
         text = data.decode("utf-8", "replace")
         cut = length > len(data)
         return {
@@ -149,7 +151,7 @@ class Git:
 
     def _untracked(self, root: str) -> dict[str, Any]:
         data, length = self._ask(
-            root, "ls-files", "--others", "--exclude-standard", "-z", most=MOST_DIFF
+            root, "ls-files", "--others", "--exclude-standard", "-z", max_bytes=MOST_DIFF
         )
         names = data.split(b"\0")[:-1]
         return {
@@ -158,7 +160,7 @@ class Git:
         }
 
     def _remote(self, root: str) -> str | None:
-        remotes = self._ask(root, "remote", most=4_096)[0].decode("utf-8", "replace").split()
+        remotes = self._ask(root, "remote", max_bytes=4_096)[0].decode("utf-8", "replace").split()
         if not remotes:
             return None
         name = "origin" if "origin" in remotes else remotes[0]
@@ -166,23 +168,23 @@ class Git:
         return without_secrets(_clean(url))[:2_000] or None
 
     def _line(self, folder: str, *question: str) -> str:
-        found, _ = self._ask(folder, *question, most=8_192)
-        return os.fsdecode(found).strip("\n")
+        output, _ = self._ask(folder, *question, max_bytes=8_192)
+        return os.fsdecode(output).strip("\n")
 
-    def _ask(self, folder: str, *question: str, most: int) -> tuple[bytes, int]:
+    def _ask(self, folder: str, *question: str, max_bytes: int) -> tuple[bytes, int]:
         if self._late:
             return b"", 0
-        found, length, whole = self._programs.look(
+        output, length, whole = self._programs.look(
             ["git", "-C", folder, *_QUIET, *question],
             {**os.environ, **_GIT_ENV},
             timeout_s=_GIT_S,
-            most_bytes=most,
+            most_bytes=max_bytes,
             counted_bytes=_COUNTED,
         )
         if not whole:
             self._late = True
             self._notes.append(f"git took longer than {_GIT_S:.0f} s for `git {question[0]}`")
-        return found, length
+        return output, length
 
 
 def without_secrets(url: str) -> str:
@@ -212,7 +214,7 @@ def _below_git(folder: str) -> bool:
 def environment(spec: Spec) -> dict[str, Any] | None:
     """Return the packages of the job's programs by their metadata, without starting any program."""
     if spec.launch.prefix:
-        return {"kind": "image"}  # its digest says what is in it
+        return {"kind": "image"}  # its digest identifies the packages
     if spec.conda is not None:
         kind, prefix = "conda", _conda(spec.conda)
     elif spec.venv is not None:
@@ -222,22 +224,22 @@ def environment(spec: Spec) -> dict[str, Any] | None:
     if prefix is None or not os.path.isdir(prefix):
         return None
     folders = _folders(prefix, system=kind == "system")
-    found: dict[str, str] = {}
+    packages: dict[str, str] = {}
     for folder in folders:
         for name, version in _packages(folder):
-            found.setdefault(name, version)
+            packages.setdefault(name, version)
     for record in glob.glob(f"{glob.escape(prefix)}/conda-meta/*.json"):
         name, dash, version = (
             os.path.basename(record)[: -len(".json")].rpartition("-")[0].rpartition("-")
         )
         if dash:
-            found.setdefault(name, version)
-    names = sorted(found)
+            packages.setdefault(name, version)
+    names = sorted(packages)
     return {
         "kind": kind,
         "path": _clean(prefix),
         "python": _python(prefix, folders),
-        "packages": {_clean(name): _clean(found[name]) for name in names[:MOST_PACKAGES]},
+        "packages": {_clean(name): _clean(packages[name]) for name in names[:MOST_PACKAGES]},
         "cut": len(names) > MOST_PACKAGES,
     }
 
@@ -259,35 +261,35 @@ def _around() -> tuple[str, str | None]:
 
 
 def _conda(name: str) -> str | None:
-    """Return the folder of a conda environment with this name or path; None: not found."""
+    """Return the folder of a conda environment with this name or path, or None."""
     if "/" in name:
         return os.path.expanduser(name)
     home = os.path.expanduser("~")
     bases = [os.path.dirname(os.path.dirname(os.environ.get("CONDA_EXE", "")))]
     for place in (home, "/opt", "/usr/local"):
         bases += [
-            f"{place}/{each}"
-            for each in ("miniconda3", "miniforge3", "mambaforge", "anaconda3", "conda")
+            f"{place}/{folder}"
+            for folder in ("miniconda3", "miniforge3", "mambaforge", "anaconda3", "conda")
         ]
     places = [base if name == "base" else f"{base}/envs/{name}" for base in bases if base]
     with (
         contextlib.suppress(OSError),
-        open(f"{home}/.conda/environments.txt", encoding="utf-8", errors="replace") as known,
+        open(f"{home}/.conda/environments.txt", encoding="utf-8", errors="replace") as file,
     ):
-        places += [line.strip() for line in known if os.path.basename(line.strip()) == name]
+        places += [line.strip() for line in file if os.path.basename(line.strip()) == name]
     return next((place for place in places if os.path.isdir(f"{place}/conda-meta")), None)
 
 
 def _folders(prefix: str, *, system: bool) -> list[str]:
     below = glob.escape(prefix)
-    found = glob.glob(f"{below}/lib*/python3*/site-packages")
+    folders = glob.glob(f"{below}/lib*/python3*/site-packages")
     if system:
         home = glob.escape(os.path.expanduser("~"))
-        found += glob.glob(f"{home}/.local/lib/python3*/site-packages")
-        found += glob.glob("/usr/local/lib/python3*/dist-packages")
-        found += glob.glob(f"{below}/lib/python3*/dist-packages")
+        folders += glob.glob(f"{home}/.local/lib/python3*/site-packages")
+        folders += glob.glob("/usr/local/lib/python3*/dist-packages")
+        folders += glob.glob(f"{below}/lib/python3*/dist-packages")
     return [
-        folder for folder in dict.fromkeys(map(os.path.realpath, found)) if os.path.isdir(folder)
+        folder for folder in dict.fromkeys(map(os.path.realpath, folders)) if os.path.isdir(folder)
     ]
 
 
@@ -320,7 +322,7 @@ def _python(prefix: str, folders: list[str]) -> str | None:
 def host(node: str) -> dict[str, str]:
     """Return facts about the node: system, kernel, CPU and GPU driver."""
     system = _found("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')
-    found = {
+    facts = {
         "node": node,
         "system": system or os.uname().sysname,
         "kernel": os.uname().release,
@@ -330,7 +332,7 @@ def host(node: str) -> dict[str, str]:
         )
         or _found("/sys/module/amdgpu/version", r"^(\S+)"),
     }
-    return {name: _clean(value)[:300] for name, value in found.items() if value}
+    return {name: _clean(value)[:300] for name, value in facts.items() if value}
 
 
 def _found(path: str, pattern: str) -> str | None:

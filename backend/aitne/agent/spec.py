@@ -55,8 +55,8 @@ class Launch:
         self.program: str | None = facts.get("program")
         self.forwards_signals = bool(facts.get("forwards_signals"))
         self.own_endings = [
-            (int(each["exit_code"]), str(each["words"]), str(each["reason"]))
-            for each in facts.get("own_endings") or ()
+            (int(ending["exit_code"]), str(ending["words"]), str(ending["reason"]))
+            for ending in facts.get("own_endings") or ()
         ]
 
 
@@ -90,8 +90,8 @@ class Spec:
         self.attempt = int(facts["attempt"])
         self.platform_url: str | None = facts.get("platform_url")
         self.authority: str | None = facts.get("authority")
-        """Certificate of the platform's CA (PEM), with which an app serves TLS. None: plain
-        HTTP."""
+        """Certificate of the platform's CA (PEM), with which an app serves TLS; None means
+        plain HTTP."""
         self.commands = [[str(part) for part in argv] for argv in facts.get("commands", ())]
         self.apps = [App(app) for app in facts.get("apps", ())]
         self.env = {str(name): str(value) for name, value in facts.get("env", {}).items()}
@@ -111,10 +111,10 @@ class Spec:
         self.sample_interval_s = max(0.05, float(facts.get("sample_interval_s", 2.0)))
         self.venv: str | None = facts.get("venv")
         self.conda: str | None = facts.get("conda")
-        self.settings = [Setting(each) for each in facts.get("settings") or ()]
+        self.settings = [Setting(setting) for setting in facts.get("settings") or ()]
         inactivity_s = facts.get("inactivity_duration_s")
         self.inactivity_s = None if inactivity_s is None else float(inactivity_s)
-        """Seconds without activity after which the platform ends the session; None: never."""
+        """Seconds without activity after which the platform ends the session; None means never."""
         ranks = facts.get("ranks")
         self.ranks = None if ranks is None else Ranks(ranks)
         self.node_rank: int | None = None
@@ -140,9 +140,9 @@ class Spec:
 
     @property
     def setting(self) -> Setting | None:
-        """Parameter setting of this task of a sweep; None: this is not such a task."""
-        known = self.task is not None and self.task < len(self.settings)
-        return self.settings[self.task or 0] if known else None
+        """Parameter setting of this task of a sweep, or None if it is no such task."""
+        has_setting = self.task is not None and self.task < len(self.settings)
+        return self.settings[self.task or 0] if has_setting else None
 
     @property
     def metrics(self) -> str:

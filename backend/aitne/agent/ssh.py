@@ -56,16 +56,16 @@ class Server:
     """Files and arguments of one SSH server; ``close`` removes the files."""
 
     def __init__(self, job_dir: str, node: str, terminal: str, public_key: str) -> None:
-        """Create the server's files. Raises ``Refused``: this node cannot run one."""
+        """Create the server's files. Raises ``Refused`` if this node cannot run one."""
         if not _PUBLIC_KEY.fullmatch(public_key):
-            raise Refused("that is no public key of SSH")
-        found = shutil.which("sshd", path=_SERVERS)
-        if found is None:
+            raise Refused("this is not a public key of SSH")
+        sshd = shutil.which("sshd", path=_SERVERS)
+        if sshd is None:
             raise Refused(
                 f"the node {os.uname().nodename} has no SSH server. Ask the site's support to install "
                 "OpenSSH's server (the package openssh-server) there; its service need not run"
             )
-        self._sshd = found
+        self._sshd = sshd
         self._folder = os.path.join(job_dir, f"ssh-{terminal}")
         os.mkdir(self._folder, 0o700)
         try:
@@ -95,7 +95,7 @@ class Server:
             self.close()
             raise Refused(f"its SSH server cannot be prepared: {error}") from None
         if os.geteuid() == 0:
-            # An ordinary user's server has no second account to hide in.
+            # Only a server of root separates privileges.
             os.makedirs(_SEPARATION, mode=0o755, exist_ok=True)
 
     def argv(self) -> list[str]:

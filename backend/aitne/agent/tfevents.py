@@ -32,7 +32,7 @@ def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
     Raises:
         Damaged: a checksum is wrong.
     """
-    found: list[tuple[str, int, float]] = []
+    points: list[tuple[str, int, float]] = []
     at = 0
     while at + _HEAD <= len(data):
         (length,) = struct.unpack_from("<Q", data, at)
@@ -41,23 +41,23 @@ def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
             raise Damaged(f"the checksum of a record's length is wrong at byte {at}")
         end = at + _HEAD + length + _FOOT
         if end > len(data):
-            return found, at, end - at if length > MOST_RECORD_BYTES else 0
+            return points, at, end - at if length > MOST_RECORD_BYTES else 0
         if length <= MOST_RECORD_BYTES:
             record = data[at + _HEAD : end - _FOOT]
             if struct.unpack_from("<I", data, end - _FOOT)[0] != masked(record):
                 raise Damaged(f"the checksum of a record is wrong at byte {at}")
             try:
-                found += scalars(record)
+                points += scalars(record)
             except (struct.error, IndexError, ValueError) as error:
-                raise Damaged(f"the record at byte {at} is no event") from error
+                raise Damaged(f"the record at byte {at} is not an event") from error
         at = end
-    return found, at, 0
+    return points, at, 0
 
 
 def scalars(record: bytes) -> list[tuple[str, int, float]]:
     """Return the scalars of one Event.
 
-    Raises ``struct.error``, ``IndexError`` or ``ValueError``: it is no Event.
+    Raises ``struct.error``, ``IndexError`` or ``ValueError`` if it is not an Event.
     """
     step, summaries = 0, []
     for number, kind, value in _fields(record):
@@ -65,31 +65,31 @@ def scalars(record: bytes) -> list[tuple[str, int, float]]:
             step = value - (1 << 64) if value >> 63 else value
         elif number == 5 and isinstance(value, bytes):
             summaries.append(value)
-    found = []
+    points = []
     for summary in summaries:
         for number, _, value in _fields(summary):
             if number == 1 and isinstance(value, bytes):
                 scalar = _scalar(value)
                 if scalar is not None:
-                    found.append((scalar[0], step, scalar[1]))
-    return found
+                    points.append((scalar[0], step, scalar[1]))
+    return points
 
 
 def _scalar(value: bytes) -> tuple[str, float] | None:
-    """Return tag and number of a Summary.Value; None: it does not hold one number."""
-    tag, found = None, None
+    """Return tag and number of a Summary.Value, or None if it does not hold one number."""
+    tag, scalar = None, None
     for number, kind, part in _fields(value):
         if number == 1 and isinstance(part, bytes):
             tag = part.decode("utf-8", "replace")
         elif number == 2 and kind == _FIXED32 and isinstance(part, bytes):
-            (found,) = struct.unpack("<f", part)
+            (scalar,) = struct.unpack("<f", part)
         elif number == 8 and isinstance(part, bytes):
-            found = _tensor(part)
-    return None if tag is None or found is None else (tag, found)
+            scalar = _tensor(part)
+    return None if tag is None or scalar is None else (tag, scalar)
 
 
 def _tensor(tensor: bytes) -> float | None:
-    """Return the one number of a TensorProto, as TensorFlow 2 writes scalars; None: it is none."""
+    """Return the one number of a TensorProto, as TensorFlow 2 writes scalars, or None."""
     kind, packed = 0, b""
     for number, _, part in _fields(tensor):
         if number == 1 and isinstance(part, int):
@@ -118,7 +118,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int, int | bytes]]:
         elif kind in (_FIXED32, _FIXED64):
             length = 4 if kind == _FIXED32 else 8
         else:
-            raise ValueError("a wire type that is no more in use")
+            raise ValueError("an obsolete wire type")
         if at + length > len(message):
             raise ValueError("a field is longer than its message")
         yield number, kind, message[at : at + length]
@@ -148,12 +148,12 @@ def masked(data: bytes) -> int:
 
 
 def _table() -> list[int]:
-    found = []
+    table = []
     for byte in range(256):
         for _ in range(8):
             byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        found.append(byte)
-    return found
+        table.append(byte)
+    return table
 
 
 _TABLE = _table()

@@ -35,7 +35,7 @@ def own_context(authority: str, certificate: str, key: str) -> ssl.SSLContext:
     """Return a context that trusts one CA alone (PEM), with a certificate and its key (files).
 
     Raises:
-        OSError: a file is not there or not what it should be.
+        OSError: a file is missing or invalid.
     """
     import ssl
 
@@ -78,11 +78,11 @@ def request(
 ) -> tuple[int, bytes]:
     """Send a request; return status and body.
 
-    ``context`` is for https; None: the node's CAs and those of ``trust``.
+    ``context`` is for https; None means the node's CAs and those of ``trust``.
 
     Raises:
-        OSError: nobody there, or not in time.
-        Refused: what answers does not speak HTTP.
+        OSError: the server cannot be reached, or does not answer in time.
+        Refused: the response is not HTTP.
     """
     secure, host, port, path = split(url)
     deadline = time.monotonic() + timeout_s
@@ -111,10 +111,10 @@ def request(
 
 
 def _left(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
+    remaining_s = deadline - time.monotonic()
+    if remaining_s <= 0:
         raise TimeoutError("no answer in time")
-    return left
+    return remaining_s
 
 
 def _parse(answer: bytes) -> tuple[int, bytes]:

@@ -72,7 +72,7 @@ def listen(address: str, port: int) -> socket.socket:
     """Return a socket of the portal.
 
     Raises:
-        SetupError: the port is taken, or the address is not this machine's.
+        SetupError: the port is in use, or the address does not belong to this machine.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -83,8 +83,8 @@ def listen(address: str, port: int) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             raise SetupError(
-                f"Port {port} on {address} is taken by another program. Stop that "
-                "one, or start this platform with another port: `aitne up --port N`."
+                f"Port {port} on {address} is in use by another program. Stop that "
+                "program, or start this platform with another port: `aitne up --port N`."
             ) from error
         raise SetupError(
             f"The portal cannot listen on {address}:{port}: {error.strerror}. "
@@ -111,12 +111,12 @@ def listen_for_proxy(path: Path) -> socket.socket:
     """Return the socket of the reverse proxy, open to the platform's account and group.
 
     Raises:
-        SetupError: it cannot be made.
+        SetupError: the socket cannot be created.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         if path.is_socket():
-            path.unlink()  # of a process that was killed
+            path.unlink()  # left by a killed process
         before = os.umask(0o117)
         try:
             listener.bind(str(path))
@@ -125,7 +125,7 @@ def listen_for_proxy(path: Path) -> socket.socket:
     except OSError as error:
         listener.close()
         raise SetupError(
-            f"The socket {path} of the reverse proxy cannot be made: {error.strerror}. Set "
+            f"The socket {path} of the reverse proxy cannot be created: {error.strerror}. Set "
             "`proxy_socket` to a path in a folder of the platform's account."
         ) from error
     return listener
@@ -157,17 +157,17 @@ async def serve(settings: Settings) -> None:
             http="httptools",
             ws="websockets-sansio",
             ws_max_size=1 << 20,
-            ws_per_message_deflate=False,  # most of it is small, and SSH's cannot be compressed
+            ws_per_message_deflate=False,  # most messages are small, SSH traffic is encrypted
             lifespan="on",
             log_config=None,
             access_log=False,
             server_header=False,
             backlog=_BACKLOG,
             timeout_graceful_shutdown=STOP_WITHIN_S,
-            # Any local process could forge them; a site that names its proxies takes that on itself.
+            # Any local process could forge them; a site that names its proxies accepts that risk.
             proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
         )
-        # What was built by now lives as long as the process: the collector need not look at it.
+        # Objects created so far live as long as the process: the collector need not scan them.
         gc.collect()
         gc.freeze()
         server = _Server(config, app.state.streams, platform.events, with_tls)

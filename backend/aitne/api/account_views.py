@@ -17,7 +17,7 @@ Code = Annotated[
     Field(
         min_length=1,
         max_length=50,
-        description="Six digits of the device, or one of the recovery codes.",
+        description="Six-digit code of the authenticator app, or a recovery code.",
         examples=["123456"],
     ),
 ]
@@ -26,25 +26,27 @@ Code = Annotated[
 class LoginButton(Frozen):
     """Identity provider that the browser can be sent to."""
 
-    name: str = Field(description="The source.", examples=["oidc"])
-    label: str = Field(description="What the button says.", examples=["University login"])
-    url: str = Field(description="Where it leads.", examples=["/api/v1/auth/oidc/start"])
+    name: str = Field(description="Name of the identity source.", examples=["oidc"])
+    label: str = Field(description="Label of the button.", examples=["University login"])
+    url: str = Field(
+        description="Path that starts the login.", examples=["/api/v1/auth/oidc/start"]
+    )
 
 
 class LoginSources(Frozen):
     """Identity sources of this platform."""
 
     title: str = Field(description="The platform's name.")
-    form: bool = Field(description="Whether a name and a password are taken.")
-    buttons: list[LoginButton] = Field(description="Providers that log people in.")
+    form: bool = Field(description="Whether users can log in with a name and a password.")
+    buttons: list[LoginButton] = Field(description="Identity providers that users can log in with.")
 
 
 class EnrolmentView(Frozen):
     """Secret for an authenticator app. It is shown only once."""
 
-    secret: str = Field(description="To be typed in where no camera is.")
-    uri: str = Field(description="The same for programs, `otpauth://…`.")
-    qr_svg: str = Field(description="The same as a picture.")
+    secret: str = Field(description="The secret, to enter by hand if there is no camera.")
+    uri: str = Field(description="The secret as a URI, `otpauth://…`.")
+    qr_svg: str = Field(description="The URI as a QR code.")
 
 
 class SecondFactorNeeded(Frozen):
@@ -52,17 +54,17 @@ class SecondFactorNeeded(Frozen):
     step."""
 
     second_factor_required: bool = Field(True, description="Always true.")
-    ticket: str = Field(description="Works for one login.")
-    expires_at: UtcTime = Field(description="Until when.")
+    ticket: str = Field(description="Token for the second step, valid for one login.")
+    expires_at: UtcTime = Field(description="Time at which the ticket expires.")
     enrol: EnrolmentView | None = Field(
-        description="To be set up now, because the site wants one; null: there is one."
+        description="Second factor to set up now, as the site requires one; null: there is one."
     )
 
 
 class SecondStepUse(Strict):
     """The second step of a login."""
 
-    ticket: str = Field(min_length=1, max_length=200, description="What the first step answered.")
+    ticket: str = Field(min_length=1, max_length=200, description="The ticket of the first step.")
     code: Code
 
 
@@ -70,18 +72,18 @@ class SignedIn(Me):
     """The user who is logged in after the second step."""
 
     recovery_codes: list[str] = Field(
-        description="Of a second factor that was just set up, shown this once; else empty."
+        description="Codes of a second factor that was just set up, shown only once; else empty."
     )
 
 
 class FactorView(Frozen):
     """State of the user's second factor."""
 
-    enabled: bool = Field(description="Whether a code is asked for.")
-    required: bool = Field(description="Whether this platform wants one.")
-    rule: SecondFactorRule = Field(description="Of whom it wants one.")
-    confirmed_at: UtcTime | None = Field(description="Since when there is one.")
-    recovery_codes_left: int = Field(description="How many are not used yet.")
+    enabled: bool = Field(description="Whether a login requires a code.")
+    required: bool = Field(description="Whether the platform requires a second factor of you.")
+    rule: SecondFactorRule = Field(description="Users who need a second factor.")
+    confirmed_at: UtcTime | None = Field(description="Time at which it was activated.")
+    recovery_codes_left: int = Field(description="Number of unused recovery codes.")
 
 
 class AccountView(Frozen):
@@ -89,21 +91,21 @@ class AccountView(Frozen):
 
     name: UserName = Field(description="The login name.")
     display_name: str = Field(description="The full name.")
-    mail: str | None = Field(description="Where notifications go.")
-    role: Role = Field(description="What one may do on the whole platform.")
-    default_project: str = Field(description="What jobs are accounted to unless they say more.")
-    created_at: UtcTime = Field(description="Since when there is an account.")
+    mail: str | None = Field(description="Mail address for notifications.")
+    role: Role = Field(description="Role on the platform.")
+    default_project: str = Field(description="Project of jobs that name none.")
+    created_at: UtcTime = Field(description="Time at which the account was created.")
     source: str = Field(
-        description="Who vouches for it: `password` is the platform itself.", examples=["ldap"]
+        description="Identity source; `password` is the platform itself.", examples=["ldap"]
     )
-    has_password: bool = Field(description="Whether the platform knows a password of it.")
-    second_factor: FactorView = Field(description="The second factor.")
+    has_password: bool = Field(description="Whether the platform stores a password of the account.")
+    second_factor: FactorView = Field(description="State of the second factor.")
 
 
 class SignInView(SignIn):
     """One browser in which the user is logged in."""
 
-    current: bool = Field(description="Whether this request came by it.")
+    current: bool = Field(description="Whether this request was made with it.")
 
 
 class SignInList(Frozen):
@@ -115,15 +117,15 @@ class SignInList(Frozen):
 class Ended(Frozen):
     """Number of sign-ins that were revoked."""
 
-    ended: int = Field(description="How many sign-ins that were.")
+    ended: int = Field(description="Number of revoked sign-ins.")
 
 
 class NewPassword(Strict):
     """New password for the user's own account."""
 
-    password: Password = Field(description="The new one.")
+    password: Password = Field(description="The new password.")
     current_password: str | None = Field(
-        None, max_length=1_024, description="The one until now; needed if there is one."
+        None, max_length=1_024, description="The current password; required if there is one."
     )
     delete_tokens: bool = Field(False, description="Also delete all access tokens.")
 
@@ -139,7 +141,7 @@ class IdentityProof(Strict):
 
     code: Code | None = None
     """Code of the authenticator app, or a recovery code."""
-    password: str | None = Field(None, max_length=1_024, description="One's own password.")
+    password: str | None = Field(None, max_length=1_024, description="The user's own password.")
 
 
 class RecoveryCodes(Frozen):
@@ -152,15 +154,17 @@ class RecoveryCodes(Frozen):
 class ResetLink(Frozen):
     """Link that sets a new password for the account, once, until ``expires_at``."""
 
-    url: str = Field(description="To be handed over by a way that is safe.")
-    expires_at: UtcTime = Field(description="Until when it works.")
+    url: str = Field(description="The link; send it over a secure channel.")
+    expires_at: UtcTime = Field(description="Time at which the link expires.")
 
 
 class ResetUse(Strict):
     """New password, set through a link."""
 
-    token: str = Field(min_length=1, max_length=200, description="What follows `#token=`.")
-    password: Password = Field(description="The new one.")
+    token: str = Field(
+        min_length=1, max_length=200, description="The part of the link after `#token=`."
+    )
+    password: Password = Field(description="The new password.")
     delete_tokens: bool = Field(False, description="Also delete all access tokens.")
 
 
@@ -173,10 +177,10 @@ class ResetDone(Frozen):
 class ProtectionView(Frozen):
     """Protection of an account, for administrators."""
 
-    source: str = Field(description="Who vouches for it.", examples=["password"])
-    has_password: bool = Field(description="Whether the platform knows a password of it.")
-    second_factor: bool = Field(description="Whether it has one.")
+    source: str = Field(description="Identity source.", examples=["password"])
+    has_password: bool = Field(description="Whether the platform stores a password of the account.")
+    second_factor: bool = Field(description="Whether the account has a second factor.")
     locked_until: UtcTime | None = Field(
-        description="Locked because of failed logins until then; null: it is not."
+        description="End of the lock after failed logins; null: not locked."
     )
-    sign_ins: int = Field(description="In how many browsers it is logged in.")
+    sign_ins: int = Field(description="Number of browsers in which the user is logged in.")

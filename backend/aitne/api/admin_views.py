@@ -17,7 +17,7 @@ from aitne.core.models.audit import AuditEntry, AuditFilter, Outcome
 from aitne.core.models.base import AskedFlag, Frozen, ProjectName, Strict, UtcTime
 from aitne.core.settings_source import SettingView
 
-# No database compares with a NUL.
+# Databases cannot compare text that contains NUL.
 _Text = Annotated[str | None, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
 
@@ -25,22 +25,24 @@ class AuditWhere(Strict):
     """Filter on entries of the audit log."""
 
     actor: _Text = Field(
-        None, description="What this person did, or an administrator as somebody.", examples=["ada"]
+        None,
+        description="Only actions of this user, or of this administrator as another user.",
+        examples=["ada"],
     )
     action: _Text = Field(
         None, description="Only this operation of the API.", examples=["drain_node"]
     )
     object: _Text = Field(
         None,
-        description="What was done to this, or to what lies below it.",
+        description="Only actions on this object, or on objects below it.",
         examples=["gpu03", "vision"],
     )
-    outcome: Outcome | None = Field(None, description="Only what ended so.")
+    outcome: Outcome | None = Field(None, description="Only actions with this outcome.")
     since: UtcTime | None = Field(
-        None, description="From this time on.", examples=["2026-03-01T00:00:00Z"]
+        None, description="Only entries from this time on.", examples=["2026-03-01T00:00:00Z"]
     )
     until: UtcTime | None = Field(
-        None, description="Before this time.", examples=["2026-04-01T00:00:00Z"]
+        None, description="Only entries before this time.", examples=["2026-04-01T00:00:00Z"]
     )
 
     def filter(self) -> AuditFilter:
@@ -57,8 +59,8 @@ class AuditExportQuery(AuditWhere):
 
     format: Literal["jsonl", "csv"] = Field(
         "jsonl",
-        description="jsonl: a JSON object a line, whose hashes can be checked anywhere; csv: for a "
-        "spreadsheet.",
+        description="jsonl: one JSON object per line, with hashes that can be verified offline; "
+        "csv: for spreadsheets.",
     )
 
 
@@ -66,33 +68,33 @@ class AuditPage(Frozen):
     """One page of the audit log, newest first."""
 
     items: list[AuditEntry] = Field(description="The entries.")
-    next_cursor: str | None = Field(description="The next page; null on the last one.")
-    total: int = Field(description="How many entries match in all.")
+    next_cursor: str | None = Field(description="Cursor of the next page; null on the last page.")
+    total: int = Field(description="Number of entries that match.")
 
 
 class AnnouncementQuery(PageQuery):
     """Selection of announcements: the user's current ones, or all."""
 
     all: AskedFlag = Field(
-        False, description="Also past and future ones, for whomever; administrators only."
+        False, description="Also past and future ones, of all users; administrators only."
     )
 
 
 class AnnouncementView(Announcement):
     """Announcement with the user's own state of it."""
 
-    dismissed: bool = Field(description="You have put it away.")
-    dismissible: bool = Field(description="You may put it away; critical ones stay.")
+    dismissed: bool = Field(description="Whether you have dismissed it.")
+    dismissible: bool = Field(description="Whether you may dismiss it; false for critical ones.")
 
 
 class AnnouncementPage(Frozen):
     """One page of announcements."""
 
     items: list[AnnouncementView] = Field(
-        description="Yours: the most important first; all: the newest start first."
+        description="Your own: the most important first; all: the latest start first."
     )
-    next_cursor: str | None = Field(description="The next page; null on the last one.")
-    total: int = Field(description="How many there are in all.")
+    next_cursor: str | None = Field(description="Cursor of the next page; null on the last page.")
+    total: int = Field(description="Number of announcements on all pages.")
 
 
 class NewAnnouncement(Strict):
@@ -101,16 +103,20 @@ class NewAnnouncement(Strict):
     text: AnnouncementText = Field(
         description="Plain text.", examples=["The file system is slow until noon."]
     )
-    severity: Severity = Field(Severity.INFO, description="How much it matters.")
+    severity: Severity = Field(Severity.INFO, description="Severity of the announcement.")
     projects: list[ProjectName] = Field(
         [],
         max_length=100,
-        description="Only for members of these projects; empty: for everybody.",
+        description="Only for members of these projects; empty: for all users.",
         examples=[["vision"]],
     )
-    starts_at: UtcTime | None = Field(None, description="From when it is shown; omitted: now.")
+    starts_at: UtcTime | None = Field(
+        None, description="Time from which it is shown; omitted: now."
+    )
     ends_at: UtcTime | None = Field(
-        None, description="Until when; omitted: until it is deleted.", examples=[None]
+        None,
+        description="Time until which it is shown; omitted: until it is deleted.",
+        examples=[None],
     )
 
 
@@ -119,12 +125,16 @@ class AnnouncementChanges(Strict):
     it is deleted."""
 
     text: AnnouncementText | None = Field(None, description="Plain text.")
-    severity: Severity | None = Field(None, description="How much it matters.")
+    severity: Severity | None = Field(None, description="Severity of the announcement.")
     projects: list[ProjectName] | None = Field(
-        None, max_length=100, description="Whom it concerns; empty: everybody."
+        None,
+        max_length=100,
+        description="Only for members of these projects; empty: for all users.",
     )
-    starts_at: UtcTime | None = Field(None, description="From when it is shown.")
-    ends_at: UtcTime | None = Field(None, description="Until when; null: until it is deleted.")
+    starts_at: UtcTime | None = Field(None, description="Time from which it is shown.")
+    ends_at: UtcTime | None = Field(
+        None, description="Time until which it is shown; null: until it is deleted."
+    )
 
     def given(self) -> dict[str, object]:
         """Return the fields to set. Only ``ends_at`` can be set to null."""
@@ -138,21 +148,24 @@ class AnnouncementChanges(Strict):
 class NewMaintenance(Strict):
     """Period of maintenance, in which no new work starts."""
 
-    starts_at: UtcTime | None = Field(None, description="When it begins; omitted: now.")
+    starts_at: UtcTime | None = Field(None, description="Time at which it starts; omitted: now.")
     ends_at: UtcTime | None = Field(
-        None, description="When it ends by itself; omitted: when it is turned off."
+        None, description="Time at which it ends; omitted: when an administrator ends it."
     )
     message: str = Field(
-        "", max_length=500, description="Why, for everybody.", examples=["New network switches"]
+        "",
+        max_length=500,
+        description="Reason, shown to all users.",
+        examples=["New network switches"],
     )
 
 
 class NodeEventPage(Frozen):
     """One page of a node's history, newest first."""
 
-    items: list[NodeEvent] = Field(description="What happened.")
-    next_cursor: str | None = Field(description="The next page; null on the last one.")
-    total: int = Field(description="How much is remembered in all.")
+    items: list[NodeEvent] = Field(description="Events of the node.")
+    next_cursor: str | None = Field(description="Cursor of the next page; null on the last page.")
+    total: int = Field(description="Number of stored events.")
 
 
 class NodeDrain(NodeEvent):
@@ -164,13 +177,15 @@ class NodeDrain(NodeEvent):
 class NodeDrainList(Frozen):
     """The last drain of each node."""
 
-    items: list[NodeDrain] = Field(description="By the node's name.")
+    items: list[NodeDrain] = Field(description="Drains, by the node's name.")
 
 
 class SettingList(Frozen):
     """The settings of this platform."""
 
-    items: list[SettingView] = Field(description="Those without a section first, then by name.")
+    items: list[SettingView] = Field(
+        description="Settings; those without a section first, then by name."
+    )
 
 
 class UserQuery(PageQuery):

@@ -114,7 +114,7 @@ def create_app(platform: Platform) -> FastAPI:
     return app
 
 
-# Not inside ``create_app``: FastAPI remembers each endpoint for good, and with it what it encloses.
+# Not inside ``create_app``: FastAPI keeps a reference to each endpoint and to its closure.
 async def openapi(request: Request) -> JSONResponse:
     """Return the OpenAPI document of this application."""
     return cast(JSONResponse, request.app.state.spec())
@@ -126,8 +126,8 @@ async def _start(scheduler: Scheduler | None) -> None:
     try:
         await scheduler.start()
     except AitneError as error:
-        # The controller says it to whoever starts the platform; here only forecasts go without.
-        log.warning("The scheduler cannot be asked for forecasts: %s", error.message)
+        # The controller reports it at the platform's start; here only forecasts are missing.
+        log.warning("The scheduler cannot give forecasts: %s", error.message)
 
 
 def bare_app(**options: Any) -> FastAPI:
@@ -202,7 +202,8 @@ def anonymous_paths() -> set[str]:
         and isinstance(context.original_route, APIRoute)
         and (context.methods or set()) - SAFE_METHODS
         and any(
-            each.call is limit_address for each in context.original_route.dependant.dependencies
+            dependency.call is limit_address
+            for dependency in context.original_route.dependant.dependencies
         )
     }
 

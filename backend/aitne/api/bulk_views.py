@@ -18,11 +18,11 @@ class CancelJobs(Strict):
     """Jobs to cancel: either ``ids``, or ``filter`` and ``expected``."""
 
     ids: list[UUID] | None = Field(
-        None, min_length=1, max_length=MOST, description="End these jobs and sessions."
+        None, min_length=1, max_length=MOST, description="Jobs and sessions to cancel."
     )
-    filter: JobSearch | None = Field(None, description="End all that match and have not ended yet.")
+    filter: JobSearch | None = Field(None, description="Cancel all that match and have not ended.")
     expected: int | None = Field(
-        None, ge=0, le=MOST, description="How many that are, as you saw it; needed with filter."
+        None, ge=0, le=MOST, description="Number of jobs that should match; required with filter."
     )
 
     @model_validator(mode="after")
@@ -38,14 +38,14 @@ class CancelJobs(Strict):
 class CancelResults(Frozen):
     """Outcome of the cancellation for each job."""
 
-    asked: Annotated[int, Field(description="So many end now.")]
+    asked: Annotated[int, Field(description="Number of jobs that are being cancelled.")]
     items: list[Cancelled]
 
     @classmethod
     def of(cls, items: Sequence[Cancelled]) -> Self:
         """Return the outcomes with the number of jobs that are cancelled."""
-        asked = sum(each.outcome is CancelOutcome.ASKED for each in items)
-        return cls(asked=asked, items=list(items))
+        count = sum(result.outcome is CancelOutcome.ASKED for result in items)
+        return cls(asked=count, items=list(items))
 
 
 class JobCounts(Frozen):
@@ -53,7 +53,7 @@ class JobCounts(Frozen):
 
     total: int
     """Number of jobs that match."""
-    live: Annotated[int, Field(description="So many have not ended.")]
+    live: Annotated[int, Field(description="Number of jobs that have not ended.")]
     states: dict[JobState, int]
     """Number of jobs in each state."""
 

@@ -20,7 +20,9 @@ class ImageChanges(Strict):
 
     state: ImageState | None = Field(None, description="Retire it, or offer it again.")
     projects: list[ProjectName] | None = Field(
-        None, max_length=1_000, description="Whose members see it; an empty list: everybody."
+        None,
+        max_length=1_000,
+        description="Only for members of these projects; empty: for all users.",
     )
 
 
@@ -28,7 +30,7 @@ class ImageVerification(Strict):
     """Result of a verification of an image."""
 
     damage: str | None = Field(
-        min_length=1, max_length=2_000, description="What is wrong, as a sentence; null: nothing."
+        min_length=1, max_length=2_000, description="The damage, as a sentence; null: none."
     )
 
 
@@ -47,14 +49,16 @@ class DatasetList(Frozen):
 class DatasetChanges(Strict):
     """Changes of one version of a dataset."""
 
-    retired: Flag = Field(description="Whether new jobs may not name it.")
+    retired: Flag = Field(description="Whether new jobs cannot use it.")
 
 
 class DatasetVerification(Strict):
     """Result of a verification of a dataset."""
 
     manifest: ManifestDigest = Field(description="The manifest that the files were compared with.")
-    damaged_files: int = Field(ge=0, le=1 << 62, description="How many were missing or differed.")
+    damaged_files: int = Field(
+        ge=0, le=1 << 62, description="Number of missing or different files."
+    )
 
 
 class ManifestSummary(Frozen):
@@ -65,4 +69,4 @@ class ManifestSummary(Frozen):
     files: int
     links: int
     """Number of symbolic links."""
-    size_bytes: int = Field(description="Of the files.")
+    size_bytes: int = Field(description="Size of the files in bytes.")

@@ -38,7 +38,7 @@ def browser_cookie_name(settings: Settings) -> str:
     return f"{cookie_name(settings)}_browser"
 
 
-# All of these are coroutines that wait for nothing: FastAPI calls a plain function in another thread.
+# All of these are coroutines although they never wait: FastAPI calls a function in a thread.
 async def get_platform(request: Request) -> Platform:
     """Return the platform that this application was created with."""
     return cast(Platform, request.app.state.platform)
@@ -125,8 +125,8 @@ def _check_browser(request: Request, settings: Settings, csrf: str) -> None:
             check_origin(request, settings, required=False)
         return
     check_origin(request, settings, required=True)
-    given = request.headers.get(CSRF_HEADER, "")
-    if not hmac.compare_digest(given.encode(), csrf.encode()):
+    token = request.headers.get(CSRF_HEADER, "")
+    if not hmac.compare_digest(token.encode(), csrf.encode()):
         raise NotAllowed(
             "The header X-CSRF-Token is missing or is not this login's. Reload the page; a script "
             "reads it from GET /api/v1/me or uses a personal access token."
@@ -174,10 +174,10 @@ CallerDep = Annotated[Caller, Depends(get_caller)]
 
 def _require(actor: Actor, scope: Scope) -> Actor:
     if scope not in actor.scopes:
-        held = ", ".join(sorted(actor.scopes)) or "none"
+        scopes = ", ".join(sorted(actor.scopes)) or "none"
         raise NotAllowed(
-            f"This needs a token with the scope {scope}; the one in use has: {held}. "
-            "Make another one under Tokens in the portal."
+            f"This needs a token with the scope {scope}; the one in use has: {scopes}. "
+            "Create another one under Tokens in the portal."
         )
     return actor
 
@@ -209,7 +209,7 @@ IdempotencyKey = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[\x21-\x7e]+$",
-        description="A text of your choice. The same key with the same body gives the same job "
-        "again; with another body 409.",
+        description="Any text. A repeated request with the same key and body returns the same "
+        "job; with another body it is rejected (409).",
     ),
 ]

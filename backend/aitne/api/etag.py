@@ -29,8 +29,8 @@ IfMatch = Annotated[
     Header(
         alias="If-Match",
         max_length=1_000,
-        description="The ETag of what you saw. If it was changed since, nothing is done and the "
-        "answer is 412.",
+        description="The ETag of the version that you read. If the object has changed since, the "
+        "request is rejected (412).",
         examples=['"5f2d1c0b9a8e7d6c"'],
     ),
 ]
@@ -58,14 +58,14 @@ class Tags:
         """Pass if the request names no tag, any (``*``), or that of ``current``.
 
         Raises:
-            ChangedMeanwhile: it names another one.
+            ChangedMeanwhile: the request names another tag.
         """
         if self._if_match is None or self._if_match.strip() == "*":
             return
         if etag_of(current) not in _TAG.findall(self._if_match):
             raise ChangedMeanwhile(
-                "Somebody changed this since you read it. Read it again, look at what is new, and "
-                "repeat your change."
+                "This was changed after you read it. Read it again, review the changes, and repeat "
+                "your own."
             )
 
 

@@ -88,13 +88,14 @@ class RequestQueue:
         waiting = self._waiting.setdefault(user, deque())
         if len(waiting) >= MOST_WAITING:
             raise RateLimited(
-                f"{MOST_WAITING} of your requests wait already. Go on when they are answered.",
+                f"{MOST_WAITING} of your requests are waiting already. Continue when they are "
+                "answered.",
                 LONGEST_WAIT_S,
             )
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[RunningRequest] = loop.create_future()
         waiting.append((self._clock(), turn))
-        # The clock of the loop is a little coarser than the one that decides.
+        # The clock of the loop is a little coarser than ``self._clock``.
         timer = loop.call_later(LONGEST_WAIT_S + 0.01, self._run_waiting)
         try:
             return await turn
@@ -278,5 +279,5 @@ def _measured(awaitable: Awaitable[None], request: RunningRequest) -> Generator[
         except GeneratorExit:
             work.close()
             raise
-        except BaseException as error:  # noqa: BLE001 - it is the awaitable's to handle
+        except BaseException as error:  # noqa: BLE001 - the awaitable handles it
             step, value = work.throw, error

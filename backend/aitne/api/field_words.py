@@ -18,73 +18,73 @@ from typing import Any
 from pydantic import BaseModel
 
 COMMON = {
-    "items": "What this page has.",
-    "next_cursor": "To be sent as `cursor` for the next page; null on the last one.",
-    "total": "How many there are on all pages.",
-    "as_of": "When it was looked at.",
-    "stale": "Whether that is longer ago than it should be.",
-    "created_at": "When it was made.",
-    "created_by": "Who made it.",
-    "seen_at": "When the scheduler told of it last.",
-    "verified_at": "When it was compared with its checksums last; null: never.",
-    "verified_by": "Who did that.",
-    "owner": "Whose it is: a login name.",
-    "project": "The project that it is accounted to.",
-    "projects": "The projects that may use it.",
-    "user": "A login name.",
-    "cluster": "The cluster's name.",
-    "node": "A node's name.",
-    "path": "Where it lies, as an absolute path.",
-    "size_bytes": "Its size in bytes.",
-    "files": "How many files it has.",
-    "title": "How it is called where people read.",
-    "description": "What it is, in a sentence or two.",
-    "reason": "Why it is so.",
-    "message": "The same in a sentence for people.",
-    "state": "Where it stands.",
-    "version": "Its version.",
-    "name": "Its name.",
-    "type": "Of which type.",
-    "kind": "Of which kind.",
-    "env": "Variables for its programs.",
-    "image": "The image that it runs in, as `name` or `name:version`; null: none.",
-    "template": "The template that it is made of; null: none.",
-    "template_version": "The version of that template.",
-    "parameters": "What the template's parameters are set to.",
-    "commands": "What is run, one after the other, each by `bash -c`.",
-    "resources": "What each node gives it.",
-    "default": "What holds where nothing is said.",
-    "min": "The least.",
-    "max": "The most.",
-    "minimum": "The least.",
-    "maximum": "The most.",
-    "count": "How many.",
-    "used": "How much is in use.",
-    "free": "How much is free.",
-    "id": "Its id, which never changes.",
-    "role": "What one may do.",
-    "scopes": "What it permits.",
-    "expires_at": "Until when it works; null: without an end.",
-    "last_used_at": "When it was used last; null: never.",
-    "display_name": "The name for people.",
-    "disabled": "Whether nobody can log in to it.",
+    "items": "Entries of this page.",
+    "next_cursor": "Value of `cursor` for the next page; null on the last page.",
+    "total": "Number of entries on all pages.",
+    "as_of": "Time at which the data was read.",
+    "stale": "Whether the data is older than it should be.",
+    "created_at": "Time of creation.",
+    "created_by": "Login name of the user who created it.",
+    "seen_at": "Time at which the scheduler last reported it.",
+    "verified_at": "Time of the last verification; null: never.",
+    "verified_by": "Login name of the user who verified it.",
+    "owner": "Login name of the owner.",
+    "project": "Project to which it is accounted.",
+    "projects": "Projects that may use it.",
+    "user": "Login name of the user.",
+    "cluster": "Name of the cluster.",
+    "node": "Name of the node.",
+    "path": "Absolute path.",
+    "size_bytes": "Size in bytes.",
+    "files": "Number of files.",
+    "title": "Title for display.",
+    "description": "Description in a sentence or two.",
+    "reason": "Reason.",
+    "message": "The same as a sentence for users.",
+    "state": "Current state.",
+    "version": "Version.",
+    "name": "Name.",
+    "type": "Type.",
+    "kind": "Kind.",
+    "env": "Environment variables of its programs.",
+    "image": "Image that it runs in, as `name` or `name:version`; null: none.",
+    "template": "Template from which it was created; null: none.",
+    "template_version": "Version of that template.",
+    "parameters": "Values of the template's parameters.",
+    "commands": "Commands, run one after the other, each by `bash -c`.",
+    "resources": "Resources on each node.",
+    "default": "Default value.",
+    "min": "Minimum.",
+    "max": "Maximum.",
+    "minimum": "Minimum.",
+    "maximum": "Maximum.",
+    "count": "Number.",
+    "used": "Amount in use.",
+    "free": "Amount that is free.",
+    "id": "Identifier, which never changes.",
+    "role": "Role, which determines the permitted actions.",
+    "scopes": "Scopes, which determine the permitted requests.",
+    "expires_at": "Time at which it expires; null: never.",
+    "last_used_at": "Time of the last use; null: never.",
+    "display_name": "Name for display.",
+    "disabled": "Whether logins to the account are disabled.",
     "password": "The password.",
-    "token": "The token itself, which is shown this once.",
-    "url": "Where it is.",
-    "time": "When.",
-    "starts_at": "From when.",
-    "ends_at": "Until when.",
-    "started_at": "When it began.",
-    "ended_at": "When it ended.",
+    "token": "The token itself, which is shown only once.",
+    "url": "URL.",
+    "time": "Time.",
+    "starts_at": "Start time.",
+    "ends_at": "End time.",
+    "started_at": "Time at which it started.",
+    "ended_at": "Time at which it ended.",
     "cpu": "CPUs.",
     "gpu": "GPUs.",
     "gpus": "GPUs, by type.",
     "memory_bytes": "Memory in bytes.",
-    "workdir": "The folder that its commands start in.",
-    "platform": "Which platform this is.",
-    "field": "Where, as a dotted path: `resources.gpu`.",
-    "value": "What was given, as text; null: nothing.",
-    "allowed": "What would have been accepted; null: see the message.",
+    "workdir": "Folder in which its commands start.",
+    "platform": "Description of the platform.",
+    "field": "Dotted path of the field: `resources.gpu`.",
+    "value": "The given value, as text; null: none.",
+    "allowed": "What is allowed; null: see the message.",
 }
 
 
@@ -94,7 +94,7 @@ def describe(schemas: dict[str, Any]) -> None:
     for name, schema in schemas.items():
         properties = schema.get("properties", {})
         alike = models.get(name.removesuffix("-Input").removesuffix("-Output"), [])
-        words = next((_words(each) for each in alike if _names(each) == set(properties)), {})
+        words = next((_words(model) for model in alike if _names(model) == set(properties)), {})
         for field, property_ in properties.items():
             text = words.get(field) or COMMON.get(field)
             if text is not None and not property_.get("description"):
@@ -103,10 +103,10 @@ def describe(schemas: dict[str, Any]) -> None:
 
 def _models() -> dict[str, list[type[BaseModel]]]:
     """Return all models by name; several modules may have one of the same name."""
-    found: dict[str, list[type[BaseModel]]] = {}
+    models: dict[str, list[type[BaseModel]]] = {}
     for model in _below(BaseModel):
-        found.setdefault(model.__name__, []).append(model)
-    return found
+        models.setdefault(model.__name__, []).append(model)
+    return models
 
 
 def _names(model: type[BaseModel]) -> set[str]:
@@ -131,11 +131,11 @@ def _below(parent: type[BaseModel]) -> Iterator[type[BaseModel]]:
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstrings of the fields, also inherited ones; the nearest class takes
     precedence."""
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for parent in reversed(model.__mro__):
         if issubclass(parent, BaseModel) and parent is not BaseModel:
-            found |= _own(parent)
-    return found
+            docstrings |= _own(parent)
+    return docstrings
 
 
 @cache
@@ -143,10 +143,10 @@ def _own(model: type[BaseModel]) -> dict[str, str]:
     try:
         (tree,) = ast.parse(inspect.cleandoc(f"\n{inspect.getsource(model)}")).body
     except (OSError, SyntaxError, ValueError):
-        return {}  # made while running, or with no source beside it
+        return {}  # created at run time, or without its source
     if not isinstance(tree, ast.ClassDef):
         return {}
-    found = {}
+    docstrings = {}
     for node, after in zip(tree.body, tree.body[1:], strict=False):
         if (
             isinstance(node, ast.AnnAssign)
@@ -155,8 +155,8 @@ def _own(model: type[BaseModel]) -> dict[str, str]:
             and isinstance(after.value, ast.Constant)
             and isinstance(after.value.value, str)
         ):
-            found[node.target.id] = _for_readers(after.value.value)
-    return found
+            docstrings[node.target.id] = _for_readers(after.value.value)
+    return docstrings
 
 
 def _for_readers(docstring: str) -> str:

@@ -55,18 +55,22 @@ class JobView(Frozen):
     parameters: dict[str, Scalar]
     image: str
     """``bare``, ``name:version``, or the path of the owner's own image."""
-    runtime: Annotated[str, Field(description="What runs the image; bare without one.")]
+    runtime: Annotated[str, Field(description="Runtime that starts the image; bare without one.")]
     image_digest: Annotated[
-        str | None, Field(description="Fixed when the job was made; null without a known image.")
+        str | None,
+        Field(description="Fixed when the job was created; null without a catalogue image."),
     ]
     container: ContainerOptions
     """Options of the container."""
     environment: EnvironmentSpec
     """Environment that is loaded on the node before the program."""
-    datasets: Annotated[tuple[DatasetUse, ...], Field(description="The versions that it reads.")]
+    datasets: Annotated[
+        tuple[DatasetUse, ...], Field(description="Dataset versions that it reads.")
+    ]
     commands: tuple[str, ...]
     distributed: Annotated[
-        DistributedSpec | None, Field(description="How its ranks are started; null: it has none.")
+        DistributedSpec | None,
+        Field(description="How its ranks are started; null: it has no ranks."),
     ]
     env: dict[str, str]
     secrets: tuple[str, ...]
@@ -77,13 +81,15 @@ class JobView(Frozen):
     """Time limit in seconds, after which the job is ended."""
     inactivity_duration_s: Annotated[
         int | None,
-        Field(description="Sessions: ended after so long without activity; null: never."),
+        Field(description="Sessions: time without activity after which it ends; null: none."),
     ]
     array: str | None
     """Indices of an array job's tasks, such as ``0-9%2``; null: not an array job."""
-    sweep: Annotated[SweepSpec | None, Field(description="What its tasks try; null: no sweep.")]
+    sweep: Annotated[
+        SweepSpec | None, Field(description="Parameter settings of its tasks; null: no sweep.")
+    ]
     continues: Annotated[
-        UUID | None, Field(description="Of a session: the ended one whose work it takes up.")
+        UUID | None, Field(description="Sessions: the ended session that it continues.")
     ]
     after: tuple[UUID, ...]
     """Jobs that must complete successfully before this one starts."""
@@ -93,7 +99,9 @@ class JobView(Frozen):
     """Options for Slurm alone."""
     state: JobState
     reason: Annotated[TerminationReason | None, Field(description="Why it ended.")]
-    message: Annotated[str | None, Field(description="Why it waits or why it ended, in words.")]
+    message: Annotated[
+        str | None, Field(description="Why it waits or why it ended, as a sentence.")
+    ]
     attempt: int
     """Number of the attempt, counted from 1."""
     restart_count: int
@@ -104,10 +112,10 @@ class JobView(Frozen):
     """Number of the signal that ended the program; null: none did."""
     nodes: tuple[str, ...]
     """Names of the nodes on which the job runs or ran."""
-    account: Annotated[str | None, Field(description="The Unix account it runs as.")]
-    partition: Annotated[str | None, Field(description="Where the scheduler put it.")]
+    account: Annotated[str | None, Field(description="Unix account under which it runs.")]
+    partition: Annotated[str | None, Field(description="Partition that the scheduler chose.")]
     priority: Annotated[
-        int | None, Field(description="The scheduler's number while it waits: higher is sooner.")
+        int | None, Field(description="Priority in the queue while it waits; higher is sooner.")
     ]
     array_job_id: UUID | None
     """For an array task: its array job."""
@@ -130,18 +138,18 @@ class JobView(Frozen):
     """Start time that the scheduler expects; null: unknown."""
     idle_ends_at: Annotated[
         UtcTime | None,
-        Field(description="When it is ended unless somebody works in it again; null: not soon."),
+        Field(description="Time at which it ends unless it is used again; null: not soon."),
     ]
     gpu_idle_since: Annotated[
         UtcTime | None,
-        Field(description="Since when its GPUs have had next to nothing to do; null: they have."),
+        Field(description="Time since which its GPUs have been almost idle; null: they are not."),
     ]
-    url: Annotated[str | None, Field(description="Sessions: where Open leads, once READY.")]
+    url: Annotated[str | None, Field(description="Sessions: URL of the default app, once READY.")]
     entry_points: tuple[EntryPoint, ...]
     """For sessions: the apps that can be opened, the default one first; empty for a job."""
     cancel_requested: bool
     """Whether cancellation was requested."""
-    version: Annotated[int, Field(description="Grows with every change.")]
+    version: Annotated[int, Field(description="Number that grows with every change.")]
     stages: list[Stage]
     """Stages of the job."""
     actions: list[Action]

@@ -28,7 +28,7 @@ class Metrics:
     """Metrics of one application; each has a registry of its own, so that tests can create many."""
 
     def __init__(self) -> None:
-        # A second series for each, which nobody asks for.
+        # They would add a second, unused series for each metric.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         duration = names.HTTP_REQUEST_DURATION

@@ -86,18 +86,18 @@ class Edge:
         except Exception as error:
             response = internal_error(scope["path"], error)
             if status:
-                raise  # half an answer is out: only a broken connection tells the client
+                raise  # the answer has begun: only a broken connection can report the error
             await response(scope, receive, send_marked)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         length = dict(scope["headers"]).get(b"content-length", b"")
         promised = int(length) if length.isdigit() else 0
-        most = self._max_body_bytes(scope)
-        too_large = f"The body is larger than {most} bytes, the most the platform reads."
+        max_bytes = self._max_body_bytes(scope)
+        too_large = f"The body is larger than {max_bytes} bytes, the maximum of the platform."
         read = 0
         if len(scope["query_string"]) > MAX_QUERY_BYTES:
             detail = (
-                f"The query is longer than {MAX_QUERY_BYTES} bytes, the most the platform reads."
+                f"The query is longer than {MAX_QUERY_BYTES} bytes, the maximum of the platform."
             )
             response = problem_response(414, "too_long", detail, instance=scope["path"])
             await response(scope, receive, send)
@@ -105,11 +105,11 @@ class Edge:
 
         async def receive_bounded() -> Message:
             nonlocal read
-            if promised > most:
+            if promised > max_bytes:
                 raise HTTPException(413, too_large)
             message = await receive()
             read += len(message.get("body", b""))
-            if read > most:
+            if read > max_bytes:
                 raise HTTPException(413, too_large)
             return message
 

@@ -25,84 +25,92 @@ from aitne.core.webhooks import LONGEST_URL
 class NotificationView(Frozen):
     """One notification to the user."""
 
-    id: int = Field(description="Grows with time.", examples=[17])
-    kind: NotificationKind = Field(description="What happened.")
-    level: Level = Field(description="How urgent it looks.")
-    title: str = Field(description="In a few words.", examples=["train has finished"])
-    text: str = Field(description="More, if there is more to say.", examples=["It ran for 2h."])
-    job_id: UUID | None = Field(description="The job, session or array job that it is about.")
-    path: str = Field(description="Where in the portal there is more.", examples=["/jobs"])
+    id: int = Field(description="Identifier; grows with time.", examples=[17])
+    kind: NotificationKind = Field(description="Kind of the notification.")
+    level: Level = Field(description="Urgency in the portal.")
+    title: str = Field(description="Title in a few words.", examples=["train has finished"])
+    text: str = Field(description="Details; may be empty.", examples=["It ran for 2h."])
+    job_id: UUID | None = Field(description="The job that it is about.")
+    path: str = Field(description="Page of the portal with details.", examples=["/jobs"])
     data: dict[str, Any] = Field(
-        description="Names and numbers of the text, for programs. log: of a job that failed, the last "
-        "lines of its log.",
+        description="Names and numbers of the text, for programs. log: the last lines of a failed "
+        "job's log.",
         examples=[{"name": "train"}],
     )
-    created_at: UtcTime = Field(description="When you were told.")
-    read_at: UtcTime | None = Field(description="When you read it; null: not yet.")
+    created_at: UtcTime = Field(description="Time of the notification.")
+    read_at: UtcTime | None = Field(description="Time at which you read it; null: unread.")
 
     @classmethod
-    def of(cls, found: Notification) -> NotificationView:
+    def of(cls, notification: Notification) -> NotificationView:
         """Return a notification as its owner sees it."""
-        return cls(**found.model_dump(exclude={"owner", "event_id"}))
+        return cls(**notification.model_dump(exclude={"owner", "event_id"}))
 
 
 class NotificationPage(Frozen):
     """One page of the user's notifications, newest first."""
 
-    items: list[NotificationView] = Field(description="What is on this page.")
-    next_cursor: str | None = Field(description="For the next page; null: this is the last.")
-    total: int = Field(description="How many match.")
-    unread: int = Field(description="How many you have not read, whatever the page shows.")
+    items: list[NotificationView] = Field(description="Notifications on this page.")
+    next_cursor: str | None = Field(description="Cursor of the next page; null on the last page.")
+    total: int = Field(description="Number of notifications that match.")
+    unread: int = Field(description="Number of your unread notifications in total.")
 
 
 class NotificationQuery(Strict):
     """Selection of notifications, with the page to return."""
 
-    unread: AskedFlag = Field(False, description="Only those that you have not read.")
-    cursor: str | None = Field(None, max_length=500, description="next_cursor of the page before.")
-    limit: int = Field(50, ge=1, le=500, description="How many on a page.")
+    unread: AskedFlag = Field(False, description="Only unread notifications.")
+    cursor: str | None = Field(
+        None, max_length=500, description="next_cursor of the previous page."
+    )
+    limit: int = Field(50, ge=1, le=500, description="Maximum number on a page.")
 
 
 class ReadNotifications(Strict):
     """Notifications to mark as read."""
 
     ids: list[Annotated[int, Field(ge=1, le=2**53)]] | None = Field(
-        None, max_length=500, description="Omitted: all.", examples=[[17, 18]]
+        None,
+        max_length=500,
+        description="Notifications to mark; omitted: all.",
+        examples=[[17, 18]],
     )
 
 
 class UnreadCount(Frozen):
     """Number of unread notifications."""
 
-    unread: int = Field(description="How many.", examples=[3])
+    unread: int = Field(description="Number of unread notifications.", examples=[3])
 
 
 class NotificationSettingsView(Frozen):
     """Notification settings of the user: channels, address, choices by kind."""
 
     channels: list[str] = Field(
-        description="What this site has; `browser` is the inbox and the portal.",
+        description="Channels of this site; `browser` is the inbox and the portal.",
         examples=[["browser", "mail", "webhook"]],
     )
     mail: str | None = Field(
-        description="Where mail goes; null: nowhere.", examples=["ada@example.org"]
+        description="Mail address; null: no mail.", examples=["ada@example.org"]
     )
     choices: dict[NotificationKind, dict[str, bool]] = Field(
-        description="Per kind and channel, whether you are told.",
+        description="Whether you are notified, by kind and channel.",
         examples=[{"job_finished": {"browser": True, "mail": False}}],
     )
-    quiet_until: UtcTime | None = Field(description="Until then only the inbox is used.")
+    quiet_until: UtcTime | None = Field(description="Time until which only the inbox is used.")
 
 
 class NotificationSettingsChanges(NotificationChoices):
     """New notification settings of the user."""
 
     choices: dict[NotificationKind, dict[ChannelName, Flag]] = Field(
-        description="Per kind and channel, whether you are told. What is left out is as usual.",
+        description="Whether you are notified, by kind and channel; omitted: the default.",
         examples=[{"job_finished": {"mail": True}}],
     )
     mail: str | None = Field(
-        None, max_length=254, description="Null: no mail.", examples=["ada@example.org"]
+        None,
+        max_length=254,
+        description="Mail address; null: no mail.",
+        examples=["ada@example.org"],
     )
 
     def to_choices(self) -> NotificationChoices:
@@ -116,7 +124,7 @@ class WebhookUrl(Strict):
     url: str = Field(
         min_length=1,
         max_length=LONGEST_URL,
-        description="An https URL that is no private address, unless the site permits it.",
+        description="An https URL; a private address only if the site permits it.",
         examples=["https://hooks.example.org/aitne"],
     )
 
@@ -125,20 +133,25 @@ class WebhookChanges(Strict):
     """Changes of a webhook; omitted fields keep their values."""
 
     url: str | None = Field(
-        None, min_length=1, max_length=LONGEST_URL, description="Where it leads."
+        None,
+        min_length=1,
+        max_length=LONGEST_URL,
+        description="URL that receives the messages.",
     )
-    enabled: Flag | None = Field(None, description="Whether it is told.")
+    enabled: Flag | None = Field(None, description="Whether it receives messages.")
 
 
 class WebhookView(Frozen):
     """A webhook, without its secret."""
 
-    id: str = Field(description="Its name.", examples=["wh_5f2d1c0b9a8e7d6c"])
-    url: str = Field(description="Where it leads.", examples=["https://hooks.example.org/aitne"])
-    created_at: UtcTime = Field(description="When it was made.")
-    enabled: bool = Field(description="Whether it is told.")
-    failures: int = Field(description="Messages in a row that it did not take.")
-    disabled_why: str | None = Field(description="Why it is no longer told.")
+    id: str = Field(description="Name of the webhook.", examples=["wh_5f2d1c0b9a8e7d6c"])
+    url: str = Field(
+        description="URL that receives the messages.", examples=["https://hooks.example.org/aitne"]
+    )
+    created_at: UtcTime = Field(description="Time of creation.")
+    enabled: bool = Field(description="Whether it receives messages.")
+    failures: int = Field(description="Number of consecutive failed deliveries.")
+    disabled_why: str | None = Field(description="Why it is disabled.")
 
     @classmethod
     def of(cls, webhook: Webhook) -> WebhookView:
@@ -157,29 +170,30 @@ class WebhookSecret(WebhookView):
     """A webhook with its secret, which is shown only once."""
 
     secret: str = Field(
-        description="Signs each message: HMAC-SHA256 over `<t>.<body>`.", examples=["whsec_..."]
+        description="Key that signs each message: HMAC-SHA256 over `<t>.<body>`.",
+        examples=["whsec_..."],
     )
 
 
 class WebhookList(Frozen):
     """Webhooks of the user, without their secrets."""
 
-    items: list[WebhookView] = Field(description="Oldest first.")
+    items: list[WebhookView] = Field(description="Webhooks, oldest first.")
 
 
 class DeliveryView(Frozen):
     """One delivery of a notification."""
 
-    id: int = Field(description="Grows with time.")
-    kind: str = Field(description="Of the notification, or `test`.", examples=["job_finished"])
-    title: str = Field(description="What it says.")
-    state: DeliveryState = Field(description="`waiting` is tried again; `failed` was given up.")
-    tries: int = Field(description="How often it was tried.")
-    status: int | None = Field(description="What the other side answered last.", examples=[200])
-    error: str | None = Field(description="Why the last try failed.")
-    created_at: UtcTime = Field(description="When it was written.")
-    next_try_at: UtcTime | None = Field(description="When it is tried again.")
-    finished_at: UtcTime | None = Field(description="When it was sent or given up.")
+    id: int = Field(description="Identifier; grows with time.")
+    kind: str = Field(description="Kind of the notification, or `test`.", examples=["job_finished"])
+    title: str = Field(description="Title of the message.")
+    state: DeliveryState = Field(description="`waiting` is retried; `failed` is not.")
+    tries: int = Field(description="Number of attempts.")
+    status: int | None = Field(description="Status of the last answer.", examples=[200])
+    error: str | None = Field(description="Why the last attempt failed.")
+    created_at: UtcTime = Field(description="Time of creation.")
+    next_try_at: UtcTime | None = Field(description="Time of the next attempt.")
+    finished_at: UtcTime | None = Field(description="Time at which it was sent or given up.")
 
     @classmethod
     def of(cls, delivery: Delivery) -> DeliveryView:
@@ -198,11 +212,11 @@ class DeliveryView(Frozen):
 class DeliveryList(Frozen):
     """The last deliveries, newest first."""
 
-    items: list[DeliveryView] = Field(description="The last 20.")
+    items: list[DeliveryView] = Field(description="The last 20 deliveries.")
 
 
 class IdleGpuJobs(Frozen):
     """Batch jobs that leave their GPUs idle."""
 
-    items: list[JobView] = Field(description="Longest first.")
-    gpus: int = Field(description="How many GPUs they hold together.")
+    items: list[JobView] = Field(description="Jobs, longest idle first.")
+    gpus: int = Field(description="Number of GPUs that they hold.")

@@ -121,7 +121,9 @@ def problem_response(
         detail=_printable(detail),
         instance=_printable(instance),
         code=code,
-        problems=tuple(FieldProblemView(**_shown(each)) for each in problems[:_MAX_PROBLEMS]),
+        problems=tuple(
+            FieldProblemView(**_shown(field_problem)) for field_problem in problems[:_MAX_PROBLEMS]
+        ),
     )
     return Response(
         problem.model_dump_json(), status, media_type=MEDIA_TYPE, headers=dict(headers or {})
@@ -135,7 +137,7 @@ def internal_error(instance: str, error: BaseException) -> Response:
     return problem_response(
         500,
         "internal",
-        f"Something went wrong inside the platform. Its log has the details under {number}.",
+        f"An internal error occurred. The platform's log has the details under {number}.",
         instance=instance,
     )
 
@@ -170,7 +172,7 @@ async def _domain(request: Request, error: Exception) -> Response:
 async def _validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
     problems, left_out = problems_of(error, request.scope.get("endpoint"))
-    detail = "; ".join(f"{each.field}: {each.message}" for each in problems[:5])
+    detail = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
     if (more := len(problems[5:]) + left_out) > 0:
         detail += f"; and {more} more"
     return problem_response(
@@ -182,7 +184,7 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101
     status, headers = error.status_code, dict(error.headers or {})
     if status in (404, 405) and _is_portal(request.scope.get("route")):
-        # Only the portal's pages would have been there; an API path may take other methods.
+        # Only the portal's catch-all route matched; an API path may accept other methods.
         methods = _methods_at(request)
         status = 405 if methods else 404
     elif status == 405:
@@ -193,9 +195,9 @@ async def _http(request: Request, error: Exception) -> Response:
         headers["Allow"] = ", ".join(sorted(methods))
     code = _CODES.get(status, "http")
     detail = {
-        400: "The body is not JSON that can be read.",
-        404: f"There is nothing at {request.url.path}. /api/v1/openapi.json lists what there is.",
-        405: f"{request.url.path} does not take {request.method}.",
+        400: "The body is not valid JSON.",
+        404: f"There is nothing at {request.url.path}. /api/v1/openapi.json lists all routes.",
+        405: f"{request.url.path} does not accept {request.method}.",
     }.get(status, str(error.detail))
     return problem_response(status, code, detail, instance=request.url.path, headers=headers)
 
@@ -207,11 +209,11 @@ def _is_portal(route: object) -> bool:
 def _methods_at(request: Request) -> set[str]:
     """Return the methods that the routes of this path accept: FastAPI has a route for each
     method."""
-    found: set[str] = set()
+    methods: set[str] = set()
     for route in iter_route_contexts(request.app.routes):
         if not _is_portal(route) and route.path_regex.match(request.scope["path"]):
-            found |= getattr(route, "methods", None) or set()
-    return found
+            methods |= getattr(route, "methods", None) or set()
+    return methods
 
 
 def _shown(problem: FieldProblem) -> dict[str, str | None]:

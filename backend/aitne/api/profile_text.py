@@ -18,7 +18,7 @@ _Family = CounterMetricFamily | GaugeMetricFamily
 
 def wanted(accept: str | None) -> bool:
     """Return whether an Accept header prefers text to JSON."""
-    kinds = [each.partition(";")[0].strip() for each in (accept or "").split(",")]
+    kinds = [media_type.partition(";")[0].strip() for media_type in (accept or "").split(",")]
     return "text/plain" in kinds and "application/json" not in kinds
 
 

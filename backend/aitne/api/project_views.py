@@ -21,15 +21,17 @@ class NewProject(Strict):
     """A project. One that an administrator creates has no members yet; any other has its creator as
     manager."""
 
-    name: ProjectName = Field(description="Its name, which stays.", examples=["vision"])
+    name: ProjectName = Field(description="Its name, which cannot be changed.", examples=["vision"])
     title: str = Field(
         "", max_length=_TITLE_LENGTH, description="Its title.", examples=["Computer vision"]
     )
-    description: _Words = Field("", description="What it is about.")
+    description: _Words = Field("", description="Description of the project.")
     reason: _Words | None = Field(
-        None, description="For the administrator who is to approve it.", examples=["A new grant."]
+        None,
+        description="Reason, for the administrator who approves it.",
+        examples=["A new grant."],
     )
-    expires_at: End | None = Field(None, description="From then on it takes no new jobs.")
+    expires_at: End | None = Field(None, description="Its end, from which it accepts no new jobs.")
     limits: Limits = Field(Limits(), description="Granted limits; administrators only.")
     budget: Budget | None = Field(None, description="Hours that it may use; administrators only.")
 
@@ -38,63 +40,63 @@ class ProjectChanges(Strict):
     """Changes of a project's title and description; omitted fields keep their values."""
 
     title: str | None = Field(None, max_length=_TITLE_LENGTH, description="Its title.")
-    description: _Words | None = Field(None, description="What it is about.")
+    description: _Words | None = Field(None, description="Description of the project.")
 
 
 class Approval(Strict):
     """Grants of an approved project. Omitted fields are as requested, or none."""
 
-    expires_at: End | None = Field(None, description="Its end; null: the one that was asked for.")
+    expires_at: End | None = Field(None, description="Its end; null: the requested one.")
     budget: Budget | None = Field(None, description="Hours that it may use.")
-    limits: Limits | None = Field(None, description="What it may use at once.")
+    limits: Limits | None = Field(None, description="Limits of its resources.")
 
 
 class Refusal(Strict):
     """Reason for declining a project's request."""
 
-    reason: str = Field(min_length=1, max_length=_WORDS_LENGTH, description="In a sentence or two.")
+    reason: str = Field(min_length=1, max_length=_WORDS_LENGTH, description="The reason.")
 
 
 class Closing(Strict):
     """Reason for closing a project, for its members."""
 
-    reason: _Words = Field("", description="In a sentence or two.", examples=["The grant is over."])
+    reason: _Words = Field("", description="The reason.", examples=["The grant is over."])
 
 
 class NewEnd(Strict):
     """New end of a project."""
 
-    expires_at: End | None = Field(description="null: it has no end.")
+    expires_at: End | None = Field(description="Its end; null: it has no end.")
 
 
 class TimeWish(Strict):
     """Request for a later end, with a reason."""
 
-    until: End = Field(description="The end that is asked for.")
-    reason: _Words = Field("", description="For the administrator.")
+    until: End = Field(description="The requested end.")
+    reason: _Words = Field("", description="Reason, for the administrator.")
 
 
 class NewInvitationBody(Strict):
     """Invitation link to create for a project."""
 
-    role: ProjectRole = Field(ProjectRole.MEMBER, description="What those who join will be.")
-    max_uses: int = Field(1, ge=1, le=1_000, description="How many may join by it.", examples=[1])
-    lifetime: Seconds = Field(
-        7 * 86_400, le=90 * 86_400, description="How long it works; at most 90 days."
+    role: ProjectRole = Field(ProjectRole.MEMBER, description="Role of users who join.")
+    max_uses: int = Field(
+        1, ge=1, le=1_000, description="Number of users who can join.", examples=[1]
     )
+    lifetime: Seconds = Field(7 * 86_400, le=90 * 86_400, description="Validity; at most 90 days.")
 
 
 class InvitationLink(Frozen):
     """An invitation with its link, which is shown only once: only a hash of it is stored."""
 
     invitation: Invitation = Field(description="The invitation.")
-    url: str = Field(description="Whoever opens this and logs in can join.")
+    url: str = Field(description="Any user who opens the link can join.")
 
 
 class InvitationList(Frozen):
     """Invitations to a project, newest first, including expired ones."""
 
-    items: list[Invitation] = Field(description="All of them.")
+    items: list[Invitation] = Field(description="The invitations.")
 
 
 class InvitationToken(Strict):
@@ -106,8 +108,10 @@ class InvitationToken(Strict):
 class MemberChanges(Strict):
     """A membership; omitted fields keep their values."""
 
-    limits: Limits | None = Field(None, description="The member's own; replaces all of them.")
-    role: ProjectRole | None = Field(None, description="What the member may do in the project.")
+    limits: Limits | None = Field(
+        None, description="The member's own limits; they replace all earlier ones."
+    )
+    role: ProjectRole | None = Field(None, description="Role in the project.")
     default: Flag = Field(
         False, description="Make it the user's default project; administrators only."
     )
@@ -116,7 +120,7 @@ class MemberChanges(Strict):
 class MembershipList(Frozen):
     """Members of a project with their own limits."""
 
-    items: list[Member] = Field(description="All of them, by name.")
+    items: list[Member] = Field(description="The members, by name.")
 
 
 class SyncRequest(Strict):

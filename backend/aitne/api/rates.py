@@ -39,7 +39,7 @@ class Buckets:
         """Take one token from the bucket of ``key``.
 
         Raises:
-            RateLimited: there is none; it says when there will be one.
+            RateLimited: the bucket is empty; the error states the time to wait.
         """
         now = self._clock()
         bucket = self._buckets.get(key)
@@ -53,7 +53,8 @@ class Buckets:
         if bucket.tokens < 1:
             wait_s = (1 - bucket.tokens) / self._per_s
             raise RateLimited(
-                f"Too many requests at once. Go on in {wait_s:.1f} seconds; what was done stays done.",
+                f"Too many requests. Continue in {wait_s:.1f} seconds; earlier requests are not "
+                "undone.",
                 wait_s,
             )
         bucket.tokens -= 1

@@ -41,7 +41,7 @@ async def event_stream(
                     except NotAllowed:
                         return
                     except Unavailable:
-                        continue  # nobody was refused: the question is asked again
+                        continue  # no user was rejected: the check is repeated
         finally:
             metrics.sse_clients.dec()
 
@@ -65,7 +65,7 @@ async def while_allowed(
                 except (NotAllowed, NotFound):
                     return
                 except Unavailable:
-                    pass  # nobody was refused: the question is asked again
+                    pass  # no user was rejected: the check is repeated
             if coming.done():
                 piece, coming = coming.result(), None
                 if piece is None:

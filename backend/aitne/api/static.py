@@ -42,7 +42,7 @@ def portal_dir() -> Path | None:
 def portal_router(root: Path | None) -> APIRouter:
     """Return the routes that serve ``root``; with None, a message that says what to do."""
     router = APIRouter(include_in_schema=False)
-    known = {} if root is None else _scan(root)
+    files_by_path = {} if root is None else _scan(root)
 
     @router.get(CATCH_ALL, name="portal")
     @router.head(CATCH_ALL, name="portal_head")
@@ -51,13 +51,13 @@ def portal_router(root: Path | None) -> APIRouter:
             raise HTTPException(404)
         if root is None:
             return PlainTextResponse(NOT_BUILT, 503)
-        file = known.get(path)
-        # Of a checkout that was built again since, a listed asset may be gone.
+        file = files_by_path.get(path)
+        # After a new build in a checkout, a listed asset may no longer exist.
         if path.startswith("assets/") and (file is None or not file.is_file()):
             raise HTTPException(404)
         if file is None or path == "index.html":
             return _page(root)
-        # A name from the list of files, never a path that a client put together.
+        # The path is from the list of files, never composed by a client.
         if not path.startswith("assets/"):
             return FileResponse(file, headers={"Cache-Control": "no-cache"})
         headers = {"Cache-Control": "public, max-age=31536000, immutable"}

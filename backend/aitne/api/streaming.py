@@ -39,7 +39,7 @@ class OpenStreams:
         """Register a stream of ``user`` until it ends; end it at once if the server is already
         stopping.
 
-        None: the stream has limits of its own.
+        ``user`` is None for a stream that has limits of its own.
         """
         self._pumps[pump] = user
         pump.add_done_callback(self._discard)
@@ -95,15 +95,15 @@ class Stream(Response):
         )
         pump = asyncio.create_task(self._pump(send))
         self._streams.add(pump, self._user)
-        gone = asyncio.create_task(_disconnected(receive))
+        disconnect = asyncio.create_task(_disconnected(receive))
         try:
-            await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({pump, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
+            disconnect.cancel()
             pump.cancel()
-            await asyncio.wait({pump, gone})
+            await asyncio.wait({pump, disconnect})
         if not pump.cancelled() and (error := pump.exception()) is not None:
-            # The status is sent: a connection that breaks off is all that can still be said.
+            # The status is sent: only a broken connection can still report the error.
             raise error
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

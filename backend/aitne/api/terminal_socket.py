@@ -87,7 +87,7 @@ class UnauthenticatedSockets:
     @contextmanager
     def admit(self, address: str, limit: asyncio.Timeout) -> Iterator[None]:
         """Count a connection from ``address`` while in the context; its ``limit`` may expire early."""
-        same = [each for each, where in self._waiting.items() if where == address]
+        same = [timeout for timeout, origin in self._waiting.items() if origin == address]
         if len(same) >= MOST_OF_ONE_ADDRESS:
             self._expire(same[0])
         elif len(self._waiting) >= MOST_WAITING:
@@ -124,7 +124,7 @@ async def serve(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
         await _tell(websocket, error)
     except Exception:
         log.exception("a terminal of job %s failed", job_id)
-        await _say_goodbye(websocket, FAILED, "A mistake of the platform's; its log says more.")
+        await _say_goodbye(websocket, FAILED, "An internal error; the platform's log has details.")
 
 
 class _Connection:
@@ -234,13 +234,13 @@ def _ending(over: Over) -> dict[str, Any]:
 def _parsed(adapter: TypeAdapter[Any], text: str) -> Any:
     try:
         if len(text) > _LONGEST_TEXT:
-            raise InvalidInput("That message is too long.")
+            raise InvalidInput("The message is too long.")
         return adapter.validate_json(text)
     except ValidationError as error:
         # The field and what is wrong with it, never its value: that may be the ticket.
         first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(f"A message cannot be read: {where}: {first['msg']}") from None
+        path = ".".join(str(part) for part in first["loc"])
+        raise InvalidInput(f"A message cannot be read: {path}: {first['msg']}") from None
 
 
 async def _tell(websocket: WebSocket, error: AitneError) -> None:

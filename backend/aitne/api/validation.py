@@ -35,9 +35,9 @@ _BOUNDS = {
     "expected": "{}",
 }
 _NEVER_SHOWN = frozenset({"password", "current_password", "token"})
-# pydantic words these for programmers.
+# pydantic's own messages for these address programmers.
 _MESSAGES = {
-    "missing": "is needed and was not given",
+    "missing": "is required",
     "json_invalid": "is not JSON",
     "model_attributes_type": "must be an object with named fields",
     "dict_type": "must be an object with named fields",
@@ -50,31 +50,31 @@ async def refuse_repeated_parameters(connection: HTTPConnection) -> None:
     for name in [name for name, count in sent.items() if count > 1]:
         models = _models(connection.scope.get("endpoint"), query=True)
         fields = [model.model_fields[name] for model in models if name in model.model_fields]
-        if not any(typing.get_origin(each.annotation) in (list, tuple) for each in fields):
+        if not any(typing.get_origin(field.annotation) in (list, tuple) for field in fields):
             raise InvalidInput.field(name, "is sent more than once and takes one value")
 
 
 def problems_of(error: RequestValidationError, endpoint: object) -> tuple[list[FieldProblem], int]:
     """Return one problem per field, in the order of the request, and how many errors are left out.
 
-    The members of a union give one problem. At most ``MAX_ERRORS`` errors are looked at, because a
-    client chooses how many there are.
+    The members of a union give one problem. At most ``MAX_ERRORS`` errors are examined, because a
+    client determines their number.
     """
     problems: dict[str, FieldProblem] = {}
     errors = error.errors()
     suggestions = 0
     for part in errors[:MAX_ERRORS]:
-        where, *path = part["loc"]
-        body = error.body if where == _BODY else None
-        names = _walk(path, body, part["type"]) if where == _BODY else path[:1]
-        field = ".".join(map(str, names)) or str(where)
+        location, *path = part["loc"]
+        body = error.body if location == _BODY else None
+        names = _walk(path, body, part["type"]) if location == _BODY else path[:1]
+        field = ".".join(map(str, names)) or str(location)
         if part["type"] == "extra_forbidden":
-            known = _known_fields(endpoint, names[:-1], query=where == _QUERY)
+            known_names = _known_fields(endpoint, names[:-1], query=location == _QUERY)
             suggestion = None
             if suggestions < _MAX_SUGGESTIONS:
-                suggestion = _suggestion(str(names[-1]), known)
+                suggestion = _suggestion(str(names[-1]), known_names)
                 suggestions += 1
-            problem = _unknown_field(field, part["input"], known, suggestion)
+            problem = _unknown_field(field, part["input"], known_names, suggestion)
         else:
             problem = _problem(field, part)
         earlier = problems.get(field)
@@ -106,25 +106,25 @@ def _walk(path: Sequence[Any], body: Any, kind: str) -> list[Any]:
     return names
 
 
-def _suggestion(name: str, known: Sequence[str]) -> str | None:
+def _suggestion(name: str, known_names: Sequence[str]) -> str | None:
     if len(name) > _MAX_SUGGESTION_CHARACTERS:
         return None
-    return next(iter(get_close_matches(name, known, n=1)), None)
+    return next(iter(get_close_matches(name, known_names, n=1)), None)
 
 
 def _unknown_field(
-    field: str, value: Any, known: Sequence[str], suggestion: str | None
+    field: str, value: Any, known_names: Sequence[str], suggestion: str | None
 ) -> FieldProblem:
     hint = f"; did you mean {suggestion}?" if suggestion else ""
     return FieldProblem(
-        field, f"is not a known field{hint}", _text(value), ", ".join(known) or None
+        field, f"is not a known field{hint}", _text(value), ", ".join(known_names) or None
     )
 
 
 def _problem(field: str, part: Mapping[str, Any]) -> FieldProblem:
     kind, context = str(part["type"]), part.get("ctx") or {}
     allowed = [text.format(context[key]) for key, text in _BOUNDS.items() if key in context]
-    if isinstance(part["input"], bytes):  # a body of another kind is left unread
+    if isinstance(part["input"], bytes):  # a body of another media type is not parsed
         return FieldProblem(
             field, "was not sent as JSON: set Content-Type", None, "application/json"
         )

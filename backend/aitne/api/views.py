@@ -42,12 +42,12 @@ class SessionFile(JobFile):
 class JobPageQuery(Strict):
     """Page of a list of jobs: position, length and order."""
 
-    sort: JobSort = Field(JobSort.CREATED, description="What the list is sorted by.")
-    order: Literal["asc", "desc"] = Field("desc", description="Which way.")
+    sort: JobSort = Field(JobSort.CREATED, description="Sort key.")
+    order: Literal["asc", "desc"] = Field("desc", description="Sort direction.")
     cursor: str | None = Field(
-        None, max_length=4_000, description="next_cursor of the page before, with the same sort."
+        None, max_length=4_000, description="next_cursor of the previous page, with the same sort."
     )
-    limit: int = Field(100, ge=1, le=500, description="How many on a page.")
+    limit: int = Field(100, ge=1, le=500, description="Maximum number on a page.")
 
 
 class JobQuery(JobPageQuery, SessionSearch):
@@ -61,14 +61,14 @@ class AnyJobQuery(JobPageQuery, JobSearch):
 class LogQuery(Strict):
     """Part of a log to return. Offsets and lengths are bytes."""
 
-    offset: int = Field(0, ge=0, description="The first byte.")
-    limit: int = Field(1 << 20, ge=1, le=8 << 20, description="At most so many bytes.")
+    offset: int = Field(0, ge=0, description="Offset of the first byte.")
+    limit: int = Field(1 << 20, ge=1, le=8 << 20, description="Maximum number of bytes.")
     tail: int | None = Field(
-        None, ge=0, description="Start so many bytes before the end; offset is then ignored."
+        None, ge=0, description="Start this number of bytes before the end; offset is ignored."
     )
     task: int | None = Field(None, ge=0, description="The index of a task of an array job.")
     follow: AskedFlag = Field(
-        False, description="Go on until the job has ended and all is sent; limit is then ignored."
+        False, description="Continue until the job has ended and all is sent; limit is ignored."
     )
 
 
@@ -117,11 +117,11 @@ class JobQueue(Frozen):
 
     place: Annotated[
         QueuePlace | None,
-        Field(description="null: it does not wait, or the scheduler gives no priorities."),
+        Field(description="Position; null: it does not wait, or there are no priorities."),
     ]
     advice: Annotated[
         tuple[Advice, ...],
-        Field(description="What would help, as far as the platform can tell; often nothing."),
+        Field(description="Advice on how to start earlier; often empty."),
     ]
 
 
@@ -141,7 +141,7 @@ class SessionUrl(Frozen):
 class Extension(Strict):
     """Time by which to extend a session."""
 
-    duration: Seconds = Field(description="Such as 1h; it is added to the time that is left.")
+    duration: Seconds = Field(description="Time to add to the remaining time, such as 1h.")
 
 
 class TemplateProblem(Frozen):
@@ -170,7 +170,7 @@ class NodeList(Frozen):
     as_of: UtcTime | None
     stale: bool
     scheduler: Annotated[
-        SchedulerStatus | None, Field(description="Whether it answers; null: nobody has asked yet.")
+        SchedulerStatus | None, Field(description="Whether it answers; null: not polled yet.")
     ]
 
 
@@ -189,7 +189,7 @@ class PartitionList(Frozen):
 class Drain(Strict):
     """Reason for draining a node."""
 
-    reason: str = Field(min_length=1, max_length=200, description="For those who wonder.")
+    reason: str = Field(min_length=1, max_length=200, description="Reason, shown with the node.")
 
 
 class Login(Strict):
@@ -251,7 +251,7 @@ class Impersonation(Frozen):
     """State while an administrator acts as the user."""
 
     by: str = Field(description="The administrator.", examples=["root"])
-    until: UtcTime = Field(description="When it ends by itself.")
+    until: UtcTime = Field(description="Time at which it ends.")
 
 
 class Me(Frozen):
@@ -266,22 +266,22 @@ class Me(Frozen):
     """Value for ``X-CSRF-Token``; null if a token authenticates the request."""
     platform: PlatformInfo
     impersonation: Impersonation | None = Field(
-        None, description="Set while an administrator looks at the platform as this user."
+        None, description="Set while an administrator acts as this user."
     )
 
 
 class NewToken(Strict):
     """Personal access token to create."""
 
-    name: str = Field(min_length=1, max_length=100, description="What it is for.")
+    name: str = Field(min_length=1, max_length=100, description="Name of the token.")
     scopes: list[Scope] = Field(
-        [Scope.READ, Scope.WRITE], min_length=1, description="What it may be used for."
+        [Scope.READ, Scope.WRITE], min_length=1, description="Scopes of the token."
     )
-    expires_in: Annotated[Seconds | None, Field(description="Such as 30d; null: never.")] = (
-        30 * 86_400
-    )
+    expires_in: Annotated[
+        Seconds | None, Field(description="Validity, such as 30d; null: unlimited.")
+    ] = 30 * 86_400
     user: Annotated[
-        UserName | None, Field(description="Whose it is; administrators only. Omitted: yours.")
+        UserName | None, Field(description="Owner, for administrators; omitted: you.")
     ] = None
 
 
@@ -308,7 +308,7 @@ class NewUser(Strict):
     role: Role = Role.USER
     """Role of the account."""
     default_project: ProjectName | None = Field(
-        None, description="Made if it is missing; omitted: a project of the user's own name."
+        None, description="Created if missing; omitted: a project with the user's name."
     )
 
 
@@ -321,12 +321,12 @@ class UserChanges(Strict):
     disabled: Flag | None = None
     password: Password | None = None
     current_password: str | None = Field(
-        None, max_length=1_024, description="Needed to set your own password."
+        None, max_length=1_024, description="Required to set your own password."
     )
     source: SourceName | None = Field(
         None,
-        description="Who vouches for the account from now on, for administrators: `password` is the "
-        "platform itself. Another one than that makes it forget the password.",
+        description="New identity source, for administrators; `password` is the platform itself. "
+        "Any other source deletes the account's password.",
         examples=["ldap"],
     )
 
@@ -348,5 +348,7 @@ class ProjectList(Frozen):
 class PageQuery(Strict):
     """Page of a list: position and length."""
 
-    cursor: str | None = Field(None, max_length=500, description="next_cursor of the page before.")
-    limit: int = Field(100, ge=1, le=500, description="How many on a page.")
+    cursor: str | None = Field(
+        None, max_length=500, description="next_cursor of the previous page."
+    )
+    limit: int = Field(100, ge=1, le=500, description="Maximum number on a page.")

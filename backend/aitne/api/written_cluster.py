@@ -25,7 +25,7 @@ class Page:
 
     def to(self, request: Request) -> Response:
         """Return the page, or 304 to a client that has it."""
-        # A browser keeps it and asks each time whether it still holds.
+        # A browser stores it and validates it on each request.
         headers = {"ETag": self.etag, "Cache-Control": "private, no-cache"}
         if self.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
@@ -56,20 +56,20 @@ class WrittenCluster:
 
 
 def _nodes(look: Look) -> Page:
-    told = {"stale": look.stale, "scheduler": look.scheduler}
+    status = {"stale": look.stale, "scheduler": look.scheduler}
     news = [node.model_dump(mode="python", exclude={"seen_at"}) for node in look.cluster.nodes]
-    return _written({"items": look.cluster.nodes, "as_of": look.as_of, **told}, [news, told])
+    return _written({"items": look.cluster.nodes, "as_of": look.as_of, **status}, [news, status])
 
 
 def _partitions(look: Look) -> Page:
     cluster = look.cluster
-    told = {
+    content = {
         "items": summarize(cluster),
         "qos": cluster.qos,
         "reservations": cluster.reservations,
         "stale": look.stale,
     }
-    return _written({**told, "as_of": look.as_of}, told)
+    return _written({**content, "as_of": look.as_of}, content)
 
 
 def _written(page: dict[str, Any], news: Any) -> Page:

@@ -48,7 +48,7 @@ def make_scheduler(settings: Settings) -> Scheduler:
     """Create the scheduler that the settings name, or the broker that holds it.
 
     Raises:
-        SetupError: there is none of that name.
+        SetupError: no scheduler has that name.
     """
     if settings.broker.socket is not None:
         from aitne.adapters.broker import BrokerScheduler
@@ -62,7 +62,7 @@ def make_store(settings: Settings) -> SqlStore:
     """Create the store, without opening it.
 
     Raises:
-        SetupError: there is no such scheduler, or the database's address is none.
+        SetupError: there is no such scheduler, or the database address is invalid.
     """
     return SqlStore(settings.database_url, outlived=settings.capabilities.remote)
 
@@ -75,9 +75,9 @@ def shared_scheduler(settings: Settings) -> Scheduler | None:
 
 
 def attacher_of(scheduler: object, settings: Settings, tools: Tools) -> Attacher | None:
-    """Return what starts programs beside the jobs of a scheduler or scheduler class.
+    """Return the attacher of a scheduler or scheduler class, which starts programs beside jobs.
 
-    None: that scheduler has none.
+    None means that the scheduler has no attacher.
     """
     make: Callable[[Settings, Tools], Attacher] | None = getattr(scheduler, "attacher", None)
     return None if make is None else make(settings, tools)
@@ -158,7 +158,7 @@ def identity_sources(settings: Settings, clock: Callable[[], datetime]) -> list[
     """Return the identity sources in the site's order.
 
     Raises:
-        SetupError: there is none of a name, or what it needs is not installed.
+        SetupError: a name is unknown, or a package that its source needs is not installed.
     """
     return [IDENTITIES.get(name)(settings, clock) for name in settings.auth.sources]
 
@@ -167,7 +167,7 @@ def make_places(settings: Settings) -> Places:
     """Return the query of folders and paths, through the broker or as the process's own account.
 
     Raises:
-        SetupError: the settings name a storage adapter that there is not.
+        SetupError: the settings name a storage adapter that does not exist.
     """
     if settings.broker.socket is not None:
         return BrokerPlaces(settings)

@@ -37,9 +37,9 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
     """Build the controller and its own parts. ``holder`` names the process in the lease.
 
     Raises:
-        SetupError: a plug-in or a secret that the settings name is not there.
+        SetupError: a plug-in or a secret that the settings name does not exist.
     """
-    # It brings httpx along, which the API's process does without.
+    # It imports httpx, which the API process does not need.
     from aitne.adapters.hub import HubClient
     from aitne.adapters.syslog import SyslogReceiver
 

@@ -17,14 +17,14 @@ _LOG = logging.getLogger("aitne.broker")
 class Audit:
     """Log file of root, with mode 0600.
 
-    After it was moved away (log rotation), a new one is begun.
+    After it was moved (log rotation), a new one is created.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
         self.trouble: str | None = None
-        """Reason why the last line could not be written; None: it was."""
+        """Reason why the last line could not be written, or None if it was written."""
 
     def start(self) -> None:
         """Open the file. Raises ``SetupError``."""
@@ -35,7 +35,7 @@ class Audit:
             raise SetupError(f"The audit log {self._path} cannot be written: {error}") from error
 
     def write(self, **facts: Any) -> None:
-        """Append a line. Never raises: ``trouble`` tells whether it worked."""
+        """Append a line. Never raises; ``trouble`` is the reason of a failure."""
         line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
         try:
             self._follow_rotation()
@@ -70,11 +70,11 @@ class Audit:
     def _follow_rotation(self) -> None:
         if self._file is None:
             return
-        mine = os.fstat(self._file)
+        current = os.fstat(self._file)
         try:
             there = os.stat(self._path, follow_symlinks=False)
         except FileNotFoundError:
             self.close()
             return
-        if (mine.st_dev, mine.st_ino) != (there.st_dev, there.st_ino):
+        if (current.st_dev, current.st_ino) != (there.st_dev, there.st_ino):
             self.close()

@@ -25,22 +25,24 @@ _MOST_BYTES = 1 << 20
 class BrokerConfig(Strict):
     """``broker.toml``: a file of root's that no other account can write."""
 
-    socket: Path = Field(Path("/run/aitne/broker.sock"), description="Where the platform connects.")
+    socket: Path = Field(
+        Path("/run/aitne/broker.sock"), description="Socket to which the platform connects."
+    )
     peers: list[int | str] = Field(
         min_length=1, description="The accounts (names or uids) that the platform runs as."
     )
     audit: Path = Field(
         Path("/var/log/aitne/broker.jsonl"),
-        description="What was asked for, by whom, and what became of it: a line of JSON each.",
+        description="Audit log of requests, their callers and outcomes: one line of JSON each.",
     )
     scheduler: str = Field("slurm", description="The scheduler adapter: slurm or slurm_cli.")
     max_duration: Seconds = Field(
-        7 * 86_400, description="No job is submitted with, or extended to, more than this."
+        7 * 86_400, description="Longest time limit of a job at submission and extension."
     )
     pam_service: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9_.-]{1,64}$",
-        description="The file in /etc/pam.d by which passwords are checked; unset: none are.",
+        description="The file in /etc/pam.d for password checks; if unset, the broker checks none.",
     )
     slurm: SlurmSettings = SlurmSettings()
     accounts: AccountSettings = AccountSettings()
@@ -60,7 +62,7 @@ def load_config(path: Path) -> BrokerConfig:
     """Load the settings in ``path``.
 
     Raises:
-        SetupError: it is not root's alone, or a value in it is wrong.
+        SetupError: another account can write it, or a value in it is invalid.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -73,8 +75,8 @@ def load_config(path: Path) -> BrokerConfig:
         raise SetupError(f"{path} cannot be read: {error}") from error
     if facts.st_uid != 0 or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SetupError(
-            f"{path} could be written by others than root, so nothing is started. "
-            f"`chown root {path}; chmod go-w {path}` mends it."
+            f"Accounts other than root can write {path}, so nothing is started. "
+            f"`chown root {path}; chmod go-w {path}` corrects this."
         )
     try:
         return BrokerConfig.model_validate(tomllib.loads(text))
@@ -84,7 +86,7 @@ def load_config(path: Path) -> BrokerConfig:
         )
         raise SetupError(f"The settings in {path} are wrong: {wrong}") from error
     except tomllib.TOMLDecodeError as error:
-        raise SetupError(f"{path} is no TOML: {error}") from error
+        raise SetupError(f"{path} is not TOML: {error}") from error
 
 
 class _OnlyGiven(Settings):

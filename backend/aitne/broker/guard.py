@@ -29,14 +29,14 @@ class Guard:
         """Return the account, if jobs may run as it.
 
         Raises:
-            NotAllowed: it is none, or its uid or groups do not permit it.
+            NotAllowed: the account does not exist, or its uid or groups do not permit it.
         """
         if name is None:
-            raise NotAllowed("The broker acts for an account, and none was named.")
+            raise NotAllowed("The broker acts only for an account, and the request names none.")
         with self._lock:
-            kept = self._known.get(name)
-        if kept is not None and kept[0] > time.monotonic():
-            return kept[1]
+            entry = self._known.get(name)
+        if entry is not None and entry[0] > time.monotonic():
+            return entry[1]
         user = permitted_user(name, self._config.accounts)
         with self._lock:
             if len(self._known) > 10_000:
@@ -45,11 +45,11 @@ class Guard:
         return user
 
     def accounting(self, change: Change) -> None:
-        """Check a change of accounting: a project must be able to bring it about.
+        """Check a change of accounting: it must be one that a project can request.
 
         Raises:
-            NotAllowed: it is about Slurm's own account, or would let an account in, or limit one,
-                that jobs may not run as.
+            NotAllowed: it concerns Slurm's own account, or adds or limits an account that jobs may
+                not run as.
         """
         user: str | None = getattr(change, "user", None)
         if ROOT in (change.account, user):
@@ -73,8 +73,8 @@ class Guard:
         expected = jobs_folder(self._config.slurm.jobs_dir, user) / str(job_id) / below
         if folder != str(expected):
             raise NotAllowed(
-                f"The files of {user.name}'s job {job_id} lie in {expected}, not in {folder}; "
-                "nothing else is touched. slurm.jobs_dir must be the same in the platform's "
+                f"The files of {user.name}'s job {job_id} are in {expected}, not in {folder}; "
+                "other folders are not used. slurm.jobs_dir must be the same in the platform's "
                 "settings and in the broker's."
             )
         return user
@@ -83,8 +83,8 @@ class Guard:
         """Return the Unix account of the request, after checking its options and limits.
 
         Raises:
-            NotAllowed: of its account or its folder.
-            InvalidInput: of an option or a limit that this site does not allow.
+            NotAllowed: the account or the folder is not permitted.
+            InvalidInput: this site does not allow an option or a limit.
         """
         user = self._owner(
             request.account, request.job_id, request.job_dir, below=str(request.attempt)
@@ -94,7 +94,7 @@ class Guard:
             if name not in self._config.slurm.extra:
                 raise InvalidInput.field(
                     "slurm.extra",
-                    f"{name} is not open at this site (slurm.extra of the broker's settings)",
+                    f"{name} is not allowed at this site (slurm.extra of the broker's settings)",
                     value=option,
                     allowed=", ".join(self._config.slurm.extra) or "none",
                 )
@@ -104,7 +104,7 @@ class Guard:
     def duration(self, time_limit_s: int) -> None:
         """Check the time limit.
 
-        Raises ``InvalidInput`` if it is longer than this site's longest.
+        Raises ``InvalidInput`` if it exceeds this site's maximum.
         """
         if time_limit_s > self._config.max_duration:
             raise InvalidInput.field(

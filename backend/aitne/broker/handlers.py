@@ -1,4 +1,4 @@
-"""Methods of the verbs, one of each name.
+"""Methods of the verbs, one for each verb.
 
 The arguments are already parsed; here they are checked and carried out.
 """
@@ -98,7 +98,7 @@ class Handlers:
         self._cluster: Shared[Cluster] = Shared(scheduler.cluster, _FRESH_S)
         self._generations = Generations()
         self._patience = Patience()
-        # Threads of its own: one that PAM keeps beyond the verb's time takes none from other work.
+        # Separate threads: PAM may block one beyond the verb's timeout.
         self._passwords = ThreadPoolExecutor(_PASSWORDS_AT_ONCE, thread_name_prefix="pam")
         self.start_notes: Sequence[str] = ()
 
@@ -124,8 +124,8 @@ class Handlers:
             run if run.possible else run.model_copy(update={"scheduler_id": None})
             for run in args.runs
         ]
-        found = list(await self._scheduler.find(runs))
-        return Found(jobs=found, settle_s=self._scheduler.settle_s)
+        jobs = list(await self._scheduler.find(runs))
+        return Found(jobs=jobs, settle_s=self._scheduler.settle_s)
 
     async def poll(self, args: PollArgs) -> Polled:
         """Poll the scheduler as the operator account; concurrent callers share one query."""
@@ -147,7 +147,7 @@ class Handlers:
         """
         user = await asyncio.to_thread(self._guard.place, args.place)
         if self._attacher is None:
-            raise NotSupported("This scheduler starts nothing beside a running job.")
+            raise NotSupported("This scheduler cannot start programs beside a running job.")
         if args.run.account != user.name or not args.possible:
             raise NotAllowed("The job, its files and the account do not belong together.")
         if (args.run.job_id, args.run.attempt) != (args.place.job_id, args.place.attempt):
@@ -158,11 +158,11 @@ class Handlers:
         return Attached.with_socket(await self._attacher.attach(target))
 
     async def extend(self, args: ExtendArgs) -> Done:
-        """Extend the job as the operator account, within this site's longest time."""
+        """Extend the job as the operator account, within this site's maximum."""
         await asyncio.to_thread(self._guard.account, args.run.account)
         self._guard.duration(args.time_limit_s)
         if not args.run.possible:
-            raise SchedulerRejected("No job has such an id, so none can run longer.")
+            raise SchedulerRejected("There is no job with this ID that could be extended.")
         with self._polled.changing():
             await self._scheduler.extend(args.run, args.time_limit_s)
         return Done()
@@ -208,12 +208,12 @@ class Handlers:
     async def areas(self, args: AreasArgs) -> AreasSeen:
         """Query storage areas as the account, by a helper of its own.
 
-        A scratch that hangs delays no log of a job.
+        A scratch file system that hangs does not delay the logs of jobs.
         """
         return await self._by_looker("areas", args, AreasSeen)
 
     async def paths(self, args: PathsArgs) -> PathsSeen:
-        """Look at paths, by the same helper as ``areas``."""
+        """Inspect paths with the same helper as ``areas``."""
         return await self._by_looker("paths", args, PathsSeen)
 
     async def make_areas(self, args: AreasArgs) -> AreasMade:

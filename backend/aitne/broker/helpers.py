@@ -49,7 +49,7 @@ class Helpers:
         """Let the account's helper execute the verb.
 
         Raises:
-            NotAllowed: the account or the place is none that may be touched.
+            NotAllowed: the account or the folder is not permitted.
             Unavailable: the file system does not answer, or what the helper itself raised.
         """
         place = PlaceArgs.model_validate({"place": args["place"]}).place
@@ -73,23 +73,23 @@ class Helpers:
         for last in (False, True):
             helper, fresh = await self._helper(user, purpose)
             try:
-                found = await helper.ask(body, VERBS[verb].timeout_s - _MARGIN_S)
+                response = await helper.ask(body, VERBS[verb].timeout_s - _MARGIN_S)
                 break
             except _Gone as error:
-                # One that idled may have been ended by its own user: nothing was done yet, or the
-                # same is done again.
+                # An idle helper may have been ended by its user: the request is executed once or
+                # repeated without harm.
                 if fresh or last:
                     raise Unavailable(
                         f"The process that reads the files of {user.name} ended without an answer. "
-                        "Try again; if it stays so, look at what ends that account's processes."
+                        "Try again; if this persists, find out what ends its processes."
                     ) from error
                 await helper.gone()
-        if "error" in found:
-            raise error_from_wire(found["error"])
+        if "error" in response:
+            raise error_from_wire(response["error"])
         try:
-            return answer.model_validate(found.get("ok"))
+            return answer.model_validate(response.get("ok"))
         except ValidationError as error:
-            raise Unavailable(f"The helper of {user.name} answered nonsense.") from error
+            raise Unavailable(f"The helper of {user.name} gave an invalid answer.") from error
 
     async def close_idle(self) -> None:
         """Close the helpers that are idle for some time, and forget those that have ended."""
@@ -108,12 +108,12 @@ class Helpers:
         """Return the account's helper, and whether it was started just now."""
         async with self._forking:
             key = (user.name, purpose)
-            found = self._helpers.get(key)
-            if found is not None and found.user == user and not found.ended:
-                return found, False
-            if found is not None:
+            existing = self._helpers.get(key)
+            if existing is not None and existing.user == user and not existing.ended:
+                return existing, False
+            if existing is not None:
                 del self._helpers[key]
-                await found.close()
+                await existing.close()
             await self._make_room()
             connection, pid = await asyncio.to_thread(
                 self._zygote.helper, user.uid, user.gid, user.groups
@@ -131,7 +131,7 @@ class Helpers:
             return
         idle = [item for item in self._helpers.items() if item[1].may_go(0.0)]
         if not idle:
-            raise Unavailable("The files of too many accounts are read at once. Try again.")
+            raise Unavailable("Too many accounts access their files at once. Try again.")
         name, helper = max(idle, key=lambda item: item[1].idle_s)
         del self._helpers[name]
         await helper.close()
@@ -186,7 +186,7 @@ class _Helper:
 
     @property
     def ended(self) -> bool:
-        """Return whether the helper has hung up or, if it was killed, its process is gone."""
+        """Return whether the helper closed its connection or, if it was killed, has ended."""
         if self._stuck:
             return self._process is None or bool(select([self._process], [], [], 0)[0])
         return self._reader.at_eof() or self._writer.is_closing()
@@ -197,7 +197,7 @@ class _Helper:
         The kernel closes a process's connection slightly before that.
         """
         if self._process is not None:
-            # Who asked beside may have seen the end first, and closed this.
+            # A concurrent request may have noticed the end first and closed the descriptor.
             with suppress(OSError):
                 await asyncio.to_thread(select, [self._process], [], [], _END_S)
 
@@ -205,8 +205,8 @@ class _Helper:
         """Send the request and return its answer.
 
         Raises:
-            Unavailable: it hangs.
-            _Gone: it hung up.
+            Unavailable: the helper hangs.
+            _Gone: the helper closed the connection.
         """
         if self._stuck:
             raise self._hangs()
@@ -249,7 +249,7 @@ class _Helper:
             raise _Gone(str(error)) from error
         finally:
             if not whole:
-                # It may sleep in the kernel until the file system is back: then nobody can end it,
+                # It may sleep in the kernel until the file system is back: it cannot be killed,
                 # and no second one is started for the account before it is gone.
                 self._stuck = True
                 self._kill()
@@ -261,6 +261,6 @@ class _Helper:
 
     def _hangs(self) -> Unavailable:
         return Unavailable(
-            f"The file system with the jobs of {self.user.name} does not answer. Nothing is known "
-            "to have failed; an administrator should look at it."
+            f"The file system with the jobs of {self.user.name} does not answer. No failure is "
+            "known; ask an administrator to check the file system."
         )

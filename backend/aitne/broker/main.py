@@ -40,7 +40,7 @@ def main(make: MakeScheduler | None = None) -> int:
     ``make`` is for tests of the broker.
     """
     parser = argparse.ArgumentParser(
-        prog="aitne-broker", description="Does as users what the platform asks for."
+        prog="aitne-broker", description="Execute requests of the platform as users."
     )
     parser.add_argument("--config", type=Path, default=Path("/etc/aitne/broker.toml"))
     arguments = parser.parse_args()
@@ -61,7 +61,7 @@ def run() -> None:
 def _run(config: BrokerConfig, make: MakeScheduler | None) -> int:
     if os.geteuid() != 0:
         raise SetupError(
-            "The broker acts as other accounts, which only root may. Start it as root (its unit is "
+            "The broker acts as other accounts, which requires root. Start it as root (its unit is "
             "in docs/howto/slurm.md), or leave broker.socket unset."
         )
     os.umask(0o022)
@@ -134,7 +134,9 @@ async def _housekeep(stop: asyncio.Event, helpers: Helpers, zygote: Zygote) -> N
         except TimeoutError:
             await helpers.close_idle()
         if zygote.broken:
-            raise SetupError("The process that helpers are forked from is gone: start again.")
+            raise SetupError(
+                "The process that helpers are forked from has ended: restart the broker."
+            )
 
 
 def _command(config: BrokerConfig, guard: Guard) -> AsUserCommand:

@@ -34,9 +34,9 @@ class Shared(Generic[T]):
     async def get(self) -> T:
         """Return an answer whose query began at most ``fresh_s`` before this call."""
         clock = asyncio.get_running_loop().time
-        wanted = clock() - self._fresh_s
+        earliest = clock() - self._fresh_s
         async with self._busy:
-            if self._begun_at < max(wanted, self._changed_at):
+            if self._begun_at < max(earliest, self._changed_at):
                 begun_at = clock()
                 self._result = self._error = None
                 try:
@@ -46,7 +46,7 @@ class Shared(Generic[T]):
                 self._begun_at = begun_at
             if self._error is not None:
                 raise self._error
-            assert self._result is not None  # noqa: S101 - neither means: not yet asked
+            assert self._result is not None  # noqa: S101 - a query sets one of the two
             return self._result
 
     @contextmanager
@@ -69,7 +69,7 @@ class Generations:
     """
 
     def __init__(self) -> None:
-        # Another broker's generations are never taken for this one's.
+        # Generations of another broker are never accepted.
         self._origin = os.urandom(6).hex()
         self._generation = 0
         self._next = 1
@@ -107,27 +107,27 @@ class Generations:
         while len(self._gone) > _MAX_GONE:
             self._forgotten_before = self._gone.popleft()[0]
 
-    def since(self, held: str | None) -> Polled:
+    def since(self, caller_generation: str | None) -> Polled:
         """Return the changes since the generation that the caller holds."""
         generation = f"{self._origin}:{self._generation}"
-        known = self._known(held)
-        if known is None:
+        base = self._known(caller_generation)
+        if base is None:
             return Polled(generation=generation, full=True, gone=[], new=list(self._live.items()))
-        gone = []
+        removed_numbers = []
         for at, number in reversed(self._gone):
-            if at <= known:
+            if at <= base:
                 break
-            gone.append(number)
+            removed_numbers.append(number)
         new = []
         for number in reversed(self._live):
-            if self._born[number] <= known:
+            if self._born[number] <= base:
                 break
             new.append((number, self._live[number]))
-        return Polled(generation=generation, full=False, gone=gone, new=new)
+        return Polled(generation=generation, full=False, gone=removed_numbers, new=new)
 
-    def _known(self, held: str | None) -> int | None:
-        origin, _, number = (held or "").partition(":")
+    def _known(self, caller_generation: str | None) -> int | None:
+        origin, _, number = (caller_generation or "").partition(":")
         if origin != self._origin or not number.isdecimal():
             return None
-        known = int(number)
-        return known if self._forgotten_before <= known <= self._generation else None
+        generation = int(number)
+        return generation if self._forgotten_before <= generation <= self._generation else None

@@ -89,18 +89,18 @@ class Peer:
 def peer_uids(peers: list[int | str]) -> frozenset[int]:
     """Return the uids of these accounts.
 
-    Raises ``SetupError`` for a name that this machine does not know.
+    Raises ``SetupError`` for an account that does not exist.
     """
-    found = set()
+    uids = set()
     for peer in peers:
         try:
-            found.add(peer if isinstance(peer, int) else pwd.getpwnam(peer).pw_uid)
+            uids.add(peer if isinstance(peer, int) else pwd.getpwnam(peer).pw_uid)
         except KeyError:
             raise SetupError(
-                f"peers names the account {peer}, which this machine does not know. Make it with "
+                f"peers names the account {peer}, which does not exist here. Create it with "
                 "`useradd --system`, or correct the broker's settings."
             ) from None
-    return frozenset(found)
+    return frozenset(uids)
 
 
 class Server:
@@ -132,7 +132,7 @@ class Server:
         Any process may connect, so that a refused one gets an answer and is logged.
 
         Raises:
-            SetupError: the socket cannot be made.
+            SetupError: the socket cannot be created.
         """
         new = self._path.with_name(f".{self._path.name}.new")
         try:
@@ -144,7 +144,7 @@ class Server:
             new.chmod(0o666)
             new.replace(self._path)
         except OSError as error:
-            raise SetupError(f"The socket {self._path} cannot be made: {error}") from error
+            raise SetupError(f"The socket {self._path} cannot be created: {error}") from error
 
     async def close(self) -> None:
         """Stop listening and end all connections."""
@@ -203,7 +203,7 @@ class Server:
         if peer.uid not in self._peers:
             self._write_refusal(peer)
             raise NotAllowed(
-                f"uid {peer.uid} may not speak to the broker. Only the platform's own account may "
+                f"uid {peer.uid} may not use the broker. Only the platform's own account may "
                 "(`peers` in the broker's settings)."
             )
         if self._admitted[peer.uid] >= _MAX_CONNECTIONS:
@@ -240,7 +240,7 @@ class Server:
             )
 
     async def _requests(self, connection: _Connection, peer: Peer) -> None:
-        """Handle requests until the peer hangs up.
+        """Handle requests until the peer closes the connection.
 
         Its requests are executed whether or not it waits for the answers.
         """
@@ -284,7 +284,7 @@ class Server:
             ask = Ask.model_validate_json(line)
         except ValidationError as error:
             self._record(peer, "?", (None, None), "refused", "not a request")
-            await connection.tell(_invalid("The line is no request", error))
+            await connection.tell(_invalid("The line is not a request", error))
             return
         try:
             answer = await self._do(peer, ask)
@@ -300,7 +300,7 @@ class Server:
         if verb is None:
             self._record(peer, ask.verb, (None, None), "refused", "unknown verb")
             raise InvalidInput.field(
-                "verb", "the broker knows no such verb", value=ask.verb, allowed=", ".join(VERBS)
+                "verb", "the broker has no such verb", value=ask.verb, allowed=", ".join(VERBS)
             )
         try:
             args = verb.args.model_validate(ask.args)
@@ -313,8 +313,8 @@ class Server:
             self._record(peer, verb.name, args.about, "refused", "no audit log")
             if self._audit.trouble is not None:
                 raise Unavailable(
-                    f"The broker does nothing that it cannot write down: {self._audit.trouble}. "
-                    "Make room for its audit log."
+                    f"The broker refuses what it cannot log: {self._audit.trouble}. "
+                    "Free space for its audit log."
                 )
         begun = time.monotonic()
         try:
@@ -343,7 +343,7 @@ class Server:
         except Exception as error:
             _LOG.exception("%s failed", verb.name)
             raise verb.lost(
-                f"The broker's {verb.name} failed: {type(error).__name__}. Its log says more."
+                f"The broker's {verb.name} failed: {type(error).__name__}. See its log for details."
             ) from error
 
     def _record(
@@ -377,11 +377,11 @@ class _Connection:
     async def send(self, line: bytes, beside: socket.socket | None = None) -> None:
         """Send a line.
 
-        ``beside``: a socket that goes with the line; it then belongs to the peer and is closed
+        ``beside``: a socket that is sent with the line; it then belongs to the peer and is closed
         here.
         """
         try:
-            with suppress(OSError):  # who hung up does not want the answer
+            with suppress(OSError):  # the peer may have closed the connection
                 if beside is not None:
                     line = await self._hand_over(line, beside)
                 self._writer.write(line)
@@ -429,8 +429,8 @@ def _invalid(what: str, error: ValidationError) -> InvalidInput:
         FieldProblem(_field(part["loc"]), part["msg"])
         for part in error.errors(include_input=False, include_url=False)
     ]
-    said = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
-    return InvalidInput(f"{what}: {said}", problems[:20])
+    details = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
+    return InvalidInput(f"{what}: {details}", problems[:20])
 
 
 def _field(location: tuple[int | str, ...]) -> str:

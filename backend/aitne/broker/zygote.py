@@ -60,7 +60,7 @@ class Zygote:
             try:
                 ours.close()
                 _serve_orders(theirs, parent, _Work(storages))
-            except Exception:  # noqa: BLE001 - the last thing this process does is to tell
+            except Exception:  # noqa: BLE001 - the process reports the error and ends
                 _LOG.exception("the process that helpers are forked from failed")
             finally:
                 os._exit(1)
@@ -125,7 +125,7 @@ class _Work:
 def _serve_orders(orders: socket.socket, parent: int, work: _Work) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends when the broker does
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends with the broker
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
@@ -156,24 +156,26 @@ def _become(order: dict[str, Any], connection: int) -> None:
     """Become the account permanently."""
     uid, gid = int(order["uid"]), int(order["gid"])
     if uid < 1 or gid < 0:
-        raise ValueError(f"uid {uid} is never taken on")
+        raise ValueError(f"uid {uid} is never used")
     _speak_to_nobody(2)
     _keep_only([0, 1, 2, connection])
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a storage system's tools have an exit code
-    os.setgroups([int(each) for each in order["groups"]])
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_DFL
+    )  # exit codes of a storage system's tools are needed
+    os.setgroups([int(group) for group in order["groups"]])
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    _prctl(_PR_SET_DUMPABLE, 0)  # its user must not read what root's memory left in it
+    _prctl(_PR_SET_DUMPABLE, 0)  # its user must not read remains of root's memory
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
-        raise PermissionError("the account was not taken on")
+        raise PermissionError("the account could not be changed")
     os.umask(0o077)
     os.chdir("/")
 
 
 def _serve(connection: socket.socket, work: _Work) -> None:
-    """Answer requests one at a time, until the broker hangs up."""
+    """Answer requests one at a time until the broker closes the connection."""
     while True:
         head = _receive(connection, LENGTH.size)
         if head is None:
@@ -197,7 +199,7 @@ def _answer(body: bytes, work: _Work) -> bytes:
 
 
 def _receive(connection: socket.socket, size: int) -> bytes | None:
-    """Receive exactly this many bytes; None if the broker hung up."""
+    """Receive exactly this many bytes; return None if the broker closed the connection."""
     data = bytearray()
     while len(data) < size:
         part = connection.recv(min(size - len(data), 1 << 20))
@@ -218,7 +220,7 @@ def _keep_only(descriptors: list[int]) -> None:
     """Close all other descriptors, such as sockets of peers and the file of the audit log."""
     low = 0
     for keep in sorted(descriptors):
-        if low < keep:  # of an empty range from 0 CPython makes all
+        if low < keep:  # CPython takes an empty range from 0 for all
             os.closerange(low, keep)
         low = keep + 1
     os.closerange(low, os.sysconf("SC_OPEN_MAX"))
@@ -226,7 +228,7 @@ def _keep_only(descriptors: list[int]) -> None:
 
 def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    numbers = [ctypes.c_ulong(each) for each in (value, 0, 0, 0)]
+    numbers = [ctypes.c_ulong(argument) for argument in (value, 0, 0, 0)]
     if libc.prctl(option, *numbers) != 0:
         raise OSError(ctypes.get_errno(), f"prctl {option}")
 
@@ -249,4 +251,4 @@ def _do_files(verb: str, args: dict[str, Any]) -> BaseModel:
         return FenceRead(fence=files.close_fence(task.place, task.task))
     if verb == "outcome":
         return OutcomeRead(outcome=files.read_outcome(task.place, task.task))
-    raise InvalidInput(f"A helper knows no verb {verb!r}.")
+    raise InvalidInput(f"A helper has no verb {verb!r}.")

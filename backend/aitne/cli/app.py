@@ -17,8 +17,8 @@ EXAMPLES = """
 aitne up --detach                            start a platform here
 aitne session start jupyterlab --yes --wait  a notebook
 aitne apply -f job.aitne.yml --wait          a batch job, to its end
-aitne ps                                     what runs, what waits
-aitne ps --help                              what a verb can do
+aitne ps                                     running and waiting jobs
+aitne ps --help                              the options of a verb
 """
 
 
@@ -39,8 +39,8 @@ class Later(typer.core.TyperCommand):
         return self.load().make_context(*arguments, **options)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(value: bool) -> None:
+    if value:
         print(f"aitne {__version__}")  # noqa: T201
         raise typer.Exit
 

@@ -16,35 +16,38 @@ MOST_SHOWN = 50
 """Maximum number of lines that are shown on a terminal."""
 
 
-def show(found: Sequence[Difference], file: TextIO) -> None:
+def show(differences: Sequence[Difference], file: TextIO) -> None:
     """Print the first differences as a table, and the number of further ones."""
-    shown = found[:MOST_SHOWN]
-    rows = [(each.kind, each.path, each.reason) for each in shown]
+    shown = differences[:MOST_SHOWN]
+    rows = [(difference.kind, difference.path, difference.reason) for difference in shown]
     output.table(("WHAT", "PATH", "WHY"), rows, file=file)
-    if len(found) > len(shown):
-        output.say(f"... and {len(found) - len(shown)} more.")
+    if len(differences) > len(shown):
+        output.say(f"... and {len(differences) - len(shown)} more.")
 
 
-def write(report: Path, found: Sequence[Difference]) -> None:
+def write(report: Path, differences: Sequence[Difference]) -> None:
     """Write all differences to a file, one a line: kind, path and reason, separated by tabs."""
     report.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with report.open("w", encoding="utf-8") as file:
-        file.writelines(f"{each.kind}\t{each.path}\t{each.reason}\n" for each in found)
+        file.writelines(
+            f"{difference.kind}\t{difference.path}\t{difference.reason}\n"
+            for difference in differences
+        )
 
 
-def summary(found: Verification) -> str:
+def summary(verification: Verification) -> str:
     """Return the numbers of differences, as the end of a sentence."""
-    untold = len(found.differences) - found.damaged_files
+    untold = len(verification.differences) - verification.damaged_files
     words = []
-    if found.damaged_files:
+    if verification.damaged_files:
         words.append(
-            f"{several(found.damaged_files, 'difference')} from its manifest of "
-            f"{several(found.files, 'file')}"
+            f"{several(verification.damaged_files, 'difference')} from its manifest of "
+            f"{several(verification.files, 'file')}"
         )
     if untold:
         words.append(
-            f"{several(untold, 'path')} could not be compared: run it again, as somebody "
-            "who may read them"
+            f"{several(untold, 'path')} could not be compared: run it again as a user who "
+            "may read them"
         )
     return "; ".join(words) + "."
 

@@ -17,14 +17,14 @@ def tidily() -> Iterator[None]:
     ``SystemExit``."""
 
     def end(number: int, _: FrameType | None) -> None:
-        # Once: what is undone must not be broken off by the second of two signals.
-        for each in _ASKED:
-            signal.signal(each, signal.SIG_IGN)
+        # Once: the cleanup must not be interrupted by a second signal.
+        for signum in _ASKED:
+            signal.signal(signum, signal.SIG_IGN)
         sys.exit(128 + number)
 
-    before = {each: signal.signal(each, end) for each in _ASKED}
+    before = {signum: signal.signal(signum, end) for signum in _ASKED}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

@@ -46,7 +46,7 @@ def report(error: Exception, *, as_json: bool) -> int:
         if isinstance(error, OSError):
             message = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         else:
-            message += " (this is a mistake in aitne; AITNE_DEBUG=1 shows where)"
+            message += " (this is a bug in aitne; AITNE_DEBUG=1 shows the traceback)"
         error = AitneError(message)
     _say(error)
     if as_json and not isinstance(error, JobFailed):
@@ -58,7 +58,7 @@ def _say(error: AitneError) -> None:
     problems = error.problems if isinstance(error, InvalidInput) else ()
     message = error.message if len(problems) < 2 else f"{len(problems)} fields are wrong."
     output.say(f"aitne: {output.plain(message)}")
-    if len(problems) > 1:  # the table says what would be right, and not what is wrong
+    if len(problems) > 1:  # the table shows only what is allowed
         for problem in problems:
             output.say(output.plain(f"  {problem.field}: {problem.message}"))
     if problems:
@@ -89,16 +89,16 @@ def _place(error: AitneError, problem: FieldProblem) -> str:
 
 
 def _line(error: AitneError, problem: FieldProblem) -> int | None:
-    # A job file's error knows its lines; to ask by type would load the YAML library for nothing.
+    # A job file's error has its lines; a check of its type would load the YAML library.
     source = getattr(error, "source", None)
     line: int | None = None if source is None else source.line_of(problem.field)
     return line
 
 
 def _document(error: AitneError) -> dict[str, Any]:
-    found: dict[str, Any] = {"code": error.code, "message": error.message}
+    document: dict[str, Any] = {"code": error.code, "message": error.message}
     if isinstance(error, InvalidInput) and error.problems:
-        found["problems"] = [
+        document["problems"] = [
             {
                 "field": problem.field,
                 "line": _line(error, problem),
@@ -109,13 +109,13 @@ def _document(error: AitneError) -> dict[str, Any]:
             for problem in error.problems
         ]
     if isinstance(error, Ambiguous):
-        found["candidates"] = [job.raw for job in error.candidates]
-    return found
+        document["candidates"] = [job.raw for job in error.candidates]
+    return document
 
 
 def _is_usage(error: Exception) -> bool:
     # Typer brings its own copy of Click in newer releases and uses the shared one in older ones:
-    # what both copies' errors have in common is what they can do.
+    # the errors of both have only these attributes in common.
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
 
 

@@ -24,7 +24,7 @@ class Narrator:
     def tell(self, job: Job) -> None:
         """Print the stages that have changed."""
         for stage in job.stages:
-            # A session that is ready stays in that stage: for who waits it is reached.
+            # A ready session stays in that stage; a command that waits for it has reached its goal.
             status = "done" if stage.key == job.state.lower() == "ready" else stage.status
             key = (job.attempt, stage.key, status)
             if status not in MARKS or (key in self._told and not self._is_news(key, stage)):
@@ -100,7 +100,7 @@ def check(job: Job) -> None:
     """Return if the job succeeded, and print if a sweep has reached its goal.
 
     Raises:
-        JobFailed: the job did not end as it should; the message says why.
+        JobFailed: the job did not succeed; the message has the reason.
     """
     if job.ok and job.reason == "goal_reached":
         output.say(output.plain(ending(job)))

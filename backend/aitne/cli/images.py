@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 def matching(images: Sequence[Image], reference: str | None) -> list[Image]:
     """Return all images, those of a name, or one version. Raises ``NotFound`` if none matches."""
-    found = [
+    matches = [
         image for image in images if reference is None or reference in (image.name, image.reference)
     ]
-    if reference is not None and not found:
+    if reference is not None and not matches:
         raise NotFound("image", reference)
-    return found
+    return matches
 
 
 def damage(image: Image, daemon: Daemon) -> str | None:
-    """Return the damage of an image's artifacts as a sentence; None: they are intact.
+    """Return the damage of an image's artifacts as a sentence; None means that they are intact.
 
     Raises:
-        SetupError: that cannot be told, because a daemon is silent or a file is closed to us.
+        SetupError: it is unknown, because a daemon does not answer or a file cannot be read.
     """
 
-    def seen(done: int, size: int) -> None:
-        output.say(f"{output.memory(done)} of {output.memory(size)} read")
+    def seen(done_bytes: int, size: int) -> None:
+        output.say(f"{output.memory(done_bytes)} of {output.memory(size)} read")
 
     for artifact in image.artifacts:
         if artifact.runtime == DOCKER:
@@ -74,7 +74,9 @@ class Rubbish:
     def size_bytes(self) -> int:
         """Return the size of all candidates in bytes."""
         images = sum(a.size_bytes for image in self.retired for a in image.artifacts)
-        return images + sum(each.size_bytes for each in (*self.files, *self.layers, *self.scratch))
+        return images + sum(
+            leftover.size_bytes for leftover in (*self.files, *self.layers, *self.scratch)
+        )
 
     def lines(self) -> list[tuple[str, str]]:
         """Return pairs of description and size for display."""
@@ -88,12 +90,12 @@ class Rubbish:
         named = (
             ("belongs to no image", self.files),
             ("old layer", self.layers),
-            ("left by killed work", self.scratch),
+            ("left by a killed process", self.scratch),
         )
         rest = [
-            (f"{what}: {each.path}", output.memory(each.size_bytes))
+            (f"{what}: {leftover.path}", output.memory(leftover.size_bytes))
             for what, group in named
-            for each in group
+            for leftover in group
         ]
         return images + rest
 
@@ -109,8 +111,8 @@ def find(images: Sequence[Image], settings: Settings) -> Rubbish:
 
 
 def _unknown(images: Sequence[Image], settings: Settings) -> list[store.Leftover]:
-    known = {Path(a.path) for image in images for a in image.artifacts if a.path}
-    return store.ImageFolder(settings.images_dir).leftovers(known)
+    known_paths = {Path(a.path) for image in images for a in image.artifacts if a.path}
+    return store.ImageFolder(settings.images_dir).leftovers(known_paths)
 
 
 def remove(rubbish: Rubbish, client: Client, settings: Settings) -> dict[str, Any]:
@@ -118,9 +120,9 @@ def remove(rubbish: Rubbish, client: Client, settings: Settings) -> dict[str, An
     such.
 
     Raises:
-        SetupError: a file cannot be removed by us.
+        SetupError: this process may not remove a file.
     """
-    removed, kept, freed = [], [], 0
+    removed, in_use, freed = [], [], 0
     folder = store.ImageFolder(settings.images_dir)
     daemon = Daemon(settings.containers.docker_url, settings.containers.tmp_dir)
     try:
@@ -128,32 +130,34 @@ def remove(rubbish: Rubbish, client: Client, settings: Settings) -> dict[str, An
             try:
                 artifacts = client.images.remove(image.reference)
             except Conflict as error:
-                output.say(f"{image.reference} stays: {error.message}")
-                kept.append(image.reference)
+                output.say(f"{image.reference} is kept: {error.message}")
+                in_use.append(image.reference)
                 continue
             removed.append(image.reference)
-            # What two versions share stays until the last of them goes.
-            left = {(a.digest, a.path) for each in client.images.list() for a in each.artifacts}
+            # An artifact of several versions is kept until the last of them is removed.
+            still_used = {
+                (a.digest, a.path) for other in client.images.list() for a in other.artifacts
+            }
             for artifact in artifacts:
-                if (artifact.digest, artifact.path) in left:
+                if (artifact.digest, artifact.path) in still_used:
                     continue
                 if artifact.runtime == DOCKER:
                     daemon.remove(artifact.digest)
                     freed += artifact.size_bytes
                 elif artifact.path is not None and folder.holds(Path(artifact.path)):
                     freed += store.remove(Path(artifact.path))
-        # Somebody may have thought about the list for an hour: an image may have come meanwhile.
-        unknown = {each.path for each in _unknown(client.images.list(), settings)}
-        files = [each for each in rubbish.files if each.path in unknown]
-        for each in (*files, *rubbish.layers, *rubbish.scratch):
-            freed += store.remove(each.path)
-            removed.append(str(each.path))
+        # The confirmation may have taken long: an image may have been registered meanwhile.
+        unknown = {leftover.path for leftover in _unknown(client.images.list(), settings)}
+        files = [leftover for leftover in rubbish.files if leftover.path in unknown]
+        for leftover in (*files, *rubbish.layers, *rubbish.scratch):
+            freed += store.remove(leftover.path)
+            removed.append(str(leftover.path))
     except OSError as error:
         raise SetupError(
-            f"{error.filename} cannot be removed: {error.strerror}. Run this as root; what the "
-            "catalogue has forgotten is found again by the next `aitne admin image gc`."
+            f"{error.filename} cannot be removed: {error.strerror}. Run this as root; the next "
+            "`aitne admin image gc` finds the files that the catalogue no longer lists."
         ) from error
-    return {"removed": removed, "kept": kept, "freed_bytes": freed}
+    return {"removed": removed, "kept": in_use, "freed_bytes": freed}
 
 
 def check_import(name: str, version: str, digest: str | None, cuda: str | None) -> None:
@@ -165,7 +169,7 @@ def check_import(name: str, version: str, digest: str | None, cuda: str | None) 
         ("--cuda", cuda, CUDA_VERSION, "such as 12.6"),
     ):
         if value is not None and (re.fullmatch(pattern, value) is None or len(name) > 60):
-            raise InvalidInput.field(field, "it cannot be that", value=value, allowed=allowed)
+            raise InvalidInput.field(field, "is not valid", value=value, allowed=allowed)
 
 
 def apps_with(python: str | None) -> dict[str, ImageApp]:
@@ -176,5 +180,5 @@ def apps_with(python: str | None) -> dict[str, ImageApp]:
         return {"lab": ImageApp(python=python)}
     except ValidationError as error:
         raise InvalidInput.field(
-            "--python", "it is no path in an image", value=python, allowed="an absolute path"
+            "--python", "is not a path in an image", value=python, allowed="an absolute path"
         ) from error

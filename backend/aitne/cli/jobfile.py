@@ -50,7 +50,7 @@ def _integer(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
         return int(node.value)
     except ValueError:
         raise yaml.constructor.ConstructorError(
-            None, None, "this is not a whole number that can be read", node.start_mark
+            None, None, "this is not a valid integer", node.start_mark
         ) from None
 
 
@@ -71,8 +71,8 @@ class JobFileSource:
         self._lines = lines
 
     def line_of(self, field: str) -> int | None:
-        """Return the line of a dotted field, or of its nearest parent if the field is absent; None:
-        neither exists."""
+        """Return the line of a dotted field, or of its nearest parent if the field is absent; None
+        if neither exists."""
         while field:
             if field in self._lines:
                 return self._lines[field]
@@ -156,7 +156,7 @@ def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) 
         field = f"{prefix}{key.value}"
         if field in lines and key.value != "<<":
             raise InvalidInput(
-                f"{name}:{line}: {field} is there twice; the first is in line {lines[field]}."
+                f"{name}:{line}: {field} is given twice; first in line {lines[field]}."
             )
         _note_line(name, key, field, lines)
         _note_lines(name, value, f"{field}.", lines)
@@ -189,6 +189,6 @@ def _absolute_paths(content: dict[str, Any], path: str | None) -> None:
     if isinstance(environment, dict):
         places.append((environment, "venv"))
     for part, name in places:
-        written = part.get(name)
-        if isinstance(written, str) and not written.startswith(("/", "~")):
-            part[name] = os.path.normpath(os.path.join(folder, written))
+        value = part.get(name)
+        if isinstance(value, str) and not value.startswith(("/", "~")):
+            part[name] = os.path.normpath(os.path.join(folder, value))

@@ -28,48 +28,48 @@ def find_job(client: Client, text: str, *, sessions: bool = False) -> Job:
     ``JOB_3`` is task 3 of an array job.
 
     Raises:
-        NotFound: there is none.
-        Ambiguous: there are several.
+        NotFound: no job matches.
+        Ambiguous: several jobs match.
     """
-    return _find(client, text, sessions=sessions, ended=False)
+    return _find(client, text, sessions=sessions, include_ended=False)
 
 
 def find_ended(client: Client, text: str, *, sessions: bool = False) -> Job:
     """Return a job as ``find_job`` does; a name that no live job has selects the last job with it.
 
     Raises:
-        NotFound: there is none.
-        Ambiguous: there are several.
+        NotFound: no job matches.
+        Ambiguous: several jobs match.
     """
-    return _find(client, text, sessions=sessions, ended=True)
+    return _find(client, text, sessions=sessions, include_ended=True)
 
 
-def _find(client: Client, text: str, *, sessions: bool, ended: bool) -> Job:
+def _find(client: Client, text: str, *, sessions: bool, include_ended: bool) -> Job:
     kind = "session" if sessions else None
     if _UUID.fullmatch(text):
         return client.jobs.get(text)
-    found: dict[str, Job] = {}
+    matches: dict[str, Job] = {}
     if _PREFIX.fullmatch(text):
         start = text.lower()
         newest = client.jobs.list(type=kind, top_level=True, most=LOOKED_THROUGH)
-        _add(found, (job for job in newest if job.id.startswith(start)))
-    _add(found, _named(client, text, kind, LIVE))
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if found:
+        _add(matches, (job for job in newest if job.id.startswith(start)))
+    _add(matches, _named(client, text, kind, LIVE))
+    if len(matches) == 1:
+        return next(iter(matches.values()))
+    if matches:
         from aitne.client.errors import Ambiguous
 
         raise Ambiguous(
-            f"{text} may mean {len(found)} jobs: write more of the id.", [*found.values()]
+            f"{text} matches {len(matches)} jobs: give more of the id.", [*matches.values()]
         )
-    if ended and (last := _named(client, text, kind)):
+    if include_ended and (last := _named(client, text, kind)):
         return last[0]
     from aitne.core.errors import NotFound
 
     whole, _, index = text.rpartition("_")
     if whole and index.isdecimal() and len(index) <= _LONGEST_INDEX and not sessions:
         try:
-            array = _find(client, whole, sessions=False, ended=ended)
+            array = _find(client, whole, sessions=False, include_ended=include_ended)
         except NotFound:
             array = None
         if array is not None and (task := _task(client, array, int(index))):
@@ -104,5 +104,5 @@ def _task(client: Client, array: Job, index: int) -> Job | None:
     return next((task for task in tasks if task.array_task_id == index), None)
 
 
-def _add(found: dict[str, Job], jobs: Iterable[Job]) -> None:
-    found.update((job.id, job) for job in jobs)
+def _add(jobs_by_id: dict[str, Job], jobs: Iterable[Job]) -> None:
+    jobs_by_id.update((job.id, job) for job in jobs)

@@ -20,16 +20,16 @@ def run() -> None:
     sys.exit(main(sys.argv[1:]))
 
 
-def main(given: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run one command line and return its exit status. Expected errors print no traceback."""
-    argv = arrange(given)
+    argv = arrange(arguments)
     try:
         status = _dispatch(argv)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain once more at its exit.
+        # The reader of the output has closed it. Python would report that again at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:  # noqa: BLE001 - the outermost floor: every error ends as a sentence

@@ -36,7 +36,7 @@ class Meter:
         if now.stage == "read" and now.kept_files and not self._told_kept:
             self._told_kept = True
             self.stop()
-            output.say("Going on where an interrupted run stopped.")
+            output.say("Resuming where an interrupted run stopped.")
         if sys.stderr.isatty():
             self._draw(now)
         else:
@@ -56,7 +56,7 @@ class Meter:
             self._task = self._bar.add_task("", total=None)
             self._bar.start()
         if now.stage == "read":
-            # What an earlier run had read would look like speed.
+            # Bytes that an earlier run has read would count as speed.
             self._bar.update(
                 self._task,
                 description=f"Reading {now.files} files",
@@ -99,5 +99,5 @@ def _bar(*, listing: bool) -> Any:
             TransferSpeedColumn(),
             TimeRemainingColumn(),
         ]
-    # Drawn when there is something new, by nobody else: no thread of its own.
+    # Drawn only when there is progress, without a separate thread.
     return Progress(*columns, console=Console(stderr=True), auto_refresh=False, transient=True)

@@ -23,9 +23,9 @@ DataDir = Annotated[
         rich_help_panel=_WHICH,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON document.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is over, or ready.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended, or is ready.")]
 JobArgument = Annotated[
     str,
     typer.Argument(

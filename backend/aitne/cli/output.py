@@ -51,15 +51,15 @@ def say(text: str) -> None:
 
 def listing(
     as_json: bool,
-    found: Sequence[Listed],
+    records: Sequence[Listed],
     columns: Sequence[str],
     row: Callable[[Listed], Sequence[object]],
 ) -> int:
     """Print a list, as JSON with all fields or as a table, and return the exit status."""
     if as_json:
-        answer_json([each.raw for each in found])
+        answer_json([record.raw for record in records])
     else:
-        table(columns, [row(each) for each in found])
+        table(columns, [row(record) for record in records])
     return 0
 
 
@@ -72,20 +72,22 @@ def done(as_json: bool, document: object, sentence: str) -> int:
     return 0
 
 
-def plain(text: object, most: int | None = None) -> str:
+def plain(text: object, max_length: int | None = None) -> str:
     """Return text as one harmless line: characters that could move the cursor or set colours are
     escaped."""
     shown = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
     )
-    return shown if most is None or len(shown) <= most else shown[: most - 1] + "…"
+    return (
+        shown if max_length is None or len(shown) <= max_length else shown[: max_length - 1] + "…"
+    )
 
 
 def duration(seconds: float) -> str:
     """Return a duration in at most two units: ``4000`` -> ``1h 6m``."""
-    left, parts = max(0, int(seconds)), list[str]()
+    rest, parts = max(0, int(seconds)), list[str]()
     for size, unit in UNITS:
-        count, left = divmod(left, size)
+        count, rest = divmod(rest, size)
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts[:2]) or "0s"
@@ -155,13 +157,13 @@ def confirm(question: str) -> None:
     """Ask on the terminal and return only after a yes.
 
     Raises:
-        InvalidInput: there is nobody to ask.
+        InvalidInput: there is no terminal.
         Declined: the answer was no.
     """
     if not sys.stdin.isatty():
         from aitne.core.errors import InvalidInput
 
-        raise InvalidInput(f"{question} There is no terminal to ask on: pass --yes.")
+        raise InvalidInput(f"{question} There is no terminal for the question: pass --yes.")
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -16,7 +16,7 @@ NO = ("false", "no", "off", "0")
 
 
 def typed_parameters(
-    client: Client, template: str, given: Sequence[str]
+    client: Client, template: str, texts: Sequence[str]
 ) -> dict[str, str | int | float | bool]:
     """Return the parameters as the template declares them: ``["epochs=5"]`` -> ``{"epochs": 5}``.
 
@@ -30,15 +30,15 @@ def typed_parameters(
     types = {
         parameter.name: parameter.type for parameter in client.templates.get(template).parameters
     }
-    found = {}
-    for text in given:
+    values = {}
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise InvalidInput.field(
                 "--param", "it has no value", value=text, allowed="NAME=VALUE, such as epochs=5"
             )
-        found[name] = _typed(types.get(name), value)
-    return found
+        values[name] = _typed(types.get(name), value)
+    return values
 
 
 def _typed(kind: str | None, text: str) -> str | int | float | bool:

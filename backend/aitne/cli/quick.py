@@ -39,7 +39,7 @@ QUICK = {
 
 
 def run(argv: list[str]) -> int | None:
-    """Run a plain command line of a quick verb and return its exit status; None: it is not one."""
+    """Run a plain command line of a quick verb and return its exit status; None for any other."""
     verb = QUICK.get(argv[0]) if argv else None
     arguments = None if verb is None else read(verb, argv[1:])
     if verb is None or arguments is None:
@@ -53,20 +53,20 @@ def run(argv: list[str]) -> int | None:
 
 def read(verb: Quick, words: list[str]) -> dict[str, str | bool] | None:
     """Return the verb's keyword arguments; None if the command line is not plain."""
-    found: dict[str, str | bool] = {}
+    arguments: dict[str, str | bool] = {}
     rest = iter(words)
     for word in rest:
         if word in verb.flags:
-            found[verb.flags[word]] = True
+            arguments[verb.flags[word]] = True
         elif word in verb.values:
             value = next(rest, "")
             if not value or value.startswith("-"):
                 return None
-            found[verb.values[word]] = value
+            arguments[verb.values[word]] = value
         elif verb.argument is not None and word and not word.startswith("-"):
-            if verb.argument in found:
+            if verb.argument in arguments:
                 return None
-            found[verb.argument] = word
+            arguments[verb.argument] = word
         else:
             return None
-    return found if verb.argument is None or verb.argument in found else None
+    return arguments if verb.argument is None or verb.argument in arguments else None

@@ -21,15 +21,15 @@ def submit(
     """Show the plan, ask unless ``yes``, submit, and with ``wait`` follow it.
 
     Raises:
-        InvalidInput: the platform refuses it, or it could never run.
-        JobFailed: it was waited for, and did not end well.
+        InvalidInput: the platform rejects it, or it can never run.
+        JobFailed: ``wait`` is set, and the job did not succeed.
     """
     plan = client.jobs.plan(job_file)
     show_plan(plan, file=sys.stderr)
     refuse_unfit(plan)
     if not yes:
         output.confirm(f"Start this {plan.spec.type}?")
-    # One key for all tries: however often the connection breaks, there is one job.
+    # One key for all attempts: even if the connection breaks, there is only one job.
     key = new_key()
     if plan.spec.type == "session":
         job = client.sessions.start(job_file=job_file, key=key)
@@ -57,8 +57,8 @@ def attend(client: Client, job: Job, *, as_json: bool) -> Job:
         return follow.to_the_end(client, job, follow.log_stream(as_json=as_json))
     except KeyboardInterrupt:
         output.say(
-            f"\nDetached; {job.type} {job.short_id} goes on. `aitne watch {job.short_id}` comes back, "
-            f"`aitne stop {job.short_id}` ends it."
+            f"\nDetached; {job.type} {job.short_id} continues. "
+            f"`aitne watch {job.short_id}` follows it, `aitne stop {job.short_id}` ends it."
         )
         raise
 
@@ -74,7 +74,7 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
             ("Project", spec.project),
             ("Image", _image(spec)),
             ("Environment", _options(spec.environment)),
-            ("Datasets", ", ".join(f"{each['name']}:{each['version']}" for each in spec.datasets)),
+            ("Datasets", ", ".join(f"{use['name']}:{use['version']}" for use in spec.datasets)),
             ("Runs", _commands(spec.commands)),
             ("Ranks", _ranks(spec)),
             ("In", spec.workdir),
@@ -98,7 +98,7 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
 def _show_settings(settings: list[dict[str, Any]], *, file: TextIO) -> None:
     """Print the tasks of a sweep by index."""
     shown = settings[:MOST_SETTINGS]
-    rows = [(task, *each.values()) for task, each in enumerate(shown)]
+    rows = [(task, *setting.values()) for task, setting in enumerate(shown)]
     output.table(("TASK", *shown[0]), rows, file=file)
     if len(settings) > len(shown):
         output.say(f"... and {len(settings) - len(shown)} more.")
@@ -111,7 +111,7 @@ def refuse_unfit(plan: Plan) -> None:
 
         raise InvalidInput(
             f"This can never start here: {plan.waits_for or 'no node is large enough'}. "
-            "`aitne node ls` shows what there is."
+            "`aitne node ls` shows the nodes."
         )
 
 
@@ -138,10 +138,13 @@ def _ranks(spec: Spec) -> str:
     chosen = spec.distributed
     if not chosen:
         return ""
-    nodes, each = spec.resources.nodes, chosen["ranks_per_node"]
-    where = "1 node" if nodes == 1 else f"each of {nodes} nodes"
+    nodes, per_node = spec.resources.nodes, chosen["ranks_per_node"]
+    placement = "1 node" if nodes == 1 else f"each of {nodes} nodes"
     how = {name: chosen[name] for name in ("backend", "strategy", "compress")}
-    return f"{nodes * each}: {each} on {where}; {', '.join(f'{k} {v}' for k, v in how.items())}"
+    return (
+        f"{nodes * per_node}: {per_node} on {placement}; "
+        f"{', '.join(f'{k} {v}' for k, v in how.items())}"
+    )
 
 
 def _commands(commands: list[str]) -> str:

@@ -6,7 +6,7 @@ import codecs
 import re
 
 _SEQUENCE = re.compile(
-    r"(?P<shown>\x1b\[[0-9;:]*[ABCDGKm])"  # colours, and what progress bars move the cursor with
+    r"(?P<shown>\x1b\[[0-9;:]*[ABCDGKm])"  # colours, and cursor movements of progress bars
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # another control sequence
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # a string: title, clipboard, hyperlink
     r"|\x1b[ -/]*[0-~]?"
@@ -31,4 +31,4 @@ class TerminalFilter:
         tail = _INCOMPLETE.search(text)
         if tail is not None and len(tail[0]) <= _MAX_INCOMPLETE_CHARACTERS:
             text, self._incomplete = text[: tail.start()], tail[0]
-        return _SEQUENCE.sub(lambda found: found["shown"] or "", text).encode()
+        return _SEQUENCE.sub(lambda match: match["shown"] or "", text).encode()

@@ -10,7 +10,7 @@ def moment_of(option: str, text: str | None) -> datetime | None:
     ``2h`` from now; None without a text.
 
     Raises:
-        InvalidInput: it is none of these.
+        InvalidInput: the text has none of these formats.
     """
     if text is None:
         return None
@@ -22,9 +22,9 @@ def moment_of(option: str, text: str | None) -> datetime | None:
     except ValueError:
         pass
     try:
-        left = timedelta(seconds=parse_duration(text.removeprefix("+")))
-        return datetime.now(timezone.utc) + left  # noqa: UP017
+        delay = timedelta(seconds=parse_duration(text.removeprefix("+")))
+        return datetime.now(timezone.utc) + delay  # noqa: UP017
     except (ValueError, OverflowError) as error:
         raise InvalidInput.field(
-            option, "is no time", value=text, allowed="2026-03-01 08:00, or 2h from now"
+            option, "is not a time", value=text, allowed="2026-03-01 08:00, or 2h from now"
         ) from error

@@ -55,8 +55,8 @@ class Account:
 
     def revoke_all_sign_ins(self) -> int:
         """Revoke all sign-ins and return their number. Access tokens remain valid."""
-        found = self._session.json("DELETE", "/account/sign-ins", query={"keep_current": "false"})
-        return int(found["ended"])
+        answer = self._session.json("DELETE", "/account/sign-ins", query={"keep_current": "false"})
+        return int(answer["ended"])
 
 
 class Tokens:
@@ -67,8 +67,8 @@ class Tokens:
 
     def list(self, *, user: str | None = None) -> list[Token]:
         """Return the user's own tokens; for administrators, those of ``user`` if given."""
-        found = self._session.json("GET", "/tokens", query={"user": user})
-        return [Token(item) for item in found["items"]]
+        answer = self._session.json("GET", "/tokens", query={"user": user})
+        return [Token(item) for item in answer["items"]]
 
     def create(
         self,
@@ -78,8 +78,8 @@ class Tokens:
         expires_in: str | None = "30d",
         user: str | None = None,
     ) -> Token:
-        """Create a token. Its secret is in ``token`` and is returned only once. ``expires_in``
-        None: the token does not expire."""
+        """Create a token. Its secret is in ``token`` and is returned only once. With
+        ``expires_in`` None it does not expire."""
         body: dict[str, Any] = {"name": name, "scopes": list(scopes), "expires_in": expires_in}
         if user is not None:
             body["user"] = user
@@ -118,14 +118,14 @@ class Users:
         default_project: str | None = None,
     ) -> User:
         """Create an account. Without a password its owner can log in only by a token or a link."""
-        given = {
+        fields = {
             "name": name,
             "role": role,
             "password": password,
             "display_name": display_name,
             "default_project": default_project,
         }
-        body = {field: value for field, value in given.items() if value is not None}
+        body = {field: value for field, value in fields.items() if value is not None}
         return User(self._session.json("POST", "/users", body=body))
 
     def change(self, name: str, **changes: Any) -> User:

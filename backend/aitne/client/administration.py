@@ -66,8 +66,8 @@ class Announcements:
 
     def list(self) -> list[Announcement]:
         """Return the user's current announcements, the most important first."""
-        found = self._session.json("GET", "/announcements")
-        return [Announcement(item) for item in found["items"]]
+        answer = self._session.json("GET", "/announcements")
+        return [Announcement(item) for item in answer["items"]]
 
     def all(self) -> Iterator[Announcement]:
         """Iterate over all announcements, also past and future ones; administrators only."""
@@ -160,5 +160,5 @@ def _times(**times: datetime | None) -> dict[str, str]:
     return {name: time.isoformat() for name, time in times.items() if time is not None}
 
 
-def _query(where: dict[str, str | datetime | None]) -> dict[str, str | None]:
-    return {name: _plain(value) for name, value in where.items()}
+def _query(conditions: dict[str, str | datetime | None]) -> dict[str, str | None]:
+    return {name: _plain(value) for name, value in conditions.items()}

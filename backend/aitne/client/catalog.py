@@ -27,8 +27,8 @@ class Templates:
     def problems(self) -> builtins.list[TemplateProblem]:
         """Return the template files that were rejected, with the reasons; empty unless the user is
         an administrator."""
-        found = self._session.json("GET", "/templates").get("problems", [])
-        return [TemplateProblem(item) for item in found]
+        problems = self._session.json("GET", "/templates").get("problems", [])
+        return [TemplateProblem(item) for item in problems]
 
     def get(self, name: str) -> Template:
         """Return one template. Raises ``NotFound``."""
@@ -47,15 +47,13 @@ class Nodes:
 
     def partitions(self) -> builtins.list[Partition]:
         """Return the partitions, the default one first."""
-        found = self._session.json("GET", "/cluster/partitions")["items"]
-        return [Partition(item) for item in found]
+        partitions = self._session.json("GET", "/cluster/partitions")["items"]
+        return [Partition(item) for item in partitions]
 
     def capacity(self) -> builtins.list[dict[str, Any]]:
         """Return the GPUs by type: how many are free and used, and when others become free."""
-        found: builtins.list[dict[str, Any]] = self._session.json("GET", "/cluster/capacity")[
-            "gpus"
-        ]
-        return found
+        gpus: builtins.list[dict[str, Any]] = self._session.json("GET", "/cluster/capacity")["gpus"]
+        return gpus
 
     def history(self, name: str, *, most: int | None = None) -> Iterator[NodeEvent]:
         """Iterate over the history of a node, newest first: outages, drains and resumes."""

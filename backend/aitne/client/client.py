@@ -87,8 +87,8 @@ class Client:
     def ready(self) -> dict[str, Any]:
         """Return the answer of ``/readyz``. Raises ``Unavailable`` while the platform is not
         ready."""
-        found: dict[str, Any] = self._session.json("GET", "/readyz")
-        return found
+        answer: dict[str, Any] = self._session.json("GET", "/readyz")
+        return answer
 
     def events(self, after: int | None = None) -> Iterator[Event]:
         """Yield every event that the user may see, without end, beginning after event ``after``."""

@@ -1,4 +1,4 @@
-"""Access tokens kept by ``aitne login``: ``~/.config/aitne/credentials.json``, mode 0600."""
+"""Access tokens stored by ``aitne login``: ``~/.config/aitne/credentials.json``, mode 0600."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ def config_dir() -> str:
 
 
 def credentials_file() -> str:
-    """Return the path of the file that keeps tokens by address."""
+    """Return the path of the file that stores tokens by address."""
     return os.path.join(config_dir(), "credentials.json")
 
 
 def normal_url(url: str) -> str:
     """Return an address in its normal form: scheme and host in lower case, no slash at the end."""
-    given = url.strip().rstrip("/")
-    if "://" not in given:
-        given = f"http://{given}"
-    scheme, _, rest = given.partition("://")
+    address = url.strip().rstrip("/")
+    if "://" not in address:
+        address = f"http://{address}"
+    scheme, _, rest = address.partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme.lower()}://{host.lower()}{slash}{path}"
 
 
 def token_for(url: str) -> str | None:
-    """Return the token kept for ``url``, or None."""
+    """Return the token stored for ``url``, or None."""
     entry = _load()["platforms"].get(normal_url(url))
     return entry.get("token") if isinstance(entry, dict) else None
 
 
 def last_url() -> str | None:
     """Return the address of the last login, or None."""
-    found = _load().get("last")
-    return found if isinstance(found, str) else None
+    address = _load().get("last")
+    return address if isinstance(address, str) else None
 
 
 def keep(url: str, token: str, user: str) -> None:
@@ -49,17 +49,17 @@ def keep(url: str, token: str, user: str) -> None:
     Raises:
         SetupError: the file cannot be written.
     """
-    kept = _load()
+    credentials = _load()
     address = normal_url(url)
-    kept["platforms"][address] = {"token": token, "user": user}
-    kept["last"] = address
+    credentials["platforms"][address] = {"token": token, "user": user}
+    credentials["last"] = address
     path = credentials_file()
     half = f"{path}.{os.getpid()}"
     try:
         os.makedirs(config_dir(), mode=0o700, exist_ok=True)
         descriptor = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(kept, file, indent=2)
+            json.dump(credentials, file, indent=2)
             file.write("\n")
         os.replace(half, path)
     except OSError as error:
@@ -75,17 +75,17 @@ def _load() -> dict[str, Any]:
     path = credentials_file()
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            credentials = json.load(file)
     except FileNotFoundError:
-        found = {}
+        credentials = {}
     except (OSError, ValueError) as error:
         from aitne.core.errors import SetupError
 
         raise SetupError(
             f"{path} cannot be read: {error}. Repair or remove it, then log in again."
         ) from error
-    if not isinstance(found, dict):
-        found = {}
-    if not isinstance(found.get("platforms"), dict):
-        found["platforms"] = {}
-    return found
+    if not isinstance(credentials, dict):
+        credentials = {}
+    if not isinstance(credentials.get("platforms"), dict):
+        credentials["platforms"] = {}
+    return credentials

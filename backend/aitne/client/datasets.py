@@ -59,8 +59,8 @@ class Datasets:
 
     def versions(self, name: str) -> builtins.list[Dataset]:
         """Return all versions of one dataset, newest first. Raises ``NotFound``."""
-        found = self._session.json("GET", f"/datasets/{segment(name)}")["items"]
-        return [Dataset(item) for item in found]
+        versions = self._session.json("GET", f"/datasets/{segment(name)}")["items"]
+        return [Dataset(item) for item in versions]
 
     def get(self, reference: str) -> Dataset:
         """Return one version; by name alone, the newest that is not retired. Raises
@@ -68,8 +68,8 @@ class Datasets:
         name, _, version = reference.partition(":")
         if version:
             return Dataset(self._session.json("GET", _path(name, version)))
-        found = self.versions(name)
-        return next((each for each in found if not each.retired), found[0])
+        versions = self.versions(name)
+        return next((dataset for dataset in versions if not dataset.retired), versions[0])
 
     def manifest(self, reference: str) -> Iterator[bytes]:
         """Yield the manifest's text in chunks. Raises ``NotFound``, ``Unavailable``,
@@ -97,7 +97,7 @@ class Datasets:
         from aitne.core.errors import ManifestMissing
 
         with contextlib.suppress(ManifestMissing):
-            # No text has this digest: it is the last thing that the platform looks at.
+            # No text has this digest, which the platform checks after all other fields.
             self._session.json("POST", "/datasets", body={**dataset, "manifest": "0" * 64})
 
     def add(self, dataset: Mapping[str, Any], *, manifest: str, text: Iterable[bytes]) -> Dataset:

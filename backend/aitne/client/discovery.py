@@ -5,7 +5,7 @@
 3. the platform that ``aitne up`` started last on this machine;
 4. the platform of the last ``aitne login``.
 
-The token of an address is ``AITNE_TOKEN``, else the one kept by ``aitne login``. A data directory
+The token of an address is ``AITNE_TOKEN``, else the one stored by ``aitne login``. A data directory
 has its own token, readable by the user who started the platform, and so needs no login.
 """
 
@@ -55,7 +55,7 @@ class Platform:
         """Return the message for a platform that should answer but does not."""
         if self.data_dir is None:
             return f"Check the address ({self.source}) and the network, or ask its administrator."
-        return f"`aitne status` says which part is down; its logs lie in {self.data_dir}/logs."
+        return f"`aitne status` shows which part is down; its logs are in {self.data_dir}/logs."
 
 
 def find_platform(
@@ -65,7 +65,7 @@ def find_platform(
 
     Raises:
         InvalidInput: both an address and a data directory were passed.
-        NotRunning: none is known, or the one that is does not run.
+        NotRunning: no platform is known, or the known one does not run.
     """
     env = os.environ
     if url is not None and data_dir is not None:
@@ -107,17 +107,18 @@ def started_last() -> str | None:
 
 
 def ask_supervisor(data_dir: str, verb: str) -> dict[str, Any] | None:
-    """Return the answer of the supervisor of the platform in ``data_dir``; None: none runs.
+    """Return the answer of the supervisor of the platform in ``data_dir``, or None if
+    none runs.
 
     The verb ``status`` measures the processes; ``where`` returns only the addresses, at once.
 
     Raises:
-        NotAllowed: the platform is somebody else's.
+        NotAllowed: another user started the platform.
     """
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.settimeout(SUPERVISOR_TIMEOUT_S)
     try:
-        # A socket's path has 107 bytes at most, and data directories may lie deep.
+        # A socket's path has at most 107 bytes; that of a data directory may be longer.
         folder = os.open(os.path.join(data_dir, "run"), os.O_PATH | os.O_DIRECTORY)
         try:
             line.connect(f"/proc/self/fd/{folder}/supervisor.sock")
@@ -130,7 +131,7 @@ def ask_supervisor(data_dir: str, verb: str) -> dict[str, Any] | None:
         from aitne.core.errors import NotAllowed
 
         raise NotAllowed(
-            f"The platform in {data_dir} was started by somebody else. Log in to its address with "
+            f"The platform in {data_dir} was started by another user. Log in to its address with "
             "`aitne login URL`, or pass --url and a token in AITNE_TOKEN."
         ) from error
     except (OSError, ValueError):
@@ -146,17 +147,17 @@ def _of_url(url: str, token: str | None, source: str) -> Platform:
 
 
 def _of_data_dir(data_dir: str, token: str | None, source: str) -> Platform:
-    where = os.path.abspath(os.path.expanduser(data_dir))
+    folder = os.path.abspath(os.path.expanduser(data_dir))
     # A supervisor of an older release, still running, does not know `where`.
-    found = ask_supervisor(where, "where") or ask_supervisor(where, "status")
-    if found is None:
+    addresses = ask_supervisor(folder, "where") or ask_supervisor(folder, "status")
+    if addresses is None:
         from aitne.client.errors import NotRunning
 
-        raise NotRunning(not_running(where))
+        raise NotRunning(not_running(folder))
     return Platform(
-        str(found.get("api_url") or found["url"]),
-        token or _own_token(where),
-        data_dir=where,
+        str(addresses.get("api_url") or addresses["url"]),
+        token or _own_token(folder),
+        data_dir=folder,
         source=source,
     )
 
@@ -172,7 +173,7 @@ def _own_token(data_dir: str) -> str | None:
         from aitne.core.errors import NotAuthenticated
 
         raise NotAuthenticated(
-            f"{path} is not yours to read: the platform was started by somebody else. Log in with "
+            f"{path} cannot be read: another user started the platform. Log in with "
             "`aitne login URL`, or pass a token in AITNE_TOKEN."
         ) from error
 

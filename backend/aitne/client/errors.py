@@ -6,10 +6,10 @@ These extend the tree of ``aitne.core.errors``::
     ├── NotRunning           no platform runs where one was expected; says how to start it
     └── Unreachable          the platform does not answer, or the connection broke
     InvalidInput
-    └── Ambiguous            a short name fits several jobs; ``candidates`` are they
+    └── Ambiguous            a short name matches several jobs, the ``candidates``
     AitneError
-    ├── JobEnded             a session that was waited for will never be ready
-    └── WaitTimeout          the time to wait is over; the job goes on
+    ├── JobEnded             the job ended before the awaited state was reached
+    └── WaitTimeout          the time limit of a wait expired; the job continues
 """
 
 from __future__ import annotations
@@ -82,15 +82,15 @@ _BY_STATUS: dict[int, type[AitneError]] = {
 
 
 def _tree(root: type[AitneError]) -> dict[str, type[AitneError]]:
-    found = {root.code: root}
+    classes = {root.code: root}
     for kind in root.__subclasses__():
         if kind.__module__ == errors.__name__:
-            found.update(_tree(kind))
-    return found
+            classes.update(_tree(kind))
+    return classes
 
 
 def from_problem(status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
-    """Return the error that a response with a status of 400 or above stands for."""
+    """Return the error for a response with a status of 400 or above."""
     document = _document(body)
     fallback = _BY_STATUS.get(status, AitneError)
     kind = _tree(AitneError).get(str(document.get("code")), fallback)

@@ -30,7 +30,7 @@ def events(session: Session, after: int | None = None) -> Iterator[Event | None]
     after the last event received.
 
     Raises:
-        Unavailable: the platform stays silent for longer than patience lasts.
+        Unavailable: the platform does not answer for as long as requests are retried.
     """
     patience = Patience(session)
     while True:

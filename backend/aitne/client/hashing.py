@@ -2,8 +2,7 @@
 
 Threads suffice: hashing and reading release the interpreter lock, and a small file costs a few
 system calls. Large files come first, each in a batch of its own, the largest before all others, so
-that none of them is still read by one core when the others have nothing left; small files are read
-in batches.
+that no core still reads one of them when the others are idle; small files are read in batches.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Task:
 class Hashed:
     """A file and its checksum; ``sha256`` is None if its size differs from the task's.
 
-    ``known`` tells whether the checksum is from an earlier run, so that the file was not read.
+    ``known`` states whether the checksum is from an earlier run, so that the file was not read.
     """
 
     __slots__ = ("known", "path", "sha256", "stamp")
@@ -89,20 +88,20 @@ def hash_files(
         for number in range(min(workers or cores(), len(work.batches)))
     ]
     work.done = [0] * len(threads)
-    left = len(work.batches)
+    remaining = len(work.batches)
     try:
         for thread in threads:
             thread.start()
-        while left:
+        while remaining:
             try:
-                found = work.outcomes.get(timeout=TICK_S)
+                outcomes = work.outcomes.get(timeout=TICK_S)
             except queue.Empty:
-                found = None
-            if isinstance(found, BaseException):
-                raise found
-            if found is not None:
-                left -= 1
-                yield found
+                outcomes = None
+            if isinstance(outcomes, BaseException):
+                raise outcomes
+            if outcomes is not None:
+                remaining -= 1
+                yield outcomes
             if heard is not None:
                 heard(sum(work.done))
     finally:
@@ -115,9 +114,9 @@ def hash_files(
 class _Work:
     """State that the threads share."""
 
-    def __init__(self, root: bytes, known: Known) -> None:
+    def __init__(self, root: bytes, known_files: Known) -> None:
         self._root = root
-        self._known = known
+        self._known = known_files
         self.batches: list[list[Task]] = []
         self.outcomes: queue.SimpleQueue[list[Outcome] | BaseException] = queue.SimpleQueue()
         self.done: list[int] = []
@@ -125,16 +124,16 @@ class _Work:
 
     def plan(self, tasks: Iterable[Task]) -> None:
         """Divide the tasks into batches, which threads take from the end."""
-        large, batch, held = [], list[Task](), 0
+        large, batch, batch_bytes = [], list[Task](), 0
         for task in tasks:
             if task.size >= LARGE:
                 large.append(task)
                 continue
             batch.append(task)
-            held += task.size
-            if held >= BATCH_BYTES or len(batch) >= BATCH_FILES:
+            batch_bytes += task.size
+            if batch_bytes >= BATCH_BYTES or len(batch) >= BATCH_FILES:
                 self.batches.append(batch)
-                batch, held = [], 0
+                batch, batch_bytes = [], 0
         if batch:
             self.batches.append(batch)
         self.batches.reverse()
@@ -151,23 +150,23 @@ class _Work:
                         batch = self._waiting.pop()
                     except IndexError:
                         return
-                    found = []
+                    outcomes = []
                     for task in batch:
                         outcome = self._read(task, buffer, view, number)
                         if outcome is None:
                             return
-                        found.append(outcome)
-                    self.outcomes.put(found)
-        except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+                        outcomes.append(outcome)
+                    self.outcomes.put(outcomes)
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller
             self.outcomes.put(error)
 
     def _read(self, task: Task, buffer: bytearray, view: memoryview, number: int) -> Outcome | None:
         """Read and hash one file; return None if the run was interrupted."""
-        # Of all tasks the size counts that was foretold, so that the sum reaches the total.
+        # Each task counts with its expected size, so that the sum reaches the total.
         counted = self.done[number] + task.size
         path = self._root + b"/" + task.path
         try:
-            # Without O_NONBLOCK a named pipe that has taken a file's place would hang here.
+            # Without O_NONBLOCK this would block on a named pipe that has replaced the file.
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             self.done[number] = counted
@@ -178,18 +177,18 @@ class _Work:
             if outcome is not None:
                 return outcome
             digest = hashlib.sha256()
-            left = before.st_size
-            while left > 0:
+            remaining = before.st_size
+            while remaining > 0:
                 if self.stopped:
                     return None
                 count = os.readv(handle, (buffer,))
                 if count == 0:
                     break
                 digest.update(view[:count])
-                left -= count
-                if left > 0:
+                remaining -= count
+                if remaining > 0:
                     self.done[number] += count
-            if left != 0 or stamp(os.fstat(handle)) != stamp(before):
+            if remaining != 0 or stamp(os.fstat(handle)) != stamp(before):
                 return Problem(task.path, CHANGED, "was changed while it was read")
             return Hashed(task.path, stamp(before), digest.hexdigest(), known=False)
         except OSError as error:
@@ -200,7 +199,7 @@ class _Work:
 
     def _outcome_without_reading(self, task: Task, now: os.stat_result) -> Outcome | None:
         if not stat.S_ISREG(now.st_mode):
-            return Problem(task.path, REFUSED, "is no file any more")
+            return Problem(task.path, REFUSED, "is no longer a file")
         present = stamp(now)
         if task.stamp is not None and present != task.stamp:
             return Problem(task.path, CHANGED, "was changed since the folder was listed")

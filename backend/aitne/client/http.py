@@ -25,8 +25,8 @@ CHUNK = 1 << 16
 LONGEST_LINE = 1 << 16
 MOST_HEADERS = 200
 SILENCE = "no answer in time"
-BROKE_OFF = "the answer broke off"
-NOT_HTTP = "what answers there does not speak HTTP"
+BROKE_OFF = "the response ended early"
+NOT_HTTP = "the server there does not speak HTTP"
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
@@ -71,8 +71,8 @@ class HttpTransport:
         """Send one request over a new connection and return its response."""
         data = body or b""
         late = len(data) > ASK_FROM
-        given = {**headers, "Expect": "100-continue"} if late else headers
-        request = self._head(method, path, given, body) + (b"" if late else data)
+        head_fields = {**headers, "Expect": "100-continue"} if late else headers
+        request = self._head(method, path, head_fields, body) + (b"" if late else data)
         try:
             line = self._connect(timeout_s)
         except OSError as error:
@@ -91,8 +91,8 @@ class HttpTransport:
     def _connect(self, timeout_s: float) -> socket.socket:
         host, port = self._address
         # Given as bytes it needs no codec for international names, which is slow to load.
-        known = host.encode() if host.isascii() else host
-        line = socket.create_connection((known, port), timeout_s)  # type: ignore[arg-type]
+        host_name = host.encode() if host.isascii() else host
+        line = socket.create_connection((host_name, port), timeout_s)  # type: ignore[arg-type]
         # A request is one write; without this its last part would wait for an acknowledgement.
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if not self._https:
@@ -109,13 +109,13 @@ class HttpTransport:
     def _head(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> bytes:
-        given = {"Host": self._authority, "Connection": "close", **headers}
+        fields = {"Host": self._authority, "Connection": "close", **headers}
         if body is not None or method != "GET":
-            given["Content-Length"] = str(len(body or b""))
+            fields["Content-Length"] = str(len(body or b""))
         lines = [f"{method} {self._prefix}{path} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in given.items()]
+        lines += [f"{name}: {value}" for name, value in fields.items()]
         if not all(line.isascii() and line.isprintable() for line in lines):
-            raise ValueError("a header or an address holds what HTTP cannot carry")
+            raise ValueError("a header or the address has characters that HTTP cannot carry")
         return "\r\n".join([*lines, "", ""]).encode()
 
 
@@ -185,7 +185,7 @@ class HttpReply:
             yield from self._exactly(size)
             self._text_line()
         while self._text_line():
-            pass  # trailers say nothing that we asked for
+            pass  # trailers are ignored
 
     def _exactly(self, size: int) -> Iterator[bytes]:
         while size:
@@ -195,9 +195,9 @@ class HttpReply:
             size -= len(chunk)
             yield chunk
 
-    def _some(self, most: int) -> bytes:
+    def _some(self, max_bytes: int) -> bytes:
         # read1 of a buffered reader waits for no more than one piece from the network.
-        return self._reader.read1(most)  # type: ignore[attr-defined,no-any-return]
+        return self._reader.read1(max_bytes)  # type: ignore[attr-defined,no-any-return]
 
 
 def _speaks(line: socket.socket, within_s: float) -> bool:

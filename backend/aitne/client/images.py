@@ -95,8 +95,8 @@ class Images:
         Raises ``InvalidInput``, ``Conflict``."""
         body = {
             **image,
-            "artifacts": [dict(each) for each in artifacts],
-            "packages": [dict(each) for each in packages],
+            "artifacts": [dict(artifact) for artifact in artifacts],
+            "packages": [dict(package) for package in packages],
             "projects": [*projects],
         }
         answer = self._session.json(
@@ -127,8 +127,8 @@ class Images:
         """Delete a retired image from the catalogue and return its artifacts; administrators only.
 
         Raises ``NotFound``, ``Conflict``."""
-        found = self._session.json("DELETE", self._path(reference))
-        return [Artifact(item) for item in found["items"]]
+        answer = self._session.json("DELETE", self._path(reference))
+        return [Artifact(item) for item in answer["items"]]
 
     def _change(self, reference: str, changes: Mapping[str, Any]) -> Image:
         path = self._path(reference)
@@ -141,12 +141,12 @@ class Images:
         return f"/images/{segment(name)}/{segment(version)}"
 
     def _newest(self, name: str) -> str:
-        found = [image for image in self.list() if image.name == name]
-        for image in found:
+        versions = [image for image in self.list() if image.name == name]
+        for image in versions:
             if image.offered:
                 return image.version
-        if found:
-            return found[0].version
+        if versions:
+            return versions[0].version
         from aitne.core.errors import NotFound
 
         raise NotFound("image", name)

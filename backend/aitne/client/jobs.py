@@ -69,8 +69,8 @@ class Jobs(Runs):
                 print(terminal.exit_code)
 
         Raises:
-            NotFound, NotAllowed: it is none of yours.
-            Conflict: it does not run.
+            NotFound, NotAllowed: the job does not exist, or is another user's.
+            Conflict: the job does not run.
             Unreachable: the platform does not answer.
         """
         from aitne.client.terminals import attach
@@ -96,13 +96,13 @@ class Jobs(Runs):
     def queue_place(self, job_id: str) -> QueuePlace | None:
         """Return the position of a waiting job in the queue; None: it does not wait, or its
         position is unknown."""
-        found = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["place"]
-        return None if found is None else QueuePlace(found)
+        place = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["place"]
+        return None if place is None else QueuePlace(place)
 
     def advice(self, job_id: str) -> builtins.list[Advice]:
         """Return advice on how a waiting job could start earlier; often empty."""
-        found = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["advice"]
-        return [Advice(each) for each in found]
+        items = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["advice"]
+        return [Advice(advice) for advice in items]
 
     def list(
         self,
@@ -142,8 +142,8 @@ class Jobs(Runs):
     def count(self, **where: Any) -> dict[str, Any]:
         """Return the number of jobs in each state, of those that ``GET /jobs`` would list."""
         query = {name: _plain(value) for name, value in where.items()}
-        found: dict[str, Any] = self._session.json("GET", "/jobs:count", query=query)
-        return found
+        counts: dict[str, Any] = self._session.json("GET", "/jobs:count", query=query)
+        return counts
 
     def cancel_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
         """Request cancellation of up to a thousand jobs and return the outcome for each."""
@@ -165,16 +165,16 @@ class Jobs(Runs):
     def import_sbatch(self, script: str) -> dict[str, Any]:
         """Convert a batch script to a job file (``yaml``, ``file``), with ``notes`` on what was not
         converted."""
-        found: dict[str, Any] = self._session.json(
+        conversion: dict[str, Any] = self._session.json(
             "POST", "/jobs:import", body={"script": script}, repeatable=True
         )
-        return found
+        return conversion
 
     def _ended(self, body: dict[str, Any]) -> Sequence[dict[str, Any]]:
-        found: Sequence[dict[str, Any]] = self._session.json(
+        outcomes: Sequence[dict[str, Any]] = self._session.json(
             "POST", "/jobs:cancel", body=body, repeatable=True
         )["items"]
-        return found
+        return outcomes
 
     def cancel(self, job_id: str) -> Job:
         """Request cancellation of a job, which takes a moment. A job that has ended does not
@@ -188,21 +188,21 @@ class Jobs(Runs):
 
     def events(self, job_id: str) -> Sequence[Event]:
         """Return the history of the job, oldest first."""
-        found = self._session.json("GET", f"/jobs/{segment(job_id)}/events")
-        return [Event(item) for item in found["items"]]
+        history = self._session.json("GET", f"/jobs/{segment(job_id)}/events")
+        return [Event(item) for item in history["items"]]
 
     def metrics(self, job_id: str) -> dict[str, Any]:
         """Return measurements of the job's processes, and their summary."""
-        found: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/metrics")
-        return found
+        metrics: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/metrics")
+        return metrics
 
     def profile(self, job_id: str) -> dict[str, Any]:
         """Return the latest profile of the collectives of a distributed job.
 
         Raises ``NotFound`` while the ranks have not reported one.
         """
-        found: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/profile")
-        return found
+        profile: dict[str, Any] = self._session.json("GET", f"/jobs/{segment(job_id)}/profile")
+        return profile
 
     def logs(
         self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
@@ -234,12 +234,12 @@ class Jobs(Runs):
         attempt = self.get(job_id).attempt
         patience = Patience(self._session)
         while True:
-            where = {"offset": offset} if tail is None else {"tail": tail}
+            position = {"offset": offset} if tail is None else {"tail": tail}
             whole = False
             try:
                 reply = self._session.stream(
                     f"/jobs/{segment(job_id)}/logs",
-                    query={"task": task, "follow": True, **where},
+                    query={"task": task, "follow": True, **position},
                     timeout_s=FOLLOW_SILENCE_S,
                 )
                 offset, tail = int(reply.headers.get("x-log-offset", offset)), None
@@ -255,8 +255,8 @@ class Jobs(Runs):
                 if failure.reason != SILENCE:  # a program may well be silent for long
                     patience.after(failure, repeatable=True)
             job = self.get(job_id)
-            # The platform itself goes over to the log of a further attempt, and ends the stream
-            # when it stops: what was read then may not be all.
+            # The platform itself continues with the log of the next attempt, and ends the stream
+            # when the platform stops: the log read so far may then be incomplete.
             anew = job.attempt != attempt
             attempt = job.attempt
             if job.ended and (whole or not anew):
@@ -280,15 +280,15 @@ class Jobs(Runs):
         deadline = None if timeout_s is None else self._session.clock() + timeout_s
         for event in events(self._session):
             if event is None or _is_about(event, job):
-                seen, job = job.version, self.get(job_id)
-                if job.version != seen:
+                version, job = job.version, self.get(job_id)
+                if job.version != version:
                     yield job
                 if job.ended:
                     return
             if deadline is not None and self._session.clock() > deadline:
                 from aitne.client.errors import WaitTimeout
 
-                raise WaitTimeout(f"{job.name} is {job.state} after {timeout_s:g} s. It goes on.")
+                raise WaitTimeout(f"{job.name} is {job.state} after {timeout_s:g} s. It continues.")
 
     def wait(
         self,
@@ -298,10 +298,10 @@ class Jobs(Runs):
         timeout_s: float | None = None,
     ) -> Job:
         """Wait until ``until`` returns True or the job has ended, and return the job."""
-        seen = self.watch(job_id, timeout_s=timeout_s)
-        job = next(seen)
+        records = self.watch(job_id, timeout_s=timeout_s)
+        job = next(records)
         while not (until(job) or job.ended):
-            job = next(seen)
+            job = next(records)
         return job
 
     def _create(self, path: str, body: object, key: str | None) -> Job:
@@ -309,8 +309,8 @@ class Jobs(Runs):
 
 
 def _is_about(event: Event, job: Job) -> bool:
-    """Tell whether the event may be about the job: an event about several tasks names their array,
-    not each task."""
+    """Return whether the event may be about the job: an event about several tasks names their
+    array, not each task."""
     tasks = "task_group" in event.data and event.data["array_job_id"] == job.array_job_id
     return tasks or event.job_id == job.id
 

@@ -74,15 +74,15 @@ class Journal:
             with contextlib.suppress(OSError):
                 file.close()
 
-    def add(self, found: Iterable[Hashed]) -> None:
+    def add(self, hashes: Iterable[Hashed]) -> None:
         """Append the checksums that were computed."""
         file = self._file
         if file is None:
             return
         lines = "".join(
-            "\t".join((each.sha256, *map(str, each.stamp), escape(each.path))) + "\n"
-            for each in found
-            if each.sha256 is not None and not each.known
+            "\t".join((file_hash.sha256, *map(str, file_hash.stamp), escape(file_hash.path))) + "\n"
+            for file_hash in hashes
+            if file_hash.sha256 is not None and not file_hash.known
         )
         try:
             file.write(lines.encode())
@@ -106,17 +106,17 @@ class Journal:
         complete = True
         for line in file:
             complete = line.endswith(b"\n")
-            found = _LINE.fullmatch(line[:-1]) if complete else None
-            if found is None:
+            match = _LINE.fullmatch(line[:-1]) if complete else None
+            if match is None:
                 continue
             try:
-                path = unescape(found[6])
+                path = unescape(match[6])
             except ValueError:
                 continue
-            size, changed, altered, inode = (int(number) for number in found.groups()[1:5])
-            self.known[path] = ((size, changed, altered, inode), found[1].decode())
+            size, changed, altered, inode = (int(number) for number in match.groups()[1:5])
+            self.known[path] = ((size, changed, altered, inode), match[1].decode())
         if not complete:
-            # What comes next must not continue the line that was cut off.
+            # The next entry must not continue the incomplete line.
             file.write(b"\n")
 
     def _forget_old(self) -> None:
@@ -128,5 +128,5 @@ class Journal:
                 other.unlink()
 
 
-def _is_old(found: os.stat_result) -> bool:
-    return time.time() - found.st_mtime > LONGEST_AGE_S
+def _is_old(status: os.stat_result) -> bool:
+    return time.time() - status.st_mtime > LONGEST_AGE_S

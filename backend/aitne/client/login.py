@@ -29,8 +29,8 @@ def token_for_password(
     required.
 
     Raises:
-        NotAuthenticated: name, password or code is wrong, or a code is wanted and nobody gives one.
-        RateLimited: too many tries.
+        NotAuthenticated: name, password or code is wrong, or a required code is missing.
+        RateLimited: too many attempts.
         Unavailable: the platform does not answer.
     """
     browser = _Browser(url, transport or HttpTransport(url))
@@ -46,13 +46,13 @@ def token_for_password(
     return str(made["token"])
 
 
-def _code(asked: Mapping[str, Any], code: Callable[[], str] | None) -> str:
+def _code(challenge: Mapping[str, Any], code: Callable[[], str] | None) -> str:
     from aitne.core.errors import NotAuthenticated
 
-    if asked["enrol"] is not None:
+    if challenge["enrol"] is not None:
         raise NotAuthenticated(
-            "This platform wants you to have a second factor. Log in at the portal once and set it "
-            "up there; then log in here."
+            "This platform requires a second factor. Log in to the portal once and set "
+            "it up there, then log in here."
         )
     if code is None:
         raise NotAuthenticated("A code of your second factor is needed: pass it with --code.")

@@ -79,9 +79,9 @@ class Made:
         self.root = root
         self._journal = journal
         self.problems = problems
-        self.files = [each for each in entries if isinstance(each, File)]
-        self.links = [each for each in entries if isinstance(each, Link)]
-        self.size_bytes = sum(each.size for each in self.files)
+        self.files = [entry for entry in entries if isinstance(entry, File)]
+        self.links = [entry for entry in entries if isinstance(entry, Link)]
+        self.size_bytes = sum(file.size for file in self.files)
         self.text = b"" if problems else b"".join(serialize(entries))
         self.digest = hashlib.sha256(self.text).hexdigest()
 
@@ -121,14 +121,16 @@ class Difference:
 class Verification:
     """Result of the comparison of a folder with a manifest."""
 
-    def __init__(self, root: str, digest: str, files: list[File], found: list[Difference]) -> None:
+    def __init__(
+        self, root: str, digest: str, files: list[File], differences: list[Difference]
+    ) -> None:
         self.root = root
         self.manifest = digest
         """The digest of the manifest's text."""
         self.files = len(files)
         """Number of files in the manifest."""
-        self.size_bytes = sum(each.size for each in files)
-        self.differences = sorted(found, key=lambda each: each.path)
+        self.size_bytes = sum(file.size for file in files)
+        self.differences = sorted(differences, key=lambda difference: difference.path)
 
     @property
     def ok(self) -> bool:
@@ -138,7 +140,7 @@ class Verification:
     @property
     def damaged_files(self) -> int:
         """Return the number of paths that certainly differ from the manifest."""
-        return sum(each.is_damage for each in self.differences)
+        return sum(difference.is_damage for difference in self.differences)
 
 
 def make(
@@ -162,15 +164,19 @@ def make(
     run = _Run(path, heard, workers)
     before = run.scan(stamps=True)
     if not before.files and not before.problems:
-        raise InvalidInput(f"{run.shown} has no files: there is nothing to make a dataset of.")
+        raise InvalidInput(f"{run.shown} has no files: a dataset needs at least one.")
     if before.problems:
-        # It would be in vain to read what else there is, which can take hours.
+        # Reading the other files can take hours and would be useless.
         return Made(run.shown, [], before.problems)
     if listed is not None:
         listed(Listed(run.shown, before))
-    entries: list[Entry] = [Link(*each) for each in before.links.items()]
+    entries: list[Entry] = [Link(*link) for link in before.links.items()]
     problems: list[Problem] = []
-    tasks = [Task(each, found[0], found) for each, found in before.files.items() if found]
+    tasks = [
+        Task(file_path, file_stamp[0], file_stamp)
+        for file_path, file_stamp in before.files.items()
+        if file_stamp
+    ]
     with (
         Journal(journal_dir, "make", run.root) as journal,
         contextlib.closing(run.read(tasks, journal)) as outcomes,
@@ -197,13 +203,13 @@ def verify(
 
     Raises:
         InvalidInput: there is no such folder, or it may not be read.
-        ManifestError: the text is no manifest.
+        ManifestError: the text is not a manifest.
     """
     run = _Run(path, heard, workers)
     digest = hashlib.sha256()
     entries = list(parse(_digesting(text, digest)))
     comparison = _Comparison(run.scan(stamps=False))
-    tasks = [Task(each.path, each.size) for each in comparison.files(entries)]
+    tasks = [Task(file.path, file.size) for file in comparison.files(entries)]
     with (
         Journal(journal_dir, f"verify {digest.hexdigest()}", run.root) as journal,
         contextlib.closing(run.read(tasks, journal)) as outcomes,
@@ -211,7 +217,7 @@ def verify(
         for outcome in outcomes:
             comparison.read(outcome)
     journal.remove()
-    files = [each for each in entries if isinstance(each, File)]
+    files = [entry for entry in entries if isinstance(entry, File)]
     return Verification(run.shown, digest.hexdigest(), files, comparison.found)
 
 
@@ -246,11 +252,11 @@ class _Run:
             )
         ) as batches:
             for batch in batches:
-                read = [each for each in batch if isinstance(each, Hashed)]
+                read = [outcome for outcome in batch if isinstance(outcome, Hashed)]
                 journal.add(read)
-                kept = [each for each in read if each.known]
-                progress.kept_files += len(kept)
-                progress.kept_bytes += sum(each.stamp[0] for each in kept)
+                known_files = [file for file in read if file.known]
+                progress.kept_files += len(known_files)
+                progress.kept_bytes += sum(file.stamp[0] for file in known_files)
                 progress.done_files += len(batch)
                 yield from batch
 
@@ -271,8 +277,10 @@ class _Comparison:
     def __init__(self, tree: Tree) -> None:
         self.found: list[Difference] = []
         self._tree = tree
-        self._bad = {each.path: each for each in tree.problems}
-        self._unlisted = {each.path for each in tree.problems if each.kind in (UNREADABLE, BROKEN)}
+        self._bad = {problem.path: problem for problem in tree.problems}
+        self._unlisted = {
+            problem.path for problem in tree.problems if problem.kind in (UNREADABLE, BROKEN)
+        }
         self._expected: dict[bytes, File] = {}
 
     def files(self, entries: Iterable[Entry]) -> Sequence[File]:
@@ -313,7 +321,7 @@ class _Comparison:
         if outcome.sha256 is None:
             self._differs(outcome.path, f"has {outcome.stamp[0]} bytes instead of {expected.size}")
         elif outcome.sha256 != expected.sha256:
-            self._differs(outcome.path, "has another content")
+            self._differs(outcome.path, "has different content")
 
     def _absent(self, path: bytes, other: object, instead: str) -> None:
         if other is not None:
@@ -337,18 +345,18 @@ class _Comparison:
         self.found.append(Difference(problem.path, problem.kind, problem.reason))
 
 
-def _folder(given: bytes) -> bytes:
+def _folder(path: bytes) -> bytes:
     try:
-        root = os.path.realpath(given, strict=True)
+        root = os.path.realpath(path, strict=True)
         if not stat.S_ISDIR(os.stat(root).st_mode):
             raise InvalidInput(
-                f"{os.fsdecode(given)} is no folder: a dataset is a folder with files."
+                f"{os.fsdecode(path)} is not a folder: a dataset is a folder with files."
             )
         with os.scandir(root):
             return root
     except OSError as error:
         raise InvalidInput(
-            f"{os.fsdecode(given)} cannot be read: {error.strerror or error}. Name a folder on a "
+            f"{os.fsdecode(path)} cannot be read: {error.strerror or error}. Name a folder on a "
             "file system of this machine that you may read."
         ) from error
 
@@ -361,14 +369,16 @@ def _digesting(text: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
 
 def _since(before: Tree, after: Tree) -> list[Problem]:
     """Return the problems of the second scan, with the changes since the first."""
-    found = list(after.problems)
+    problems = list(after.problems)
     for path, state in after.files.items():
         if path not in before.files:
-            found.append(Problem(path, CHANGED, "came while others were read"))
+            problems.append(Problem(path, CHANGED, "was added while other files were read"))
         elif before.files[path] != state:
-            found.append(Problem(path, CHANGED, "was changed while others were read"))
+            problems.append(Problem(path, CHANGED, "was changed while other files were read"))
     for path, target in after.links.items():
         if before.links.get(path) != target:
-            found.append(Problem(path, CHANGED, "was changed while others were read"))
-    gone = (before.files.keys() | before.links.keys()) - after.files.keys() - after.links.keys()
-    return found + [Problem(path, CHANGED, "went away while others were read") for path in gone]
+            problems.append(Problem(path, CHANGED, "was changed while other files were read"))
+    removed = (before.files.keys() | before.links.keys()) - after.files.keys() - after.links.keys()
+    return problems + [
+        Problem(path, CHANGED, "was removed while other files were read") for path in removed
+    ]

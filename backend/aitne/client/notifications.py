@@ -82,8 +82,8 @@ class Notifications:
     def read(self, ids: Sequence[int] | None = None) -> int:
         """Mark these notifications, or all, as read and return the number of those still unread."""
         body = {} if ids is None else {"ids": [*ids]}
-        found = self._session.json("POST", "/notifications/read", body=body, repeatable=True)
-        return int(found["unread"])
+        answer = self._session.json("POST", "/notifications/read", body=body, repeatable=True)
+        return int(answer["unread"])
 
     def settings(self) -> NotificationSettings:
         """Return the notification settings of the user."""
@@ -99,8 +99,8 @@ class Notifications:
         """Replace the notification settings; what is omitted gets its default. Raises
         ``InvalidInput``."""
         body = {"choices": choices, "mail": mail, "quiet_until": quiet_until}
-        found = self._session.json("PUT", "/notifications/settings", body=body, repeatable=True)
-        return NotificationSettings(found)
+        settings = self._session.json("PUT", "/notifications/settings", body=body, repeatable=True)
+        return NotificationSettings(settings)
 
     def test_mail(self) -> Delivery:
         """Send a test mail to the user. ``mails`` lists its outcome."""
@@ -108,13 +108,13 @@ class Notifications:
 
     def mails(self) -> builtins.list[Delivery]:
         """Return the last mails to the user, newest first."""
-        found = self._session.json("GET", "/notifications/mail/deliveries")
-        return [Delivery(raw) for raw in found["items"]]
+        deliveries = self._session.json("GET", "/notifications/mail/deliveries")
+        return [Delivery(raw) for raw in deliveries["items"]]
 
     def idle_gpus(self) -> builtins.list[Job]:
         """Return the batch jobs that leave their GPUs idle, longest first; administrators only."""
-        found = self._session.json("GET", "/admin/idle-gpus")
-        return [Job(raw) for raw in found["items"]]
+        jobs = self._session.json("GET", "/admin/idle-gpus")
+        return [Job(raw) for raw in jobs["items"]]
 
 
 class Webhooks:
@@ -139,8 +139,8 @@ class Webhooks:
         self, webhook_id: str, *, url: str | None = None, enabled: bool | None = None
     ) -> Webhook:
         """Change the URL of a webhook, disable it, or enable it again. Raises ``NotFound``."""
-        given = {"url": url, "enabled": enabled}
-        body = {name: value for name, value in given.items() if value is not None}
+        changes = {"url": url, "enabled": enabled}
+        body = {name: value for name, value in changes.items() if value is not None}
         path = f"/webhooks/{segment(webhook_id)}"
         return Webhook(self._session.json("PATCH", path, body=body, repeatable=True))
 
@@ -155,8 +155,8 @@ class Webhooks:
 
     def deliveries(self, webhook_id: str) -> builtins.list[Delivery]:
         """Return the last deliveries to a webhook, newest first. Raises ``NotFound``."""
-        found = self._session.json("GET", f"/webhooks/{segment(webhook_id)}/deliveries")
-        return [Delivery(raw) for raw in found["items"]]
+        deliveries = self._session.json("GET", f"/webhooks/{segment(webhook_id)}/deliveries")
+        return [Delivery(raw) for raw in deliveries["items"]]
 
     def delete(self, webhook_id: str) -> None:
         """Delete a webhook. Raises ``NotFound``."""

@@ -20,14 +20,14 @@ class Preferences:
         self._session = session
 
     def get(self, key: str) -> dict[str, Any]:
-        """Return the stored document, or the defaults if none is stored. Raises ``NotFound``: no
-        such key."""
-        found: dict[str, Any] = self._session.json("GET", f"/me/preferences/{segment(key)}")
-        return found
+        """Return the stored document, or the defaults if none is stored. Raises ``NotFound`` if
+        there is no such key."""
+        document: dict[str, Any] = self._session.json("GET", f"/me/preferences/{segment(key)}")
+        return document
 
     def put(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
         """Replace the stored document. Raises ``InvalidInput``."""
-        found: dict[str, Any] = self._session.json(
+        document: dict[str, Any] = self._session.json(
             "PUT", f"/me/preferences/{segment(key)}", body=value, repeatable=True
         )
-        return found
+        return document

@@ -36,8 +36,8 @@ class Projects:
     def list(self, *, state: str | None = None) -> list[Project]:
         """Return the user's projects; for administrators all. ``state``: only those in that state,
         such as requested."""
-        found = self._session.json("GET", "/projects", query={"state": state})["items"]
-        return [Project(item) for item in found]
+        projects = self._session.json("GET", "/projects", query={"state": state})["items"]
+        return [Project(item) for item in projects]
 
     def get(self, name: str) -> Project:
         """Return one project. Raises ``NotFound``."""
@@ -52,7 +52,7 @@ class Projects:
         reason: str | None = None,
         expires_at: datetime | None = None,
     ) -> Project:
-        """Create a project, or request one where administrators approve them; ``state`` tells
+        """Create a project, or request one where administrators approve them; ``state`` shows
         which.
 
         A project that an administrator creates has no members yet; any other has its creator as
@@ -99,7 +99,7 @@ class Projects:
         return self._do(name, "extension", {"until": _text(until), "reason": reason})
 
     def set_end(self, name: str, expires_at: datetime | None) -> Project:
-        """Set the end of a project; None: it has no end. Administrators only."""
+        """Set the end of a project; None removes it. Administrators only."""
         body = {"expires_at": _text(expires_at)}
         path = f"/projects/{segment(name)}/end"
         return Project(self._session.json("PUT", path, body=body, repeatable=True))
@@ -121,8 +121,8 @@ class Projects:
 
     def invitations(self, name: str) -> builtins.list[Invitation]:
         """Return the project's invitations, newest first; managers only."""
-        found = self._session.json("GET", f"/projects/{segment(name)}/invitations")["items"]
-        return [Invitation(item) for item in found]
+        invitations = self._session.json("GET", f"/projects/{segment(name)}/invitations")["items"]
+        return [Invitation(item) for item in invitations]
 
     def invite(
         self, name: str, *, role: str = "member", max_uses: int = 1, lifetime: int | str = "7d"
@@ -155,8 +155,8 @@ class Projects:
 
     def members(self, name: str) -> builtins.list[Membership]:
         """Return the members of a project. Raises ``NotFound``."""
-        found = self._session.json("GET", f"/projects/{segment(name)}/members")["items"]
-        return [Membership(item) for item in found]
+        members = self._session.json("GET", f"/projects/{segment(name)}/members")["items"]
+        return [Membership(item) for item in members]
 
     def put_member(
         self,

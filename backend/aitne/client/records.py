@@ -47,8 +47,8 @@ class Record:
 
     def __init_subclass__(cls, **nested: type[Record]) -> None:
         cls._nested = nested
-        own = {n: str(kind) for n, kind in cls.__annotations__.items() if n[0] != "_"}
-        cls._fields = {**cls._fields, **own}
+        class_fields = {n: str(kind) for n, kind in cls.__annotations__.items() if n[0] != "_"}
+        cls._fields = {**cls._fields, **class_fields}
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
         self.raw = dict(raw)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Snapshot(Record):
-    """Circumstances of a run. ``taken`` has what the agent recorded: git, environment, host; None:
-    nothing."""
+    """Circumstances of a run. ``taken`` has what the agent recorded: git, environment, host; None
+    if it recorded nothing."""
 
     attempt: int
     taken: dict[str, Any] | None
@@ -122,12 +122,12 @@ class Runs:
         return Comparison(self._session.json("GET", path))
 
     def plan_resubmit(self, job_id: str) -> Rerun:
-        """Return what has changed since the job ran; nothing is stored."""
+        """Return the changes since the job ran; nothing is stored."""
         return Rerun(self._session.json("GET", f"/jobs/{segment(job_id)}/resubmit"))
 
     def sweep(self, job_id: str) -> Sweep:
-        """Return the tasks of a sweep with their outcomes. Raises ``NotFound``: the job is not a
-        sweep."""
+        """Return the tasks of a sweep with their outcomes. Raises ``NotFound`` if the job is
+        not a sweep."""
         return Sweep(self._session.json("GET", f"/jobs/{segment(job_id)}/sweep"))
 
     def stop_sweep(self, job_id: str) -> Job:
@@ -139,16 +139,16 @@ class Runs:
         """Yield the sweep now, and again each time one of its tasks changes, until it has ended."""
         from aitne.client.events import events
 
-        seen = self.sweep(job_id)
-        yield seen
+        previous = self.sweep(job_id)
+        yield previous
         if self._over(job_id):
             return
         for event in events(self._session):
             if event is None or job_id in (event.job_id, event.data.get("array_job_id")):
-                found = self.sweep(job_id)
-                if found != seen:
-                    seen = found
-                    yield seen
+                sweep = self.sweep(job_id)
+                if sweep != previous:
+                    previous = sweep
+                    yield previous
                 if self._over(job_id):
                     return
 

@@ -21,7 +21,7 @@ class StoredSecret(Record):
 
 
 class Secrets:
-    """``client.secrets``: list, store and delete the user's secrets."""
+    """Operations on the user's secrets, as ``client.secrets``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -31,7 +31,8 @@ class Secrets:
         return [StoredSecret(item) for item in self._session.json("GET", "/secrets")["items"]]
 
     def put(self, name: str, value: str) -> StoredSecret:
-        """Store a secret, or replace its value. Raises ``InvalidInput``, ``Conflict``: too many."""
+        """Store a secret, or replace its value. Raises ``InvalidInput``, ``Conflict`` (too
+        many)."""
         path = f"/secrets/{segment(name)}"
         return StoredSecret(self._session.json("PUT", path, body={"value": value}, repeatable=True))
 

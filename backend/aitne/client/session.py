@@ -70,11 +70,11 @@ class Session:
         """Send a request below ``/api/v1`` and return the decoded answer, None if it is empty.
 
         ``body`` is sent as JSON, bytes unchanged. ``key`` is the Idempotency-Key of a request that
-        creates. ``repeatable`` tells that the request may safely be sent twice; None: it is if it
+        creates. ``repeatable`` states that the request may safely be sent twice; None: only if it
         reads or has a key.
 
         Raises:
-            AitneError: the platform said no, or does not answer.
+            AitneError: the platform rejected the request, or does not answer.
         """
         data = self.read(
             method,
@@ -130,8 +130,8 @@ class Session:
         """Send a request and return an answer that is read in chunks.
 
         Raises:
-            ConnectionFailed: try again.
-            AitneError: the platform said no.
+            ConnectionFailed: the connection failed; the caller may try again.
+            AitneError: the platform rejected the request.
         """
         reply = self._send("GET", path, query, None, headers or {}, timeout_s)
         if reply.status >= 400:
@@ -147,12 +147,12 @@ class Session:
     def pages(self, path: str, query: Query, *, most: int | None = None) -> Iterator[Any]:
         """Yield the items of a list, page after page, at most ``most`` of them."""
         cursor: str | None = None
-        left = most
-        while left is None or left > 0:
-            limit = 500 if left is None else min(left, 500)
+        remaining = most
+        while remaining is None or remaining > 0:
+            limit = 500 if remaining is None else min(remaining, 500)
             page = self.json("GET", path, query={**query, "limit": limit, "cursor": cursor})
             yield from page["items"][:limit]
-            left = None if left is None else left - len(page["items"])
+            remaining = None if remaining is None else remaining - len(page["items"])
             cursor = page.get("next_cursor")
             if not cursor:
                 return
@@ -166,28 +166,28 @@ class Session:
         headers: Mapping[str, str],
         timeout_s: float = TIMEOUT_S,
     ) -> Reply:
-        given = {"Accept": "application/json", "User-Agent": "aitne-client", **headers}
+        fields = {"Accept": "application/json", "User-Agent": "aitne-client", **headers}
         if self.platform.token is not None:
-            given.setdefault("Authorization", f"Bearer {self.platform.token}")
+            fields.setdefault("Authorization", f"Bearer {self.platform.token}")
         data = None
         if isinstance(body, bytes):
             data = body
-            given["Content-Type"] = "application/octet-stream"
+            fields["Content-Type"] = "application/octet-stream"
         elif body is not None:
             data = json.dumps(body).encode()
-            given["Content-Type"] = "application/json"
+            fields["Content-Type"] = "application/json"
         base = "" if path in ("/healthz", "/readyz") else API
         target = base + path + _encoded(query)
         try:
             return self._transport.send(
-                method, target, headers=given, body=data, timeout_s=timeout_s
+                method, target, headers=fields, body=data, timeout_s=timeout_s
             )
         except ValueError as error:
             from aitne.core.errors import InvalidInput
 
             raise InvalidInput(
-                f"The request to {self.platform.url} cannot be written: {error}. Look at the "
-                "address and at the token: one of them was copied with something else."
+                f"The request to {self.platform.url} is invalid: {error}. Check the "
+                "address and the token for characters that do not belong there."
             ) from error
 
     def _error(self, status: int, headers: Mapping[str, str], body: bytes) -> AitneError:
@@ -232,7 +232,7 @@ class Patience:
         self.reset()
 
     def reset(self) -> None:
-        """Start anew after an answer: the next silence is a new one."""
+        """Reset the time and the pauses after an answer."""
         self._pause_s = FIRST_PAUSE_S
         self._until: float | None = None
 
@@ -240,8 +240,8 @@ class Patience:
         """Wait a moment before the next attempt, or raise.
 
         Raises:
-            NotRunning: there is nothing to wait for.
-            Unreachable: patience is over, or trying again could do the same thing twice.
+            NotRunning: no platform runs.
+            Unreachable: the time for retries has expired, or a retry could repeat the change.
         """
         from aitne.client.errors import NotRunning, Unreachable
 
@@ -251,7 +251,7 @@ class Patience:
         if failure.sent and not repeatable:
             raise Unreachable(
                 f"The connection to {platform.url} broke ({failure.reason}) after the request was "
-                "sent: it may or may not have been carried out. Look before you repeat it."
+                "sent: it may or may not have been carried out. Check before you repeat it."
             ) from failure
         if not self.pause():
             raise Unreachable(
@@ -259,7 +259,7 @@ class Patience:
             ) from failure
 
     def pause(self) -> bool:
-        """Sleep, longer each time; return False when the time is over."""
+        """Sleep, longer each time; return False when the time has expired."""
         now = self._session.clock()
         if self._until is None:
             self._until = now + self._seconds

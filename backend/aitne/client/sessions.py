@@ -32,8 +32,8 @@ class Sessions:
         body = {"type": "session", **(job_file or {})}
         if template is not None:
             body["template"] = template
-        found = self._session.json("POST", "/sessions", body=body, key=key or new_key())
-        return Job(found)
+        session = self._session.json("POST", "/sessions", body=body, key=key or new_key())
+        return Job(session)
 
     def get(self, session_id: str) -> Job:
         """Return one session. Raises ``NotFound``."""
@@ -50,8 +50,8 @@ class Sessions:
         """
         path = f"/sessions/{segment(session_id)}/open"
         query = {} if app is None else {"app": app}
-        found = self._session.json("POST", path, query=query, repeatable=True)
-        return str(found["url"])
+        answer = self._session.json("POST", path, query=query, repeatable=True)
+        return str(answer["url"])
 
     def extend(self, session_id: str, duration: str) -> Job:
         """Add to the time that is left: ``"1h"``, ``"30m"``, for example."""
@@ -59,7 +59,7 @@ class Sessions:
         return Job(self._session.json("POST", path, body={"duration": duration}))
 
     def keep(self, session_id: str) -> Job:
-        """Report that the session is in use, so that its idle time starts anew."""
+        """Report that the session is in use, which resets its idle time."""
         path = f"/sessions/{segment(session_id)}/keep"
         return Job(self._session.json("POST", path, repeatable=True))
 
@@ -74,7 +74,7 @@ class Sessions:
         return Job(self._session.json("POST", path, key=key or new_key()))
 
     def resume(self, session_id: str, *, key: str | None = None) -> Job:
-        """Continue a session that has ended: the same again, with the notebooks that were open.
+        """Continue a session that has ended, with the notebooks that were open.
 
         Raises ``Conflict`` while it is live, or when another session continues it already.
         """
@@ -85,7 +85,7 @@ class Sessions:
         """Wait until the session is ready, and return it.
 
         Raises:
-            JobEnded: it ended before that; the message says why.
+            JobEnded: it ended before that; the message gives the reason.
             WaitTimeout: it was not ready within ``timeout_s``.
         """
         job = self._jobs.wait(

@@ -23,7 +23,7 @@ class Area(Record):
 
 
 class Quota(Record):
-    """Use and limit of bytes and files; a limit of None: unlimited."""
+    """Use and limit of bytes and files; a limit of None means unlimited."""
 
     used_bytes: int | None
     limit_bytes: int | None

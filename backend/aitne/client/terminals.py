@@ -59,8 +59,8 @@ class Terminal:
             from aitne.client.errors import Unreachable
 
             raise Unreachable(
-                f"{url} opens no WebSocket: {error}. A proxy before the platform has to pass "
-                "WebSockets on (docs/howto/terminal-and-ssh.md)."
+                f"{url} accepts no WebSocket: {error}. A proxy in front of the platform must "
+                "forward WebSockets (docs/howto/terminal-and-ssh.md)."
             ) from error
         self._room = threading.Condition()
         self._on_its_way = 0
@@ -151,7 +151,7 @@ class Terminal:
         try:
             self._socket.send(message if isinstance(message, bytes) else json.dumps(message))
         except ConnectionClosed:
-            return  # who reads is told
+            return  # ``read`` reports it
 
     def _receive(self, timeout_s: float | None) -> bytes | str:
         from websockets.exceptions import ConnectionClosed

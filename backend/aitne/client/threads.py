@@ -37,11 +37,11 @@ async def call(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
     def run() -> None:
         try:
             result = function(*args, **kwargs)
-        except StopIteration as error:  # a future takes none
+        except StopIteration as error:  # a future cannot hold it
             reason = RuntimeError("a call ended an iteration that it had not begun")
             reason.__cause__ = error
             tell(lambda: future.set_exception(reason))
-        except BaseException as error:  # noqa: BLE001 - it is the caller's, who waits elsewhere
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller
             caught = error
             tell(lambda: future.set_exception(caught))
         else:

@@ -39,6 +39,6 @@ class Transport(Protocol):
         ``timeout_s`` bounds connecting and every single wait for bytes.
 
         Raises:
-            ConnectionFailed: no complete exchange.
+            ConnectionFailed: the exchange was not completed.
         """
         ...

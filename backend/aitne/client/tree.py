@@ -42,7 +42,7 @@ class Tree:
 
     def __init__(self) -> None:
         self.files: dict[bytes, Stamp | None] = {}
-        """Stamps of the files; None where the scan did not look at each file."""
+        """Stamps of the files; None if the scan did not read them."""
         self.links: dict[bytes, bytes] = {}
         self.problems: list[Problem] = []
 
@@ -54,9 +54,9 @@ class Tree:
         self.problems.append(Problem(path, kind, reason))
 
 
-def stamp(found: os.stat_result) -> Stamp:
+def stamp(status: os.stat_result) -> Stamp:
     """Return the values that identify one state of a file: size, times and inode."""
-    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def unreadable(path: bytes, error: OSError) -> Problem:
@@ -66,14 +66,14 @@ def unreadable(path: bytes, error: OSError) -> Problem:
 
 
 def scan(root: bytes, *, stamps: bool, heard: Callable[[int], None] | None = None) -> Tree:
-    """Walk below ``root`` without following links. ``stamps``: look at each file, which takes
-    longer.
+    """Walk below ``root`` without following links. ``stamps``: read the stamp of each file, which
+    takes longer.
 
     ``heard`` is called from time to time with the number of entries so far.
     """
     tree = Tree()
     folders = [b""]
-    told = 0
+    reported = 0
     while folders:
         folder = folders.pop()
         try:
@@ -86,9 +86,9 @@ def scan(root: bytes, *, stamps: bool, heard: Callable[[int], None] | None = Non
                         _add(tree, path, entry, stamps=stamps)
         except OSError as error:
             tree.problems.append(unreadable(folder or b".", error))
-        if heard is not None and len(tree) - told >= OFTEN:
-            told = len(tree)
-            heard(told)
+        if heard is not None and len(tree) - reported >= OFTEN:
+            reported = len(tree)
+            heard(reported)
     return tree
 
 
@@ -101,7 +101,7 @@ def _add(tree: Tree, path: bytes, entry: os.DirEntry[bytes], *, stamps: bool) ->
             tree.links[path] = target
         elif entry.is_file(follow_symlinks=False):
             tree.files[path] = stamp(entry.stat(follow_symlinks=False)) if stamps else None
-            # To be told of it now is better than when all the others were read.
+            # Reported now instead of after all other files were read.
             if stamps and not os.access(entry.path, os.R_OK, effective_ids=True):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         else:

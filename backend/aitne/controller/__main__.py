@@ -46,7 +46,7 @@ def main() -> int:
 
 
 async def _init(settings: Settings) -> int:
-    SCHEDULERS.get(settings.scheduler)  # refused here it is said once, by who starts the platform
+    SCHEDULERS.get(settings.scheduler)  # an unknown name is reported once, at the start
     platform = build(settings)
     await platform.store.start()
     try:
@@ -71,7 +71,7 @@ async def _run(settings: Settings) -> int:
 
 async def _drain(settings: Settings) -> int:
     """Cancel every live job, and control until they have ended or the time is up."""
-    done = asyncio.Event()
+    drained = asyncio.Event()
     platform = build(settings)
     await platform.store.start()
 
@@ -81,15 +81,15 @@ async def _drain(settings: Settings) -> int:
                 await platform.store.request_cancel(job.id, platform.clock())
         while await platform.store.live_jobs():
             await platform.store.wait_for_change(0.5)
-        done.set()
+        drained.set()
 
     try:
         async with asyncio.timeout(DRAIN_TIMEOUT_S), asyncio.TaskGroup() as group:
             group.create_task(watch())
-            group.create_task(_with_controller(settings, done))
+            group.create_task(_with_controller(settings, drained))
     except TimeoutError:
-        left = len(await platform.store.live_jobs())
-        sys.stderr.write(f"{left} jobs have not ended within {DRAIN_TIMEOUT_S:.0f} s.\n")
+        remaining = len(await platform.store.live_jobs())
+        sys.stderr.write(f"{remaining} jobs have not ended within {DRAIN_TIMEOUT_S:.0f} s.\n")
         return 1
     finally:
         await platform.store.close()
@@ -100,7 +100,7 @@ async def _with_controller(settings: Settings, stop: asyncio.Event) -> None:
     holder = new_holder()
     parts = build_controller(settings, holder=holder)
     lock = settings.run_dir / "controller.lock"
-    # A scheduler that others may hold too bears a second controller, which waits for the lead.
+    # With a shared scheduler a second controller may run, which waits for the lease.
     with hold_lock(lock, holder, alone=not parts.scheduler.capabilities.shared) as previous:
         await parts.store.start()
         if previous is not None:

@@ -22,7 +22,7 @@ async def beat() -> None:
         try:
             os.write(int(descriptor), b".")
         except BlockingIOError:
-            pass  # a supervisor that was stopped for long has the pipe full of heartbeats to read
+            pass  # the pipe is full after the supervisor was stopped for long
         except BrokenPipeError:
-            return  # it is dead, and the kernel ends this process too
+            return  # the supervisor is dead, and the kernel ends this process too
         await asyncio.sleep(EVERY_S)

@@ -32,7 +32,7 @@ def hold_lock(path: Path, holder: str, *, alone: bool) -> Iterator[str | None]:
     known to be dead.
 
     Raises:
-        SetupError: another controller works on this data directory, and this one is to be alone.
+        SetupError: another controller works on this data directory, and ``alone`` is set.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

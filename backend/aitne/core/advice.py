@@ -41,9 +41,9 @@ class NamedJob(Frozen):
 class Advice(Frozen):
     """One action that would help, or the time at which the job can start."""
 
-    text: str = Field(description="A sentence; before `at`, the beginning of one.")
-    at: UtcTime | None = Field(None, description="The moment that the sentence speaks of.")
-    jobs: tuple[NamedJob, ...] = Field((), description="The jobs that the sentence speaks of.")
+    text: str = Field(description="A sentence, or its beginning where `at` or `jobs` complete it.")
+    at: UtcTime | None = Field(None, description="Time with which the sentence ends.")
+    jobs: tuple[NamedJob, ...] = Field((), description="Jobs that the sentence refers to.")
 
 
 def advise(
@@ -61,60 +61,58 @@ def advise(
     that must complete first, and ``limit`` names the limit of its project or QOS that it waits for.
     """
     if before:
-        return (Advice(text="It begins when these have completed:", jobs=_named(before)),)
+        return (Advice(text="It starts when these have completed:", jobs=_named(before)),)
     resources = job.spec.resources
-    found = fit(resources, nodes)
-    if not found.fits:
+    match = fit(resources, nodes)
+    if not match.fits:
         allowed = "; ".join(
-            f"{_THINGS.get(each.field, each.field)}: {each.allowed}"
-            for each in found.problems
-            if each.allowed
+            f"{_THINGS.get(problem.field, problem.field)}: {problem.allowed}"
+            for problem in match.problems
+            if problem.allowed
         )
-        return (Advice(text=f"No node is that large now. What would fit: {allowed}."),)
+        return (Advice(text=f"No node is large enough now. What would fit: {allowed}."),)
     if limit is not None:
-        there = [each for each in mine if each.project == job.project]
+        there = [own_job for own_job in mine if own_job.project == job.project]
         return (Advice(text=limit), *_held(there))
-    if found.starts_now or found.away:
+    if match.starts_now or match.away:
         return ()
     names = {node.name for node in able(resources, nodes)}
-    there = [each for each in mine if names.intersection(each.nodes)]
+    there = [own_job for own_job in mine if names.intersection(own_job.nodes)]
     return (*_gpus(job, nodes, gpus), *_smaller(resources, nodes), *_held(there))
 
 
 def _named(jobs: Iterable[Job]) -> tuple[NamedJob, ...]:
-    return tuple(NamedJob(id=each.id, name=each.name) for each in jobs)
+    return tuple(NamedJob(id=job.id, name=job.name) for job in jobs)
 
 
 def _held(jobs: Sequence[Job]) -> Iterator[Advice]:
     if jobs:
-        yield Advice(
-            text="Of your own work these hold part of it until they end:", jobs=_named(jobs)
-        )
+        yield Advice(text="These jobs of yours hold part of it until they end:", jobs=_named(jobs))
 
 
-def _gpus(job: Job, nodes: Sequence[Node], known: Sequence[GpuCapacity]) -> Iterator[Advice]:
+def _gpus(job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]) -> Iterator[Advice]:
     """Yield another GPU type that is free, and the time at which enough GPUs of the requested type
     are."""
     resources = job.spec.resources
-    asked = resources.gpu
-    if not asked.count:
+    request = resources.gpu
+    if not request.count:
         return
     types = sorted({gpu.type for node in nodes for gpu in node.gpus if gpu.type})
-    for name in types if asked.type else ():
-        other = resources.model_copy(update={"gpu": GpuRequest(count=asked.count, type=name)})
-        if name != asked.type and fit(other, nodes).starts_now:
-            free = asked.count * resources.nodes
+    for name in types if request.type else ():
+        other = resources.model_copy(update={"gpu": GpuRequest(count=request.count, type=name)})
+        if name != request.type and fit(other, nodes).starts_now:
+            free = request.count * resources.nodes
             yield Advice(
-                text=f"Of the type {name} are {free} GPUs free: with those it could start now."
+                text=f"Of the GPUs of type {name}, {free} are free: with those it could start now."
             )
-    wanted = asked.count * resources.nodes
-    for each in known:
-        if each.type != asked.type:
+    needed = request.count * resources.nodes
+    for capacity in capacities:
+        if capacity.type != request.type:
             continue
-        at = next((step.at for step in each.forecast[1:] if step.free >= wanted), None)
+        at = next((step.at for step in capacity.forecast[1:] if step.free >= needed), None)
         if at is not None:
-            others = ", for which others wait too," if each.waiting > wanted else ""
-            what = f"{wanted} {each.type} GPUs" if each.type else f"{wanted} GPUs"
+            others = ", for which others wait too," if capacity.waiting > needed else ""
+            what = f"{needed} {capacity.type} GPUs" if capacity.type else f"{needed} GPUs"
             yield Advice(text=f"{what}{others} come free at the latest", at=at)
 
 
@@ -136,5 +134,7 @@ def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
         best = max(best or (0.0, 0, 0), (share, cpu, memory))
     if best is not None:
         _, cpu, memory = best
-        said = format_memory(memory >> 20 << 20)
-        yield Advice(text=f"With at most {cpu} CPUs and {said} it would fit into what is free now.")
+        memory_text = format_memory(memory >> 20 << 20)
+        yield Advice(
+            text=f"With at most {cpu} CPUs and {memory_text} it would fit into what is free now."
+        )

@@ -200,14 +200,16 @@ class JobSecrets(Frozen):
 class CertificateRequest(Strict):
     """A certificate signing request for the key that a session has made."""
 
-    request: str = Field(max_length=8_192, description="PEM.")
+    request: str = Field(max_length=8_192, description="The request in PEM format.")
     address: str = Field(max_length=300, description="``host:port`` at which the session listens.")
 
 
 class IssuedCertificate(Frozen):
     """The certificate of a session's server, for its address and its host in browsers."""
 
-    certificate: str = Field(description="PEM, followed by the certificate of the CA of sessions.")
+    certificate: str = Field(
+        description="The certificate in PEM format, followed by that of the CA of sessions."
+    )
 
 
 class Handover(Frozen):

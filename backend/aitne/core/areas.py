@@ -36,18 +36,18 @@ def areas_of(
     """Return the owner's folders, home first, then in the order of the settings.
 
     Raises:
-        InvalidInput: a name or a home is none that a path may be made of.
+        InvalidInput: a name or home folder cannot be part of a path.
     """
-    found = [
+    areas = [
         Area(name=HOME, kind=AreaKind.USER, path=_path(owner.home), adapter=settings.home),
     ]
-    wanted = tuple(dict.fromkeys(projects))
+    project_names = tuple(dict.fromkeys(projects))
     for area in settings.areas:
         if area.kind is AreaKind.USER:
-            found.append(_area(area, owner, None))
+            areas.append(_area(area, owner, None))
         else:
-            found.extend(_area(area, owner, project) for project in wanted)
-    return tuple(found)
+            areas.extend(_area(area, owner, project) for project in project_names)
+    return tuple(areas)
 
 
 def made(settings: StorageSettings, area: Area) -> bool:
@@ -55,7 +55,7 @@ def made(settings: StorageSettings, area: Area) -> bool:
     the settings."""
     if area.name == HOME:
         return True
-    return any(each.make for each in settings.areas if each.name == area.name)
+    return any(setting.make for setting in settings.areas if setting.name == area.name)
 
 
 def cache_folder(settings: StorageSettings, owner: Owner) -> str | None:
@@ -73,7 +73,7 @@ def fill(pattern: str, owner: Owner, project: str | None = None) -> str:
     pattern.
 
     Raises:
-        InvalidInput: a name or a home is none that a path may be made of.
+        InvalidInput: a name or home folder cannot be part of a path.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -84,9 +84,7 @@ def fill(pattern: str, owner: Owner, project: str | None = None) -> str:
             return str(owner.uid)
         name = owner.user if kind == "user" else project
         if name is None or _NAME.fullmatch(name) is None:
-            raise InvalidInput.field(
-                kind, "is no name that a folder may have", value=(name or "")[:64]
-            )
+            raise InvalidInput.field(kind, "is not a valid folder name", value=(name or "")[:64])
         return name
 
     return PLACEHOLDER.sub(value, pattern)
@@ -95,7 +93,7 @@ def fill(pattern: str, owner: Owner, project: str | None = None) -> str:
 def allowed_roots(areas: Sequence[Area], further: Iterable[object] = ()) -> tuple[str, ...]:
     """Return the folders that an account's jobs may be given: its areas, and ``further`` absolute
     paths."""
-    return tuple(dict.fromkeys([area.path for area in areas] + [str(each) for each in further]))
+    return tuple(dict.fromkeys([area.path for area in areas] + [str(path) for path in further]))
 
 
 def within(path: str, roots: Iterable[str]) -> bool:
@@ -132,7 +130,7 @@ def _path(text: str) -> str:
     parts = _parts(text)
     if not parts:
         raise InvalidInput.field(
-            "path", "an absolute path of its own is needed, without `..`", value=text[:400]
+            "path", "an absolute path without `..` is required", value=text[:400]
         )
     return "/" + "/".join(parts)
 

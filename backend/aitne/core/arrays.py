@@ -87,7 +87,7 @@ def task_group_id(array_job_id: UUID) -> UUID:
 
 
 def task_index(job_id: UUID) -> int | None:
-    """Return which task an id made by ``task_id`` is of; None for one that cannot be a task's."""
+    """Return the task index of an id made by ``task_id``; None if the id is not a task's."""
     number = job_id.int & _INDEX_BITS
     return None if number in (0, _INDEX_BITS) else number - 1
 
@@ -112,7 +112,7 @@ def array_state(tasks: TaskCounts) -> ArrayState:
     if not counts:
         raise ValueError("an array has at least one task")
     live = LIVE & counts.keys()
-    goal = any(count for (_, why), count in tasks.items() if why is _GOAL)
+    goal = any(count for (_, reason), count in tasks.items() if reason is _GOAL)
     if live:
         state = max(live, key=PROGRESS.index)
         if goal:

@@ -35,13 +35,15 @@ class Size(Strict):
 
 
 class ShellStart(Size):
-    """A shell, or a program, where the job's own runs."""
+    """A shell or a program beside the job's own program."""
 
     kind: Literal["shell"] = "shell"
     argv: tuple[Annotated[str, Field(max_length=100_000)], ...] = Field(
         (), max_length=1_000, description="The program with its arguments; empty: the user's shell."
     )
-    tty: bool = Field(True, description="Give it a terminal; without one its errors come apart.")
+    tty: bool = Field(
+        True, description="Allocate a terminal; without one, standard error is sent separately."
+    )
     term: str = Field("xterm-256color", pattern=r"^[A-Za-z0-9._+-]{1,60}$")
 
 
@@ -51,7 +53,7 @@ class SshStart(Strict):
     kind: Literal["ssh"]
     public_key: str = Field(
         pattern=r"^(ssh-ed25519|ecdsa-sha2-nistp[0-9]+|ssh-rsa) [A-Za-z0-9+/=]{40,2000}$",
-        description="The only key that it admits, without a comment.",
+        description="The only accepted key, without a comment.",
     )
 
 
@@ -83,14 +85,14 @@ def frame(kind: bytes, content: bytes) -> bytes:
 
 
 class Frames:
-    """Frames out of what the agent sends, as it comes."""
+    """Parser of the frames in what the agent sends."""
 
     def __init__(self) -> None:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield kind and content of each frame that is complete. Raises ``ValueError`` for a frame
-        of absurd length."""
+        that is too long."""
         self._data += data
         while self._data:
             if self._data[0] == 0:
@@ -98,7 +100,7 @@ class Frames:
                     return
                 _, kind, size = _HEAD.unpack_from(self._data)
                 if size > MAX_FRAME_BYTES:
-                    raise ValueError("a frame of absurd length")
+                    raise ValueError("a frame is too long")
                 whole = _HEAD.size + size + 1
                 if len(self._data) < whole:
                     return

@@ -58,18 +58,22 @@ class Chain:
     def _check(self, entry: Mapping[str, Any], filtered: bool) -> bool:
         number = entry.get("id")
         if not isinstance(number, int) or isinstance(number, bool):
-            return self._break(self.entries + 1, "It has no number.")
+            return self._break(self.entries + 1, "The entry has no number.")
         if entry.get("hash") != digest(entry):
-            return self._break(number, "It was changed: its hash is not that of what it says.")
+            return self._break(
+                number, "The entry was changed: its hash does not match its content."
+            )
         expected = 1 if self.last is None else self.last + 1
         if number < expected:
-            return self._break(number, "It stands here a second time, or in the wrong place.")
+            return self._break(number, "The entry is duplicated or out of order.")
         if number > expected:
             if not filtered:
-                return self._break(number, f"Before it, from {expected} on, entries are missing.")
+                return self._break(
+                    number, f"Entries from {expected} on are missing before this one."
+                )
             self.gaps += self.last is not None
         elif entry.get("previous") != (self.last_hash or FIRST):
-            return self._break(number, "It does not follow on the entry before it.")
+            return self._break(number, "The entry does not follow the one before it.")
         self.first = number if self.first is None else self.first
         self.last, self.last_hash = number, str(entry["hash"])
         self.entries += 1
@@ -83,7 +87,7 @@ class Chain:
 def read_line(line: str) -> Mapping[str, Any]:
     """Return the entry in one line of a JSON lines export. Raises ``ValueError`` for anything
     else."""
-    found = json.loads(line)
-    if not isinstance(found, dict):
+    entry = json.loads(line)
+    if not isinstance(entry, dict):
         raise ValueError("it is not a JSON object")
-    return found
+    return entry

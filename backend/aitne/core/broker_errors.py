@@ -23,8 +23,8 @@ def error_to_wire(error: AitneError) -> dict[str, Any]:
     An adapter's own class, which the other side does not know, becomes its nearest base class in
     ``core.errors``.
     """
-    known = AitneError.__module__
-    code = next(each.code for each in type(error).__mro__ if each.__module__ == known)  # type: ignore[attr-defined]
+    module = AitneError.__module__
+    code = next(cls.code for cls in type(error).__mro__ if cls.__module__ == module)  # type: ignore[attr-defined]
     facts: dict[str, Any] = {"code": code, "message": error.message}
     if isinstance(error, InvalidInput):
         problems = [[p.field, p.message, p.value, p.allowed] for p in error.problems]
@@ -42,23 +42,25 @@ def error_from_wire(facts: Mapping[str, Any]) -> AitneError:
     """Return the error that ``error_to_wire`` wrote; of an unknown code, ``Unavailable``."""
     code, message = facts.get("code"), str(facts.get("message"))
     if code == InvalidInput.code:
-        return InvalidInput(message, [FieldProblem(*each) for each in facts.get("problems") or ()])
+        return InvalidInput(
+            message, [FieldProblem(*problem) for problem in facts.get("problems") or ()]
+        )
     if code == SchedulerRejected.code:
         return SchedulerRejected(message, facts.get("field"))
     if code == RateLimited.code:
         return RateLimited(message, float(facts.get("retry_after_s") or 1.0))
     if code == NotFound.code:
         return NotFound(str(facts.get("kind")), facts.get("name"))
-    found = _CLASSES.get(str(code))
-    return Unavailable(f"{message} ({code})") if found is None else found(message)
+    error_class = _CLASSES.get(str(code))
+    return Unavailable(f"{message} ({code})") if error_class is None else error_class(message)
 
 
 def _plain_classes(root: type[AitneError]) -> dict[str, type[AitneError]]:
     """Return every class at or below ``root`` that is made of its message alone, by its code."""
-    found = {root.code: root} if root.__init__ is AitneError.__init__ else {}
+    classes = {root.code: root} if root.__init__ is AitneError.__init__ else {}
     for below in root.__subclasses__():
-        found.update(_plain_classes(below))
-    return found
+        classes.update(_plain_classes(below))
+    return classes
 
 
 _CLASSES = _plain_classes(AitneError)

@@ -1,4 +1,4 @@
-"""The broker's verb for logins: whether a password is an account's."""
+"""The broker's verb that checks the password of an account."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from aitne.core.models.base import Frozen
 
 
 class CheckPasswordArgs(AccountArgs):
-    """Of ``check_password``. The password is in no log: neither arguments nor errors are
-    written."""
+    """Arguments of the verb ``check_password``. The password is in no log: neither arguments nor
+    errors are written."""
 
     password: str = Field(min_length=1, max_length=1_024, pattern=r"^[^\x00]*$", repr=False)
 

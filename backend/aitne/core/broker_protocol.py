@@ -34,7 +34,7 @@ from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitReques
 
 PROTOCOL = 1
 MAX_REQUEST_BYTES = 32 << 20
-"""One line of the platform: a script and the agent's specification lie in it."""
+"""Longest line of the platform: it may contain a script and the agent's specification."""
 MAX_ANSWER_BYTES = 512 << 20
 """Longest line of the broker: the first poll returns every job."""
 MAX_READ_BYTES = 4 << 20
@@ -75,7 +75,7 @@ Files = Annotated[dict[FileName, Base64Bytes], Field(max_length=100), AfterValid
 
 
 class WireRequest(SubmitRequest, extra="forbid"):
-    """``SubmitRequest`` as it may come from outside: every field is looked at again."""
+    """``SubmitRequest`` as it may come from outside: every field is validated again."""
 
     attempt: Attempt
     owner: UserName
@@ -116,7 +116,7 @@ class WirePlace(JobPlace, extra="forbid"):
 
 
 class SubmitArgs(Args):
-    """Of ``submit`` and ``forecast``."""
+    """Arguments of the verbs ``submit`` and ``forecast``."""
 
     request: WireRequest
 
@@ -133,7 +133,7 @@ class FindArgs(Args):
 
 
 class PollArgs(Args):
-    """Of ``poll``: the generation that the caller holds, if any."""
+    """Arguments of the verb ``poll``: the generation that the caller holds, if any."""
 
     since: str | None = Field(None, max_length=100)
 
@@ -191,7 +191,7 @@ class CreateArgs(PlaceArgs):
 
 
 class TaskArgs(PlaceArgs):
-    """Of ``fence``, ``close_fence`` and ``outcome``."""
+    """Arguments of the verbs ``fence``, ``close_fence`` and ``outcome``."""
 
     task: TaskIndex | None = None
 
@@ -201,7 +201,7 @@ class ReadLogArgs(TaskArgs):
 
     offset: int = Field(ge=-(1 << 62), le=1 << 62)
     limit: int = Field(ge=0)
-    """More than ``MAX_READ_BYTES`` is answered with so many."""
+    """Values above ``MAX_READ_BYTES`` are reduced to it."""
 
 
 class AttachArgs(PlaceArgs):
@@ -242,13 +242,13 @@ class Submitted(Frozen):
 
 
 class Forecasted(Frozen):
-    """The forecast, or that there is none."""
+    """The forecast; None if there is none."""
 
     forecast: Forecast | None
 
 
 class Found(Frozen):
-    """Records, and how long what was not found may still turn up, which the adapter may learn
+    """Records, and the time in which missing jobs may still appear, which the adapter may learn
     late."""
 
     jobs: list[SchedulerJob]
@@ -287,7 +287,7 @@ class Attached(Frozen):
 
 
 class LogRead(Frozen):
-    """``LogChunk``, fit for JSON."""
+    """``LogChunk`` in a form for JSON."""
 
     data: Base64Bytes
     offset: int
@@ -301,7 +301,7 @@ class FenceRead(Frozen):
 
 
 class OutcomeRead(Frozen):
-    """The outcome, or that there is none."""
+    """The outcome; None if there is none."""
 
     outcome: Outcome | None
 
@@ -334,7 +334,8 @@ class Verb:
     """Class of the error that is raised when no answer came."""
     audited: Audited = "always"
     bulk: bool = False
-    """Its answer may be long: it has a connection of its own, so that nothing waits behind it."""
+    """Its answer may be long: it has a connection of its own, so that no other request waits for
+    it."""
 
 
 VERBS: Mapping[str, Verb] = {

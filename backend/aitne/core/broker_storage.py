@@ -1,5 +1,5 @@
-"""The broker's verbs for folders: what is at an account's areas and paths, and making what is
-missing."""
+"""The broker's verbs for folders: facts about an account's areas and paths, and creation of missing
+folders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AccountArgs(Args):
 
 
 class AreasArgs(AccountArgs):
-    """Of ``areas`` and ``make_areas``."""
+    """Arguments of the verbs ``areas`` and ``make_areas``."""
 
     areas: list[WireArea] = Field(max_length=MAX_AREAS)
 

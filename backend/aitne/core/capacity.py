@@ -33,7 +33,7 @@ class Fit:
 def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
     """Compare the request with every node as if it were empty, then with what is free.
 
-    Without any node nothing is known: the request is let through and waits.
+    Without any node nothing is known: the request is accepted and waits.
     """
     if not nodes:
         return Fit(True, False, "No node has reported to the platform yet.")
@@ -42,8 +42,8 @@ def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
         return Fit(False, False, None, tuple(_problems(resources, nodes, len(enough))))
     usable = [node for node in enough if node.state in _USABLE]
     if len(usable) < resources.nodes:
-        gone = [node for node in enough if node.state not in _USABLE]
-        return Fit(True, False, _away(gone, resources.nodes - len(usable)), away=True)
+        unavailable = [node for node in enough if node.state not in _USABLE]
+        return Fit(True, False, _away(unavailable, resources.nodes - len(usable)), away=True)
     missing = [_short(resources, _free(resources, node)) for node in usable]
     free_now = missing.count({})
     if free_now >= resources.nodes:
@@ -55,21 +55,21 @@ def fit(resources: Resources, nodes: Sequence[Node]) -> Fit:
             False,
             f"Waits for {resources.nodes} nodes with that much free; {free_now} {verb} it now.",
         )
-    nearest = min(missing, key=lambda each: (len(each), sum(each.values())))
+    nearest = min(missing, key=lambda amounts: (len(amounts), sum(amounts.values())))
     return Fit(True, False, f"Waits for {_words(nearest, resources)} to become free.")
 
 
-def _away(gone: Sequence[Node], needed: int) -> str:
+def _away(unavailable: Sequence[Node], needed: int) -> str:
     """Return a sentence that names the unavailable nodes that the request waits for, with the
     reasons."""
-    said = [
+    parts = [
         f"{node.name} is {node.state}{f' ({node.reason})' if node.reason else ''}"
-        for node in sorted(gone, key=lambda each: each.name)
+        for node in sorted(unavailable, key=lambda node: node.name)
     ]
-    if len(said) > _MOST_NAMED:
-        said[_MOST_NAMED:] = [f"{len(said) - _MOST_NAMED} more"]
+    if len(parts) > _MOST_NAMED:
+        parts[_MOST_NAMED:] = [f"{len(parts) - _MOST_NAMED} more"]
     which = "a node" if needed == 1 else f"{needed} nodes"
-    return f"Waits for {which} to come back into service: {', '.join(said)}."
+    return f"Waits for {which} to come back into service: {', '.join(parts)}."
 
 
 def able(resources: Resources, nodes: Sequence[Node]) -> list[Node]:
@@ -83,15 +83,15 @@ def _total(resources: Resources, node: Node) -> dict[str, int]:
         "cpu": node.cpu_total,
         "memory": node.memory_total_bytes,
         **{
-            name: sum(each.total for each in node.gres if _is(each.name, name))
+            name: sum(gres.total for gres in node.gres if _is(gres.name, name))
             for name in resources.gres
         },
     }
 
 
-def _is(has: str, asked: str) -> bool:
+def _is(has: str, name: str) -> bool:
     """Return whether a node's GRES matches the requested one: ``fpga:u280`` is an ``fpga`` too."""
-    return has == asked or has.startswith(f"{asked}:")
+    return has == name or has.startswith(f"{name}:")
 
 
 def _free(resources: Resources, node: Node) -> dict[str, int]:
@@ -102,7 +102,7 @@ def _free(resources: Resources, node: Node) -> dict[str, int]:
         "cpu": node.cpu_total - node.cpu_used,
         "memory": node.memory_total_bytes - node.memory_used_bytes,
         **{
-            name: sum(each.total - each.used for each in node.gres if _is(each.name, name))
+            name: sum(gres.total - gres.used for gres in node.gres if _is(gres.name, name))
             for name in resources.gres
         },
     }
@@ -120,7 +120,7 @@ def _asked(resources: Resources) -> dict[str, int]:
 def _short(resources: Resources, has: dict[str, int]) -> dict[str, int]:
     """Return the missing amount of each resource; empty when there is enough."""
     return {
-        kind: asked - has[kind] for kind, asked in _asked(resources).items() if asked > has[kind]
+        kind: amount - has[kind] for kind, amount in _asked(resources).items() if amount > has[kind]
     }
 
 
@@ -145,49 +145,49 @@ def _round_memory(amount_bytes: int) -> str:
 
 
 def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterable[FieldProblem]:
-    asked = _asked(resources)
-    found = False
-    if asked["gpu"] > max(_total(resources, node)["gpu"] for node in nodes):
-        found = True
+    request = _asked(resources)
+    exceeded = False
+    if request["gpu"] > max(_total(resources, node)["gpu"] for node in nodes):
+        exceeded = True
         yield _gpu_problem(resources, nodes)
     most_cpu = max(node.cpu_total for node in nodes)
-    if asked["cpu"] > most_cpu:
-        found = True
+    if request["cpu"] > most_cpu:
+        exceeded = True
         yield FieldProblem(
             "resources.cpu",
-            f"{asked['cpu']} asked for; the largest node has {most_cpu}",
-            str(asked["cpu"]),
+            f"{request['cpu']} requested; the largest node has {most_cpu}",
+            str(request["cpu"]),
             f"1 to {most_cpu}",
         )
     most_memory = max(node.memory_total_bytes for node in nodes)
-    if asked["memory"] > most_memory:
-        found = True
-        value, largest = format_memory(asked["memory"]), format_memory(most_memory >> 20 << 20)
+    if request["memory"] > most_memory:
+        exceeded = True
+        value, largest = format_memory(request["memory"]), format_memory(most_memory >> 20 << 20)
         yield FieldProblem(
             "resources.memory",
-            f"{value} asked for; the largest node has {largest}",
+            f"{value} requested; the largest node has {largest}",
             value,
             f"at most {largest}",
         )
     for name, count in resources.gres.items():
-        most = max(_total(resources, node)[name] for node in nodes)
-        if count > most:
-            found = True
+        maximum = max(_total(resources, node)[name] for node in nodes)
+        if count > maximum:
+            exceeded = True
             yield FieldProblem(
                 "resources.gres",
-                f"{count} {name} asked for; the node with the most has {most}"
-                if most
+                f"{count} {name} requested; the node with the most has {maximum}"
+                if maximum
                 else f"no node has a GRES of the name {name}",
                 f"{name}: {count}",
-                f"at most {most}" if most else _gres_words(nodes),
+                f"at most {maximum}" if maximum else _gres_words(nodes),
             )
-    if found:
+    if exceeded:
         return
     if able:
         number = "1 node has" if able == 1 else f"{able} nodes have"
         yield FieldProblem(
             "resources.nodes",
-            f"{resources.nodes} asked for; {number} that much",
+            f"{resources.nodes} requested; {number} that much",
             str(resources.nodes),
             f"1 to {able}",
         )
@@ -195,7 +195,7 @@ def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterabl
         yield FieldProblem(
             "resources",
             "no node has that many CPUs, that much memory and that many GPUs at once",
-            _words({kind: amount for kind, amount in asked.items() if amount}, resources),
+            _words({kind: amount for kind, amount in request.items() if amount}, resources),
             "; ".join(sorted({_node_words(node) for node in nodes})),
         )
 
@@ -206,29 +206,29 @@ def _gres_words(nodes: Sequence[Node]) -> str:
 
 
 def _gpu_problem(resources: Resources, nodes: Sequence[Node]) -> FieldProblem:
-    wanted = resources.gpu
-    most: dict[str, int] = {}
+    request = resources.gpu
+    maxima: dict[str, int] = {}
     for node in nodes:
         for gpu in node.gpus:
             if gpu.total:
                 name = gpu.type or "GPU"
-                most[name] = max(most.get(name, 0), gpu.total)
+                maxima[name] = max(maxima.get(name, 0), gpu.total)
     allowed = ", ".join(
-        f"{count}" if name == "GPU" else f"{name}:{count}" for name, count in sorted(most.items())
+        f"{count}" if name == "GPU" else f"{name}:{count}" for name, count in sorted(maxima.items())
     )
-    if not most:
-        return FieldProblem("resources.gpu", "no node has a GPU", str(wanted), "0")
-    if wanted.type is not None and wanted.type not in most:
-        message = f"no node has a GPU of type {wanted.type}"
+    if not maxima:
+        return FieldProblem("resources.gpu", "no node has a GPU", str(request), "0")
+    if request.type is not None and request.type not in maxima:
+        message = f"no node has a GPU of type {request.type}"
     else:
         largest = max(nodes, key=lambda node: _total(resources, node)["gpu"])
         has = ", ".join(
             f"{gpu.total} {gpu.type or ('GPU' if gpu.total == 1 else 'GPUs')}"
             for gpu in largest.gpus
-            if gpu.total and wanted.type in (None, gpu.type)
+            if gpu.total and request.type in (None, gpu.type)
         )
-        message = f"{wanted.count} asked for; the largest node has {has}"
-    return FieldProblem("resources.gpu", message, str(wanted), f"at most {allowed}")
+        message = f"{request.count} requested; the largest node has {has}"
+    return FieldProblem("resources.gpu", message, str(request), f"at most {allowed}")
 
 
 def _node_words(node: Node) -> str:

@@ -33,7 +33,7 @@ _DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All that is known of one run."""
+    """Data of one run for the comparison."""
 
     job: Job
     snapshot: Snapshot
@@ -58,7 +58,7 @@ def compare(a: Run, b: Run) -> Comparison:
         _section("use", *(_use(run) for run in both)),
         _section("metrics", *(dict(run.values or {}) for run in both)),
     ]
-    shown = [each for each in sections if each.rows or each.note]
+    shown = [section for section in sections if section.rows or section.note]
     return Comparison(
         a=_head(a),
         b=_head(b),
@@ -69,12 +69,12 @@ def compare(a: Run, b: Run) -> Comparison:
 
 def setting_of(job: Job) -> dict[str, Scalar]:
     """Return the parameters of a template, and for a task of a sweep also its setting."""
-    found = dict(job.spec.parameters)
+    parameters = dict(job.spec.parameters)
     sweep, task = job.spec.sweep, job.array_task_id
     if sweep is not None and task is not None:
         settings = expand(sweep)
-        found |= settings[task] if task < len(settings) else {}
-    return found
+        parameters |= settings[task] if task < len(settings) else {}
+    return parameters
 
 
 def _head(run: Run) -> Compared:
@@ -93,11 +93,11 @@ def _head(run: Run) -> Compared:
 def _section(key: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Section:
     rows = []
     for name in [*a, *(name for name in b if name not in a)]:
-        left, right = _cell(a.get(name)), _cell(b.get(name))
-        if left is None and right is None:
+        first, second = _cell(a.get(name)), _cell(b.get(name))
+        if first is None and second is None:
             continue
-        same = a.get(name) == b.get(name) or (key == "use" and _close(left, right))
-        rows.append(Row(field=name, a=left, b=right, same=same, unit=_UNITS.get(name)))
+        same = a.get(name) == b.get(name) or (key == "use" and _close(first, second))
+        rows.append(Row(field=name, a=first, b=second, same=same, unit=_UNITS.get(name)))
     return Section(key=key, rows=rows)
 
 
@@ -118,28 +118,28 @@ def _cell(value: Any) -> Cell:
 
 def _job(run: Run) -> dict[str, Any]:
     spec = run.job.spec.model_dump(mode="json")
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "name": run.job.name,
         "project": run.job.project,
         "owner": run.job.owner,
     }
-    found |= {name: spec[name] or None for name in _JOB}
-    found["commands"] = "\n".join(spec["commands"]) or None
+    fields |= {name: spec[name] or None for name in _JOB}
+    fields["commands"] = "\n".join(spec["commands"]) or None
     for part in _FLAT:
         for name, value in (spec[part] or {}).items():
-            found[f"{part}.{name}"] = value if value not in ([], {}) else None
-    return found
+            fields[f"{part}.{name}"] = value if value not in ([], {}) else None
+    return fields
 
 
 def _resources(run: Run) -> dict[str, Any]:
-    asked = run.job.spec.resources
-    gpu = asked.gpu
+    resources = run.job.spec.resources
+    gpu = resources.gpu
     return {
-        "nodes": asked.nodes,
-        "cpu": asked.cpu,
-        "memory_bytes": asked.memory_bytes,
+        "nodes": resources.nodes,
+        "cpu": resources.cpu,
+        "memory_bytes": resources.memory_bytes,
         "gpu": (f"{gpu.type}:{gpu.count}" if gpu.type else str(gpu.count)) if gpu.count else None,
-        **{f"gres.{name}": count for name, count in asked.gres.items()},
+        **{f"gres.{name}": count for name, count in resources.gres.items()},
     }
 
 
@@ -155,7 +155,7 @@ def _code(run: Run) -> dict[str, Any]:
         "commit": git.commit,
         "dirty": git.dirty,
         "diff_bytes": git.diff_bytes or None,
-        # Its text is told beside; two of one length may say something else.
+        # The text is returned separately; two diffs of the same length may differ.
         "diff": sha256(git.diff.encode()).hexdigest()[:_DIGITS] if git.diff else None,
         "untracked": "\n".join(git.untracked) or None,
     }
@@ -168,67 +168,73 @@ def _environment(run: Run) -> Packages | None:
 def _packages(a: Run, b: Run) -> Section:
     lists: list[Mapping[str, str] | None] = []
     for run in (a, b):
-        found = _environment(run)
-        own = found.packages if found is not None and found.packages else None
-        lists.append(run.image_packages if run.image_packages is not None else own)
-    left, right = lists
+        environment = _environment(run)
+        packages = (
+            environment.packages if environment is not None and environment.packages else None
+        )
+        lists.append(run.image_packages if run.image_packages is not None else packages)
+    first, second = lists
     rows = [
         Row(field=name, a=_path(a, name), b=_path(b, name), same=_path(a, name) == _path(b, name))
         for name in ("environment", "python", "modules")
         if _path(a, name) is not None or _path(b, name) is not None
     ]
-    if left is None or right is None:
-        known = left is None and right is None and not rows
-        note = None if known else "Of one of them the packages are not known."
-        return Section(key="packages", rows=rows, note=note if left is not right else None)
-    names = sorted({*left, *right})
-    different = [name for name in names if left.get(name) != right.get(name)]
-    rows += [Row(field=name, a=left.get(name), b=right.get(name), same=False) for name in different]
+    if first is None or second is None:
+        same = first is None and second is None and not rows
+        note = None if same else "The packages of one of the two runs are unknown."
+        return Section(key="packages", rows=rows, note=note if first is not second else None)
+    names = sorted({*first, *second})
+    different = [name for name in names if first.get(name) != second.get(name)]
+    rows += [
+        Row(field=name, a=first.get(name), b=second.get(name), same=False) for name in different
+    ]
     return Section(key="packages", rows=rows, same_left_out=len(names) - len(different))
 
 
 def _path(run: Run, name: str) -> str | None:
-    found = _environment(run)
+    environment = _environment(run)
     if name == "modules":
         return " ".join(run.snapshot.modules) or None
-    if found is None:
+    if environment is None:
         return None
-    return found.python if name == "python" else found.path
+    return environment.python if name == "python" else environment.path
 
 
 def _data(run: Run) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "image": None if run.snapshot.image == "bare" else run.snapshot.image,
         "image_digest": run.snapshot.image_digest,
     }
-    return found | {f"dataset {each.name}": each.version for each in run.snapshot.datasets}
+    return fields | {
+        f"dataset {dataset.name}": dataset.version for dataset in run.snapshot.datasets
+    }
 
 
 def _node(run: Run) -> dict[str, Any]:
-    found: dict[str, Any] = {"nodes": " ".join(run.job.nodes) or None}
-    found["partition"] = run.job.partition
+    fields: dict[str, Any] = {"nodes": " ".join(run.job.nodes) or None}
+    fields["partition"] = run.job.partition
     taken = run.snapshot.taken
     if taken is not None and taken.host is not None:
         host = taken.host
-        found |= {
+        fields |= {
             "system": host.system,
             "kernel": host.kernel,
             "processor": host.cpu,
             "gpu_driver": host.gpu_driver,
         }
-    return found
+    return fields
 
 
 def _outcome(run: Run) -> dict[str, Any]:
     job = run.job
-    began, ended = job.started_at, job.ended_at
+    began, end = job.started_at, job.ended_at
     return {
         "state": job.state.value,
         "reason": None if job.reason is None else job.reason.value,
         "exit_code": job.exit_code,
         "attempt": job.attempt,
         "waited_s": None if began is None else (began - job.created_at).total_seconds(),
-        "duration_s": None if began is None or ended is None else (ended - began).total_seconds(),
+        "duration_s": None if began is None or end is None else (end - began).total_seconds(),
     }
 
 

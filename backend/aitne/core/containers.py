@@ -25,7 +25,7 @@ SYSTEM_PLACES = (
     "/var/lib/docker",
     "/var/run",
 )
-"""Nothing of these, below them or above them is bound, from nowhere and to nowhere."""
+"""Paths that are never bound, as source or target; neither are those below and above them."""
 TEMPORARY_PLACES = ("/tmp", "/var/tmp")  # noqa: S108 - they are the container's own
 """The container has its own; folders below them may be bound."""
 SOCKETS = frozenset({"containerd.sock", "crio.sock", "docker.sock", "podman.sock"})
@@ -49,7 +49,7 @@ def check_binds(binds: Sequence[Bind], roots: Sequence[BindRoot]) -> None:
 
     Raises:
         InvalidInput: a bind outside the roots, of another target, writable where it must not be, of
-            or over a place of the system, twice to one target, or hidden by a later one.
+            or over a system folder, twice to one target, or hidden by a later one.
     """
     check_paths(binds)
     for bind in binds:
@@ -59,7 +59,7 @@ def check_binds(binds: Sequence[Bind], roots: Sequence[BindRoot]) -> None:
         deepest = max(len(root.source) for root in around)
         choices = [root for root in around if len(root.source) == deepest]
         if not any(bind.target == _seen_as(bind.source, root) for root in choices):
-            raise _refused(bind.target, f"{bind.source} is not to be seen there")
+            raise _refused(bind.target, f"{bind.source} must not be bound there")
         if bind.writable and not any(root.writable for root in choices):
             raise _refused(bind.source, "it can only be bound read-only")
 
@@ -76,7 +76,7 @@ def check_paths(binds: Sequence[Bind]) -> None:
             check_path(path, "binds")
             _check_place(path)
         if any(_within(earlier, bind.target) for earlier in targets):
-            raise _refused(bind.target, "it would hide what is bound before it")
+            raise _refused(bind.target, "it would hide an earlier bind")
         targets.append(bind.target)
 
 
@@ -84,7 +84,7 @@ def check_spec(spec: ContainerSpec) -> None:
     """Check the rules for every container, whatever its runtime.
 
     Raises:
-        InvalidInput: a bind or path that no container gets, or text that no program can be given.
+        InvalidInput: a bind or path that no container gets, or text that no program can receive.
     """
     check_paths(spec.binds)
     check_path(spec.home, "home")
@@ -112,12 +112,12 @@ def check_path(path: str, field: str) -> None:
             field,
             f"{path!r} is not a plain absolute path",
             value=path,
-            allowed="a path from /, without '.', '..' and doubled or closing '/'",
+            allowed="an absolute path without '.', '..' and repeated or trailing '/'",
         )
     for mark in (TMP, GPUS, "\r\n"):
         if mark in path:
             raise InvalidInput.field(
-                field, f"{path!r} holds {mark!r}, which no container can be told of", value=path
+                field, f"{path!r} contains {mark!r}, which a container cannot receive", value=path
             )
 
 
@@ -125,17 +125,17 @@ def check_text(text: str, field: str) -> None:
     """Check that the text can be passed to a program.
 
     Raises:
-        InvalidInput: it holds a NUL character.
+        InvalidInput: it contains a NUL character.
     """
     if "\0" in text:
-        raise InvalidInput.field(field, f"{text!r} holds a NUL character", value=repr(text))
+        raise InvalidInput.field(field, f"{text!r} contains a NUL character", value=repr(text))
 
 
 def _check_place(path: str) -> None:
     if path in TEMPORARY_PLACES or any(
         _within(path, place) or _within(place, path) for place in SYSTEM_PLACES
     ):
-        raise _refused(path, "it is a place of the system")
+        raise _refused(path, "it is a system folder")
     if not SOCKETS.isdisjoint(path.split("/")):
         raise _refused(path, "it is a container daemon's socket")
 
@@ -148,5 +148,5 @@ def _seen_as(source: str, root: BindRoot) -> str:
     return source if root.target is None else root.target + source[len(root.source) :]
 
 
-def _refused(path: str, why: str) -> InvalidInput:
-    return InvalidInput.field("binds", f"{path} cannot be bound: {why}", value=path)
+def _refused(path: str, reason: str) -> InvalidInput:
+    return InvalidInput.field("binds", f"{path} cannot be bound: {reason}", value=path)

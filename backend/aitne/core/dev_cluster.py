@@ -28,7 +28,7 @@ class NoDevCluster(NotFound):
         super().__init__("development cluster", name)
         self.message = (
             f"There is no development cluster {name} on this machine; "
-            f"`sudo aitne dev cluster up --name {name}` makes one."
+            f"`sudo aitne dev cluster up --name {name}` creates one."
         )
 
 
@@ -54,10 +54,10 @@ class DevCluster(Frozen):
 
     name: str
     root: Path
-    slurm_release: str = Field(description="As `slurmctld -V` has it, such as 22.05.8.")
+    slurm_release: str = Field(description="Release as `slurmctld -V` prints it, such as 22.05.8.")
     slurm_conf: Path
     command_prefix: tuple[str, ...] = Field(
-        (), description="What stands before each Slurm command to enter its root file system."
+        (), description="Prefix of each Slurm command, which enters its root file system."
     )
     rest_url: str
     jwt_key: Path = Field(description="Readable by root and Slurm's own user alone.")
@@ -65,7 +65,8 @@ class DevCluster(Frozen):
     broker_socket: Path | None = None
     software_dir: Path = Field(description="World-readable, and the same on every node.")
     scratch_dir: Path | None = Field(
-        None, description="Holds the users' areas, which the broker makes; the same on every node."
+        None,
+        description="Folder of the users' areas, which the broker creates; the same on every node.",
     )
     python: str = Field(description="The Python interpreter of the nodes.")
     nodes: tuple[str, ...] = Field(description="The nodes that run a slurmd.")
@@ -89,7 +90,7 @@ class DevCluster(Frozen):
 
 
 def find_dev_cluster(name: str = "dev") -> DevCluster | None:
-    """Return the cluster of that name, as recorded when it came up; None where there is none.
+    """Return the cluster of that name, as recorded when it was started; None if there is none.
 
     Raises:
         SetupError: its record cannot be read.
@@ -106,7 +107,7 @@ def find_dev_cluster(name: str = "dev") -> DevCluster | None:
     except ValidationError as error:
         raise SetupError(
             f"{path} is not the record of a development cluster; "
-            f"`aitne dev cluster down --name {name}` removes it with what is left of the cluster."
+            f"`aitne dev cluster down --name {name}` removes it and the rest of the cluster."
         ) from error
 
 
@@ -117,4 +118,4 @@ def list_dev_clusters() -> list[DevCluster]:
         SetupError: the record of one cannot be read.
     """
     names = sorted(path.stem for path in DESCRIPTORS.glob("*.json"))
-    return [found for name in names if (found := find_dev_cluster(name)) is not None]
+    return [cluster for name in names if (cluster := find_dev_cluster(name)) is not None]

@@ -40,52 +40,52 @@ class Wanted:
     defaults: Mapping[str, str] = field(default_factory=dict)
     """User to account, one that the user is a member of."""
     untouched: frozenset[str] = frozenset()
-    """Users that are never taken out of an account."""
+    """Users that are never removed from an account."""
 
 
-def difference(wanted: Wanted, found: Associations) -> list[Change]:
+def difference(target: Wanted, current: Associations) -> list[Change]:
     """Return the changes, in an order in which they can be made."""
-    accounts = {each.account: each for each in found.accounts}
-    members = {(each.account, each.user): each for each in found.members if each.user}
-    defaults = {each.name: each.default_account for each in found.users}
+    accounts = {account.account: account for account in current.accounts}
+    members = {(member.account, member.user): member for member in current.members if member.user}
+    defaults = {user.name: user.default_account for user in current.users}
     changes: list[Change] = []
-    for account in sorted(wanted.accounts.keys() - accounts.keys() - {ROOT}):
+    for account in sorted(target.accounts.keys() - accounts.keys() - {ROOT}):
         changes.append(AddAccount(account=account))
-    missing = wanted.members.keys() - members.keys()
+    missing = target.members.keys() - members.keys()
     # The first account that a new user is added to becomes the default one.
     for account, user in sorted(
-        missing, key=lambda key: (key[1], wanted.defaults.get(key[1]) != key[0], key[0])
+        missing, key=lambda key: (key[1], target.defaults.get(key[1]) != key[0], key[0])
     ):
         changes.append(AddMember(account=account, user=user))
         if not defaults.get(user):
             defaults[user] = account
-    for user, account in sorted(wanted.defaults.items()):
+    for user, account in sorted(target.defaults.items()):
         if defaults.get(user) != account:
             changes.append(SetDefault(account=account, user=user, before=defaults.get(user)))
-    for account, limits in sorted(wanted.accounts.items()):
+    for account, limits in sorted(target.accounts.items()):
         present = accounts[account].limits if account in accounts else Limits()
         changes += _limits(account, None, present, limits)
-    for (account, user), limits in sorted(wanted.members.items()):
+    for (account, user), limits in sorted(target.members.items()):
         key = (account, user)
         present = members[key].limits if key in members else Limits()
         changes += _limits(account, user, present, limits)
-    for key in sorted(members.keys() - wanted.members.keys()):
+    for key in sorted(members.keys() - target.members.keys()):
         account, user = key
-        ours = account in wanted.accounts and account != ROOT
-        if ours and user is not None and user not in wanted.untouched:
+        ours = account in target.accounts and account != ROOT
+        if ours and user is not None and user not in target.untouched:
             changes.append(RemoveMember(account=account, user=user))
     return changes
 
 
-def _limits(account: str, user: str | None, now: Limits, wanted: Limits) -> Iterator[Change]:
+def _limits(account: str, user: str | None, now: Limits, target: Limits) -> Iterator[Change]:
     for name in SINGLE:
-        before, after = getattr(now, name), getattr(wanted, name)
+        before, after = getattr(now, name), getattr(target, name)
         if before != after:
             yield SetLimit(account=account, user=user, limit=name, before=before, after=after)
-    for kind in sorted(now.max_gpus_by_type.keys() | wanted.max_gpus_by_type.keys()):
-        before, after = now.max_gpus_by_type.get(kind), wanted.max_gpus_by_type.get(kind)
+    for kind in sorted(now.max_gpus_by_type.keys() | target.max_gpus_by_type.keys()):
+        before, after = now.max_gpus_by_type.get(kind), target.max_gpus_by_type.get(kind)
         if before != after:
             yield SetGpuTypeLimit(account=account, user=user, type=kind, before=before, after=after)
-    given, kept = tuple(sorted(set(wanted.qos))), tuple(sorted(set(now.qos)))
-    if given != kept:
-        yield SetQos(account=account, user=user, before=kept, after=given)
+    after_qos, before_qos = tuple(sorted(set(target.qos))), tuple(sorted(set(now.qos)))
+    if after_qos != before_qos:
+        yield SetQos(account=account, user=user, before=before_qos, after=after_qos)

@@ -1,4 +1,4 @@
-"""The ``distributed`` part of a job: which names it may give, and what speaks against them.
+"""The ``distributed`` part of a job: its valid names, and the problems with them.
 
 The names are those of the plug-ins of ``aitne.distrib``, which needs torch: they are read from its
 files, and nothing of it is imported.
@@ -24,7 +24,7 @@ ONE_NODE = {
     "horovod": "the real library's MPI would have to start the ranks on the other nodes",
     "shm": "nodes share no memory",
 }
-"""Backends that serve the ranks of one node alone, and why."""
+"""Backends that serve the ranks of one node only, and the reasons."""
 _KINDS = {
     "backend": ("transport", "aitne.transports", tuple(TRANSPORT_OF)),
     "strategy": ("exchange", "aitne.exchanges", ()),
@@ -39,8 +39,8 @@ def known(field: str) -> list[str]:
     folder, group, aliases = _KINDS[field]
     path = Path(aitne.__file__).parent / "distrib" / folder
     modules = (module.name for module in pkgutil.iter_modules([str(path)]))
-    own = {name for name in modules if not name.startswith("_")} - _PORTS
-    return sorted({*own, *aliases, *(point.name for point in entry_points(group=group))})
+    names = {name for name in modules if not name.startswith("_")} - _PORTS
+    return sorted({*names, *aliases, *(point.name for point in entry_points(group=group))})
 
 
 def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProblem]:
@@ -51,17 +51,17 @@ def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProbl
             yield FieldProblem(
                 f"distributed.{field}", f"there is no {field} {name!r}", name, ", ".join(names)
             )
-    if resources.nodes > 1 and (why := ONE_NODE.get(spec.backend)) is not None:
+    if resources.nodes > 1 and (reason := ONE_NODE.get(spec.backend)) is not None:
         yield FieldProblem(
             "distributed.backend",
-            f"{spec.backend} serves one node only: {why}",
+            f"{spec.backend} serves one node only: {reason}",
             spec.backend,
             "auto, gloo or nccl on several nodes",
         )
     if spec.backend == "nccl" and resources.gpu.count == 0:
         yield FieldProblem(
             "distributed.backend",
-            "nccl needs a GPU for each rank, and the job asks for none",
+            "nccl needs a GPU for each rank, and the job requests none",
             spec.backend,
             "auto, or resources.gpu",
         )
@@ -70,18 +70,18 @@ def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProbl
 def warnings(spec: DistributedSpec, resources: Resources) -> Sequence[str]:
     """Return warnings about settings that are possible but may be unintended, one sentence each."""
     ranks = spec.ranks_per_node
-    found = []
+    sentences = []
     if ranks > resources.cpu:
-        found.append(
+        sentences.append(
             f"{ranks} ranks share {resources.cpu} CPU{'' if resources.cpu == 1 else 's'} on each "
-            f"node; ask for resources.cpu: {ranks} or more."
+            f"node; request resources.cpu: {ranks} or more."
         )
     gpus = resources.gpu.count
     if gpus and ranks > gpus:
-        found.append(
+        sentences.append(
             f"{ranks} ranks share {gpus} GPU{'' if gpus == 1 else 's'} on each node, which nccl "
-            "does not take."
+            "does not support."
         )
     elif gpus > ranks:
-        found.append(f"{gpus - ranks} of {gpus} GPUs on each node have no rank.")
-    return found
+        sentences.append(f"{gpus - ranks} of {gpus} GPUs on each node have no rank.")
+    return sentences

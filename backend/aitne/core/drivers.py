@@ -23,8 +23,8 @@ Release = tuple[int, int]
 def cuda_of(features: Iterable[str]) -> Release | None:
     """Return the CUDA release that a node's driver supports, by its features; None: no feature
     names one."""
-    found = [_FEATURE.fullmatch(feature) for feature in features]
-    return max(((int(one[1]), int(one[2])) for one in found if one), default=None)
+    matches = [_FEATURE.fullmatch(feature) for feature in features]
+    return max(((int(one[1]), int(one[2])) for one in matches if one), default=None)
 
 
 def feature_of(major: int, minor: int) -> str:
@@ -51,34 +51,34 @@ class DriverMatch:
 def match(needed: str, nodes: Sequence[Node]) -> DriverMatch:
     """Return the nodes grouped by whether their CUDA is ``needed``, such as ``12.6``, or later."""
     major, minor = needed.split(".")
-    wanted = (int(major), int(minor))
+    minimum = (int(major), int(minor))
     has = {node.name: cuda_of(node.features) for node in nodes}
-    old = [release for release in has.values() if release is not None and release < wanted]
+    old = [release for release in has.values() if release is not None and release < minimum]
     return DriverMatch(
-        able=tuple(name for name, release in has.items() if release and release >= wanted),
-        too_old=tuple(name for name, release in has.items() if release and release < wanted),
+        able=tuple(name for name, release in has.items() if release and release >= minimum),
+        too_old=tuple(name for name, release in has.items() if release and release < minimum),
         unknown=tuple(name for name, release in has.items() if release is None),
         newest=max(old, default=None),
     )
 
 
-def describe(needed: str, found: DriverMatch) -> str | None:
+def describe(needed: str, groups: DriverMatch) -> str | None:
     """Return a sentence for the user before a submission; None: every node can run the image."""
-    if not found.too_old and not found.unknown:
+    if not groups.too_old and not groups.unknown:
         return None
-    if found.impossible:
-        has = "" if found.newest is None else f", the newest {found.newest[0]}.{found.newest[1]}"
+    if groups.impossible:
+        has = "" if groups.newest is None else f", the newest {groups.newest[0]}.{groups.newest[1]}"
         return (
-            f"it needs a GPU driver for CUDA {needed}; those of {_names(found.too_old)} are "
+            f"it needs a GPU driver for CUDA {needed}; those of {_names(groups.too_old)} are "
             f"older{has}"
         )
     parts = [f"The image needs a GPU driver for CUDA {needed}."]
-    if found.too_old:
-        parts.append(f"Those of {_names(found.too_old)} are older.")
-    if found.able:
-        parts.append(f"{_names(found.able)} will do.")
-    if found.unknown:
-        parts.append(f"Nobody has said which driver {_names(found.unknown)} has.")
+    if groups.too_old:
+        parts.append(f"The drivers of {_names(groups.too_old)} are older.")
+    if groups.able:
+        parts.append(f"{_names(groups.able)} can run it.")
+    if groups.unknown:
+        parts.append(f"The driver of {_names(groups.unknown)} is unknown.")
     return " ".join(parts)
 
 

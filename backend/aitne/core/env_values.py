@@ -6,7 +6,7 @@ from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 
 HIDDEN = "***"
-"""Stands for a value; names are shown."""
+"""Shown instead of a value; names are shown."""
 
 
 def sees_env_values(actor: Actor, job: Job) -> bool:

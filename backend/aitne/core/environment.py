@@ -56,7 +56,7 @@ aitne_find_modules() {
     return
   fi
   aitne_fail "the module ${aitne_modules[0]} cannot be loaded: there is no module command on node \
-$aitne_node. Looked at: ${looked[*]}. Ask the site for Lmod or Environment Modules, or leave the \
+$aitne_node. Searched: ${looked[*]}. Ask the site for Lmod or Environment Modules, or leave the \
 modules out."
 }
 
@@ -67,8 +67,8 @@ aitne_no_module() {
   if [[ -n $found ]]; then
     aitne_fail "the module $name cannot be loaded on node $aitne_node. Similar ones there: ${found% }."
   fi
-  aitne_fail "the module $name cannot be loaded on node $aitne_node, and no module there is called \
-like it. It was looked for in MODULEPATH=${MODULEPATH:-}."
+  aitne_fail "the module $name cannot be loaded on node $aitne_node, and no module there has a \
+similar name. Searched: MODULEPATH=${MODULEPATH:-}."
 }
 
 aitne_find_conda() {
@@ -85,7 +85,7 @@ aitne_find_conda() {
     fi
   done
   aitne_fail "the conda environment $aitne_conda cannot be used: there is no conda on node \
-$aitne_node. Looked for etc/profile.d/conda.sh in: ${looked[*]}. Load the module that has it, or \
+$aitne_node. Searched for etc/profile.d/conda.sh in: ${looked[*]}. Load the module that has it, or \
 set CONDA_EXE in env."
 }
 

@@ -13,7 +13,7 @@ The tree, independent of HTTP and of any outside system::
     │   ├── IdempotencyConflict the key was used before with another body
     │   ├── IllegalTransition   the state machine has no such edge
     │   ├── ManifestMissing     a dataset's manifest must be uploaded first
-    │   └── StaleEpoch          another controller leads now; the update was not made
+    │   └── StaleEpoch          another controller is the leader; the update was rejected
     ├── RateLimited             too many attempts; states when to try again
     ├── SetupError              the platform cannot start as configured; states what to do
     └── Unavailable             an outside system does not answer; nothing is known to have failed
@@ -50,7 +50,8 @@ class FieldProblem:
 
 
 class AitneError(Exception):
-    """The root. ``code`` is a stable machine-readable word, ``message`` a sentence for humans."""
+    """Base class of all errors. ``code`` is a stable machine-readable word, ``message`` a
+    sentence."""
 
     code = "error"
 
@@ -78,13 +79,13 @@ class InvalidInput(AitneError):
 
 
 class TemplateError(InvalidInput):
-    """A template file is wrong; the others go on serving."""
+    """A template file is wrong; the other templates remain available."""
 
     code = "template_error"
 
     def __init__(self, path: str, line: int | None, reason: str) -> None:
-        where = path if line is None else f"{path}:{line}"
-        super().__init__(f"{where}: {reason}")
+        position = path if line is None else f"{path}:{line}"
+        super().__init__(f"{position}: {reason}")
         self.path = path
         self.line = line
         self.reason = reason
@@ -138,13 +139,13 @@ class IllegalTransition(Conflict):
 
 
 class ManifestMissing(Conflict):
-    """The platform does not have the manifest that a dataset names: it is to be uploaded first."""
+    """The platform does not have the manifest that a dataset names: it must be uploaded first."""
 
     code = "manifest_missing"
 
 
 class StaleEpoch(Conflict):
-    """Another controller took the lead; this one's update was not made."""
+    """Another controller has become the leader; the update was rejected."""
 
     code = "stale_epoch"
 
@@ -228,7 +229,7 @@ class NotSupported(AitneError):
 
 
 class DeliveryFailed(AitneError):
-    """A message was not accepted. ``again``: a later try may succeed; ``status``: the receiver's
+    """A message was not accepted. ``again``: a retry may succeed; ``status``: the receiver's
     status."""
 
     code = "delivery_failed"

@@ -28,18 +28,18 @@ class GpuCapacity(Frozen):
     """The GPUs of one type on all nodes."""
 
     type: str | None
-    """None: of no type."""
+    """None: GPUs without a type."""
     total: int
     """Number of GPUs of this type."""
     free: int
-    """A job could get them now."""
+    """Number that a job could get now."""
     used: int
     out: int
-    """On nodes that take no work."""
+    """Number on nodes that accept no jobs."""
     without_end: int
-    """In use by jobs whose end the platform does not know, such as those that ran past it."""
+    """Number in use by jobs whose end is unknown, such as those past their time limit."""
     waiting: int
-    """Asked for by jobs that wait; those that named no type count with every type."""
+    """Requested by waiting jobs; requests without a type count for every type."""
     next_free_at: UtcTime | None
     """Latest time at which the next one is released; None: unknown."""
     forecast: tuple[FreeGpus, ...]
@@ -47,7 +47,7 @@ class GpuCapacity(Frozen):
 
 
 def capacity(
-    nodes: Sequence[Node], held: Sequence[GpuUse], awaited: Sequence[GpuUse], now: datetime
+    nodes: Sequence[Node], uses: Sequence[GpuUse], awaited: Sequence[GpuUse], now: datetime
 ) -> tuple[GpuCapacity, ...]:
     """Return, per GPU type by name, the total, what is free, and a forecast of what becomes
     free."""
@@ -55,7 +55,7 @@ def capacity(
         {gpu.type for node in nodes for gpu in node.gpus if gpu.total}, key=lambda name: name or ""
     )
     by_name = {node.name: node for node in nodes}
-    returned = _returned(by_name, held, now)
+    returned = _returned(by_name, uses, now)
     return tuple(_of_type(kind, nodes, returned.get(kind, []), awaited, now) for kind in types)
 
 
@@ -79,7 +79,7 @@ def _of_type(
                 out += max(0, gpu.total - gpu.used)
     heapq.heapify(returned)
     steps = [FreeGpus(at=now, free=free)]
-    known = sum(count for _, count in returned)
+    returning = sum(count for _, count in returned)
     level = free
     while returned:
         at, count = heapq.heappop(returned)
@@ -95,7 +95,7 @@ def _of_type(
         free=free,
         used=used,
         out=out,
-        without_end=max(0, used - known),
+        without_end=max(0, used - returning),
         waiting=sum(use.gpus for use in awaited if use.type in (None, kind)),
         next_free_at=steps[1].at if len(steps) > 1 else None,
         forecast=tuple(steps),
@@ -103,26 +103,26 @@ def _of_type(
 
 
 def _returned(
-    nodes: dict[str, Node], held: Sequence[GpuUse], now: datetime
+    nodes: dict[str, Node], uses: Sequence[GpuUse], now: datetime
 ) -> dict[str | None, list[tuple[datetime, int]]]:
     """Return when jobs release GPUs on usable nodes: by type, pairs of time and count.
 
-    A job past its end is about to go: its GPUs are released a moment from now.
+    A job past its time limit is about to end: its GPUs are released a moment from now.
     """
-    found: dict[str | None, list[tuple[datetime, int]]] = {}
-    for use in held:
+    releases: dict[str | None, list[tuple[datetime, int]]] = {}
+    for use in uses:
         if use.ends_at is None or not use.nodes:
             continue
-        each = use.gpus // len(use.nodes)
+        per_node = use.gpus // len(use.nodes)
         counts: Counter[str | None] = Counter()
         for name in use.nodes:
             node = nodes.get(name)
             if node is not None and node.state.usable:
-                counts[_type_on(node, use)] += each
+                counts[_type_on(node, use)] += per_node
         for kind, count in counts.items():
             at = _minute(max(use.ends_at, now + timedelta(minutes=1)))
-            found.setdefault(kind, []).append((at, count))
-    return found
+            releases.setdefault(kind, []).append((at, count))
+    return releases
 
 
 def _minute(moment: datetime) -> datetime:

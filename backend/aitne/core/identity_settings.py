@@ -1,5 +1,4 @@
-"""Settings of logging in: which sources there are, what protects accounts, and each source's
-own."""
+"""Settings of logins: identity sources, protection of accounts, and the settings of each source."""
 
 from __future__ import annotations
 
@@ -30,48 +29,53 @@ class LdapSettings(Strict):
     """Accounts of a directory, with `"ldap"` among the `sources`. Needs `pip install aitne[ldap]`."""
 
     url: str | None = Field(
-        None, description="`ldaps://host`, or `ldap://host` (then with StartTLS); unset: none."
+        None,
+        description="URL of the directory: `ldaps://host`, or `ldap://host` (then with "
+        "StartTLS); unset: none.",
     )
     start_tls: bool = Field(
-        True, description="Encrypt `ldap://`. Off only for a directory on this machine."
+        True, description="Encrypt `ldap://`. Disable it only for a directory on this machine."
     )
     ca_file: Path | None = Field(
-        None, description="The authority that signed its certificate; unset: the system's own."
+        None,
+        description="Certificate authority of the server (PEM file); unset: the system's "
+        "authorities.",
     )
     bind_dn: str | None = Field(
-        None, description="Whom the platform searches as; unset: anonymously."
+        None, description="DN with which the platform searches; unset: anonymous."
     )
     bind_password_file: Path | None = Field(
-        None, description="A file with that one's password, readable for the platform alone."
+        None, description="File with the password of `bind_dn`, readable only by the platform."
     )
     user_dn: str | None = Field(
         None,
-        description="Where no search is needed: the entry of `{user}`, such as "
+        description="DN of the entry of `{user}` where no search is needed, such as "
         "`uid={user},ou=people,dc=example,dc=org`.",
     )
-    search_base: str | None = Field(None, description="Below here users are searched.")
+    search_base: str | None = Field(None, description="Base DN of the search for users.")
     search_filter: str = Field(
-        "(&(objectClass=posixAccount)(uid={user}))", description="Which entry is `{user}`'s."
+        "(&(objectClass=posixAccount)(uid={user}))", description="Filter for the entry of `{user}`."
     )
-    name_attribute: str = Field("uid", description="The login name.")
-    display_name_attribute: str = Field("cn", description="The full name.")
-    mail_attribute: str = Field("mail", description="The mail address.")
+    name_attribute: str = Field("uid", description="Attribute with the login name.")
+    display_name_attribute: str = Field("cn", description="Attribute with the full name.")
+    mail_attribute: str = Field("mail", description="Attribute with the mail address.")
     group_base: str | None = Field(
-        None, description="Below here groups are searched; unset: `memberOf` of the user's entry."
+        None, description="Base DN of the search for groups; unset: `memberOf` of the user's entry."
     )
     group_filter: str = Field(
-        "(|(member={dn})(memberUid={user}))", description="Which groups are the user's."
+        "(|(member={dn})(memberUid={user}))", description="Filter for the groups of the user."
     )
-    group_attribute: str = Field("cn", description="A group's name.")
+    group_attribute: str = Field("cn", description="Attribute with the name of a group.")
     allowed_groups: list[str] = Field(
-        default_factory=list, description="If any are named: only members of one of them log in."
+        default_factory=list,
+        description="Groups whose members may log in; empty: all users of this source.",
     )
     admin_groups: list[str] = Field(
         default_factory=list,
-        description="Their members are administrators, and nobody else of this source is; unset: "
-        "roles are given here.",
+        description="Groups whose members, and no other users of this source, are "
+        "administrators; unset: roles are assigned in the platform.",
     )
-    timeout_s: float = Field(10.0, ge=1, le=60, description="Wait so long for an answer.")
+    timeout_s: float = Field(10.0, ge=1, le=60, description="Timeout of a request, in seconds.")
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -83,11 +87,11 @@ class LdapSettings(Strict):
         clear = parts.scheme == "ldap" and not self.start_tls
         if clear and not is_loopback(parts.hostname):
             raise ValueError(
-                "start_tls = false would send passwords readable through the network; it is for a "
+                "start_tls = false would send passwords unencrypted; it is only for a "
                 "directory on this machine"
             )
         if self.user_dn is None and self.search_base is None:
-            raise ValueError("either user_dn or search_base must say where users are")
+            raise ValueError("user_dn or search_base is required to find users")
         if self.user_dn is not None and "{user}" not in self.user_dn:
             raise ValueError("user_dn must have {user} where the login name goes")
         if "{user}" not in self.search_filter:
@@ -99,34 +103,37 @@ class OidcSettings(Strict):
     """An OpenID provider. Needed with `"oidc"` among the `sources`; `pip install aitne[oidc]`."""
 
     issuer: str | None = Field(
-        None, description="The provider's address, as its own tokens name it; unset: none."
+        None, description="URL of the provider, as its tokens name it; unset: none."
     )
-    client_id: str = Field("aitne", description="What the provider calls this platform.")
+    client_id: str = Field("aitne", description="Client ID of this platform at the provider.")
     client_secret_file: Path | None = Field(
         None,
-        description="A file with the secret shared with the provider; unset: a public client.",
+        description="File with the client secret; unset: a public client.",
     )
-    label: str = Field("Single sign-on", max_length=60, description="What the button says.")
+    label: str = Field("Single sign-on", max_length=60, description="Label of the login button.")
     scopes: list[str] = Field(
         default_factory=lambda: ["openid", "profile", "email"],
-        description="What the provider is asked to tell.",
+        description="Scopes that are requested from the provider.",
     )
-    name_claim: str = Field("preferred_username", description="The login name.")
-    display_name_claim: str = Field("name", description="The full name.")
-    mail_claim: str = Field("email", description="The mail address.")
-    groups_claim: str = Field("groups", description="A list of groups.")
+    name_claim: str = Field("preferred_username", description="Claim with the login name.")
+    display_name_claim: str = Field("name", description="Claim with the full name.")
+    mail_claim: str = Field("email", description="Claim with the mail address.")
+    groups_claim: str = Field("groups", description="Claim with the list of groups.")
     allowed_groups: list[str] = Field(
-        default_factory=list, description="If any are named: only members of one of them log in."
+        default_factory=list,
+        description="Groups whose members may log in; empty: all users of this source.",
     )
     admin_groups: list[str] = Field(
         default_factory=list,
-        description="Their members are administrators, and nobody else of this source is; unset: "
-        "roles are given here.",
+        description="Groups whose members, and no other users of this source, are "
+        "administrators; unset: roles are assigned in the platform.",
     )
     ca_file: Path | None = Field(
-        None, description="The authority that signed its certificate; unset: the system's own."
+        None,
+        description="Certificate authority of the server (PEM file); unset: the system's "
+        "authorities.",
     )
-    timeout_s: float = Field(10.0, ge=1, le=60, description="Wait so long for an answer.")
+    timeout_s: float = Field(10.0, ge=1, le=60, description="Timeout of a request, in seconds.")
 
     @field_validator("issuer")
     @classmethod
@@ -154,15 +161,17 @@ class PamSettings(Strict):
     service: str = Field(
         "login",
         pattern=r"^[A-Za-z0-9_.-]{1,64}$",
-        description="The file in `/etc/pam.d`. With a broker its own `pam_service` decides.",
+        description="PAM service: a file in `/etc/pam.d`. With a broker its own `pam_service` "
+        "applies.",
     )
     allowed_groups: list[str] = Field(
-        default_factory=list, description="If any are named: only members of one of them log in."
+        default_factory=list,
+        description="Groups whose members may log in; empty: all users of this source.",
     )
     admin_groups: list[str] = Field(
         default_factory=list,
-        description="Their members are administrators, and nobody else of this source is; unset: "
-        "roles are given here.",
+        description="Groups whose members, and no other users of this source, are "
+        "administrators; unset: roles are assigned in the platform.",
     )
 
 
@@ -172,29 +181,33 @@ class AuthSettings(Strict):
     sources: list[SourceName] = Field(
         default_factory=lambda: ["password"],
         min_length=1,
-        description="Who vouches for people, in the order they are asked: `password` (the "
+        description="Identity sources, in the order in which they are tried: `password` (the "
         "platform's own accounts), `ldap`, `oidc`, `pam`.",
     )
     create_users: bool = Field(
-        True, description="Make an account for whom a source other than `password` vouches for."
+        True,
+        description="Create an account at the first login of a user of a source other than "
+        "`password`.",
     )
     second_factor: SecondFactorRule = Field(
-        "optional", description="Who must have one: nobody (`optional`), `admins`, or `all`."
+        "optional",
+        description="Users who must have a second factor: none (`optional`), administrators "
+        "(`admins`) or `all`.",
     )
-    session_lifetime: Seconds = Field(12 * 3_600, description="How long a portal login lasts.")
-    login_link_lifetime: Seconds = Field(900, description="How long a one-time login link works.")
+    session_lifetime: Seconds = Field(12 * 3_600, description="Lifetime of a portal login.")
+    login_link_lifetime: Seconds = Field(900, description="Lifetime of a one-time login link.")
     reset_link_lifetime: Seconds = Field(
-        86_400, description="How long a link works that lets its reader set a new password."
+        86_400, description="Lifetime of a link that sets a new password."
     )
     max_failures: int = Field(
-        10, ge=1, description="Failed logins by name or address before further ones must wait."
+        10, ge=1, description="Failed logins of a name or address before further ones are delayed."
     )
     failure_window: Seconds = Field(
         300,
-        description="The time over which failures are counted, and the first wait; for a name "
-        "every further failure doubles it.",
+        description="Period over which failures are counted, and the first delay; for a name "
+        "every further failure doubles the delay.",
     )
-    longest_lockout: Seconds = Field(86_400, description="A name's wait grows up to this.")
+    longest_lockout: Seconds = Field(86_400, description="Longest delay for a name.")
     ldap: LdapSettings = LdapSettings()
     oidc: OidcSettings = OidcSettings()
     pam: PamSettings = PamSettings()
@@ -202,11 +215,11 @@ class AuthSettings(Strict):
     @model_validator(mode="after")
     def _each_once(self) -> Self:
         if len(set(self.sources)) != len(self.sources):
-            raise ValueError("sources names one of them twice")
-        for name, known in (("ldap", self.ldap.url), ("oidc", self.oidc.issuer)):
-            if name in self.sources and known is None:
+            raise ValueError("sources names a source twice")
+        for name, address in (("ldap", self.ldap.url), ("oidc", self.oidc.issuer)):
+            if name in self.sources and address is None:
                 what = "url" if name == "ldap" else "issuer"
-                raise ValueError(f"sources has {name}, but [auth.{name}] says no {what}")
+                raise ValueError(f"sources has {name}, but [auth.{name}] has no {what}")
         return self
 
 
@@ -214,15 +227,19 @@ class RateSettings(Strict):
     """Limits of the request rate; further requests are answered with 429 and the time to wait."""
 
     changes_per_minute: int = Field(
-        3_000, ge=1, description="Requests of one user that change something."
+        3_000, ge=1, description="Requests of one user that change something, per minute."
     )
     changes_burst: int = Field(
-        5_000, ge=1, description="So many of them at once, after a time of rest."
+        5_000, ge=1, description="Number of such requests that are accepted in a burst."
     )
     logins_per_minute: int = Field(
-        60, ge=1, description="Logins and what else needs none, from one address."
+        60,
+        ge=1,
+        description="Logins and other requests without a credential from one address, per minute.",
     )
-    logins_burst: int = Field(200, ge=1, description="So many of them at once.")
+    logins_burst: int = Field(
+        200, ge=1, description="Number of such requests that are accepted in a burst."
+    )
 
 
 class AuditSettings(Strict):
@@ -231,6 +248,6 @@ class AuditSettings(Strict):
     syslog: str | None = Field(
         None,
         pattern=r"^((udp|tcp|tls)://[A-Za-z0-9.:\[\]-]+|/.+)$",
-        description="Where each entry of the audit log is sent: `tls://HOST:PORT`, `tcp://HOST:PORT`, "
-        "`udp://HOST:PORT` or the path of a socket; unset: nowhere.",
+        description="Destination of each entry of the audit log: `tls://HOST:PORT`, "
+        "`tcp://HOST:PORT`, `udp://HOST:PORT` or the path of a socket; unset: none.",
     )

@@ -1,5 +1,4 @@
-"""The job file that would make the same job again: what a composer opens, and what is kept as a
-template."""
+"""The job file that would create the same job again, for the composer and for templates."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
     The jobs that it waited for are left out: they have ended, or will soon.
     """
     env = {name: value for name, value in spec.env.items() if not name.startswith(RESERVED_ENV)}
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "type": spec.type.value if spec.type is JobType.SESSION else None,
         "name": spec.name,
         "project": spec.project,
@@ -28,7 +27,7 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
         "environment": {
             name: value for name, value in spec.environment.model_dump(mode="json").items() if value
         },
-        "datasets": [f"{each.name}:{each.version}" for each in spec.datasets],
+        "datasets": [f"{dataset.name}:{dataset.version}" for dataset in spec.datasets],
         "commands": [] if spec.template else list(spec.commands),
         "distributed": spec.distributed.model_dump() if spec.distributed else None,
         "env": env,
@@ -44,11 +43,11 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
         "sweep": _sweep(spec),
         "slurm": spec.slurm.model_dump(mode="json", exclude_defaults=True),
     }
-    return {name: value for name, value in found.items() if value not in (None, {}, [])}
+    return {name: value for name, value in content.items() if value not in (None, {}, [])}
 
 
-def _set(given: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value != usual[name]}
+def _set(options: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value != usual[name]}
 
 
 def _sweep(spec: JobSpec) -> dict[str, Any] | None:
@@ -58,17 +57,17 @@ def _sweep(spec: JobSpec) -> dict[str, Any] | None:
 def _inactivity(spec: JobSpec) -> str | None:
     if spec.type is not JobType.SESSION:
         return None
-    # Left out, the template's or the site's would hold.
+    # If it were left out, the template's or the site's would apply.
     seconds = spec.inactivity_duration_s
     return OFF if seconds is None else format_duration(seconds)
 
 
 def _resources(spec: JobSpec) -> dict[str, Any]:
-    asked = spec.resources
-    found: dict[str, Any] = {"nodes": asked.nodes} if asked.nodes > 1 else {}
-    found |= {"cpu": asked.cpu, "memory": format_memory(asked.memory_bytes)}
-    if asked.gpu.count:
-        found["gpu"] = asked.gpu.count if asked.gpu.type is None else str(asked.gpu)
-    if asked.gres:
-        found["gres"] = dict(asked.gres)
-    return found
+    resources = spec.resources
+    fields: dict[str, Any] = {"nodes": resources.nodes} if resources.nodes > 1 else {}
+    fields |= {"cpu": resources.cpu, "memory": format_memory(resources.memory_bytes)}
+    if resources.gpu.count:
+        fields["gpu"] = resources.gpu.count if resources.gpu.type is None else str(resources.gpu)
+    if resources.gres:
+        fields["gres"] = dict(resources.gres)
+    return fields

@@ -15,7 +15,7 @@ _NUMBERS = frozenset("0123456789+-.")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block style; a text of several lines stands as it is."""
+    """Dumper in block style; a text of several lines is kept as it is."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         """Indent lists below their name, the usual style of hand-written YAML."""

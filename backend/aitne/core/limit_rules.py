@@ -1,5 +1,4 @@
-"""Layers of limits: what a project was granted, what its managers hold it to, and a member's
-own."""
+"""Layers of limits: those granted to a project, those that its managers set, and a member's own."""
 
 from __future__ import annotations
 
@@ -15,16 +14,16 @@ _SINGLE = (
 )
 
 
-def tightest(granted: Limits, own: Limits) -> Limits:
+def tightest(granted: Limits, lowered: Limits) -> Limits:
     """Return the smaller of each pair of limits, and the QOS that both permit, else those
     granted."""
-    single = {name: _least(getattr(granted, name), getattr(own, name)) for name in _SINGLE}
+    single = {name: _least(getattr(granted, name), getattr(lowered, name)) for name in _SINGLE}
     types = {
-        name: _least(granted.max_gpus_by_type.get(name), own.max_gpus_by_type.get(name))
-        for name in {**granted.max_gpus_by_type, **own.max_gpus_by_type}
+        name: _least(granted.max_gpus_by_type.get(name), lowered.max_gpus_by_type.get(name))
+        for name in {**granted.max_gpus_by_type, **lowered.max_gpus_by_type}
     }
-    # An empty list means whatever the cluster allows: it must never come of two that share nothing.
-    shared = tuple(each for each in granted.qos if each in own.qos)
+    # An empty list permits all QOS: it must never result from two lists without a common one.
+    shared = tuple(qos for qos in granted.qos if qos in lowered.qos)
     return Limits.model_validate(
         {**single, "max_gpus_by_type": types, "qos": shared or granted.qos}
     )
@@ -50,20 +49,20 @@ def exceeding(wish: Limits, granted: Limits) -> Iterator[FieldProblem]:
     for name in _SINGLE:
         yield from _more(name, getattr(wish, name), getattr(granted, name))
     for kind, count in wish.max_gpus_by_type.items():
-        most = granted.max_gpus_by_type.get(kind, granted.max_gpus)
-        yield from _more(f"max_gpus_by_type.{kind}", count, most)
-    for each in wish.qos:
-        if each not in granted.qos:
+        maximum = granted.max_gpus_by_type.get(kind, granted.max_gpus)
+        yield from _more(f"max_gpus_by_type.{kind}", count, maximum)
+    for qos in wish.qos:
+        if qos not in granted.qos:
             allowed = ", ".join(granted.qos) or "none: an administrator grants them"
-            yield FieldProblem("qos", "is not one that the project was granted", each, allowed)
+            yield FieldProblem("qos", "is not granted to the project", qos, allowed)
 
 
 def _least(*limits: int | None) -> int | None:
-    return min((each for each in limits if each is not None), default=None)
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _more(name: str, wish: Any, most: int | None) -> Iterator[FieldProblem]:
-    if wish is not None and most is not None and wish > most:
+def _more(name: str, wish: Any, maximum: int | None) -> Iterator[FieldProblem]:
+    if wish is not None and maximum is not None and wish > maximum:
         yield FieldProblem(
-            name, "is more than the project was granted", str(wish), f"at most {most}"
+            name, "exceeds the limit granted to the project", str(wish), f"at most {maximum}"
         )

@@ -31,16 +31,15 @@ MAX_NAME_BYTES: Final = 255
 MAX_LINE_BYTES: Final = 2 * 4 * MAX_PATH_BYTES + 80
 MAX_SIZE: Final = 2**63 - 1
 MOST_BYTES: Final = 1 << 30
-"""Most bytes of a manifest, of its text and of its packed form, that a platform takes: about ten
-million files."""
+"""Maximum bytes of a manifest, of its text and of its packed form: about ten million files."""
 _CHUNK = 1 << 20
 
 _FILE = re.compile(rb"([0-9a-f]{64})\t(0|[1-9][0-9]{0,18})\t([^\t]+)")
 _LINK = re.compile(rb"link\t([^\t]+)\t([^\t]+)")
 _ESCAPE = re.compile(rb"\\(x[0-9a-f]{2}|.|$)", re.DOTALL)
 _NAMED = {b"\\": b"\\\\", b"\n": b"\\n", b"\t": b"\\t", b"\r": b"\\r"}
-_MEANT = {written[1:]: byte for byte, written in _NAMED.items()}
-# Listed, not asked of Python: what counts as printable changes with its version of Unicode, and a
+_MEANT = {notation[1:]: byte for byte, notation in _NAMED.items()}
+# Listed, not taken from Python: what counts as printable changes with its version of Unicode, and a
 # manifest must be the same everywhere. Undecodable bytes come as lone surrogates.
 _SPECIAL = re.compile(
     "[\\x00-\\x1f\\x7f-\\x9f\\\\\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\udc80-\udcff]"
@@ -54,8 +53,8 @@ class ManifestError(InvalidInput):
     code = "invalid_manifest"
 
     def __init__(self, reason: str, line: int | None = None) -> None:
-        where = "The manifest" if line is None else f"Line {line} of the manifest"
-        super().__init__(f"{where} {reason}.")
+        position = "The manifest" if line is None else f"Line {line} of the manifest"
+        super().__init__(f"{position} {reason}.")
         self.reason = reason
         self.line = line
 
@@ -94,8 +93,8 @@ def escape(path: bytes) -> str:
     return _SPECIAL.sub(_escaped, path.decode("utf-8", "surrogateescape"))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    raw = found[0].encode("utf-8", "surrogateescape")
+def _escaped(match: re.Match[str]) -> str:
+    raw = match[0].encode("utf-8", "surrogateescape")
     named = _NAMED.get(raw)
     return "".join(f"\\x{byte:02x}" for byte in raw) if named is None else named.decode()
 
@@ -107,12 +106,12 @@ def unescape(text: bytes) -> bytes:
         return text
     path = _ESCAPE.sub(_meant, text)
     if escape(path).encode() != text:
-        raise ValueError("is not written as a manifest writes it")
+        raise ValueError("is not in canonical form")
     return path
 
 
-def _meant(found: re.Match[bytes]) -> bytes:
-    code = found[1]
+def _meant(match: re.Match[bytes]) -> bytes:
+    code = match[1]
     if len(code) == 3:
         return bytes.fromhex(code[1:].decode())
     return _MEANT.get(code, b"")
@@ -128,7 +127,7 @@ def check_path(path: bytes) -> None:
     if not path or path.startswith(b"/"):
         raise ValueError("is not relative to the dataset")
     if b"\0" in path:
-        raise ValueError("holds a NUL byte")
+        raise ValueError("contains a NUL byte")
     if len(path) > MAX_PATH_BYTES:
         raise ValueError(f"is longer than {MAX_PATH_BYTES} bytes")
     for name in path.split(b"/"):
@@ -141,10 +140,10 @@ def check_path(path: bytes) -> None:
 def check_target(path: bytes, target: bytes) -> None:
     """Raise ``ValueError`` if the link at ``path`` may not point to ``target``."""
     if not target or b"\0" in target or len(target) > MAX_PATH_BYTES:
-        raise ValueError("points to what no path can be")
+        raise ValueError("points to an invalid path")
     if target.startswith(b"/"):
         raise ValueError(
-            "points to an absolute path, which is another one where jobs run: make it relative"
+            "points to an absolute path, which may differ where jobs run: make it relative"
         )
     parts = [part for part in target.split(b"/") if part not in (b"", b".")]
     up = 0
@@ -153,7 +152,7 @@ def check_target(path: bytes, target: bytes) -> None:
     if up > path.count(b"/"):
         raise ValueError("points out of the dataset")
     if b".." in parts[up:]:
-        raise ValueError("has '..' in the middle of its target: write it without")
+        raise ValueError("has '..' in the middle of its target: remove it")
 
 
 class _Order:
@@ -170,7 +169,7 @@ class _Order:
                 raise ValueError("names the same path as the one before")
             raise ValueError("is not in order")
         if self._path and key.startswith(self._key + b"\0"):
-            raise ValueError("lies below what is no folder")
+            raise ValueError("lies below an entry that is not a folder")
         self._path, self._key = path, key
 
 
@@ -182,7 +181,7 @@ def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
     """
     ordered = _Order()
     piece = bytearray(HEADER)
-    for entry in sorted(entries, key=lambda each: order(each.path)):
+    for entry in sorted(entries, key=lambda entry: order(entry.path)):
         try:
             check_path(entry.path)
             ordered.check(entry.path)
@@ -206,7 +205,7 @@ def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
 
     Raises:
         ManifestError: the text is no whole, canonical manifest. The entries before the line that is
-            wrong have been yielded by then: believe none before the end was reached.
+            wrong have been yielded by then: use none before the end was reached.
     """
     ordered = _Order()
     for number, line in _lines(chunks):
@@ -251,15 +250,15 @@ def summarize(chunks: Iterable[bytes]) -> Summary:
 
 
 def _entry(line: bytes) -> Entry:
-    found = _FILE.fullmatch(line)
-    if found is not None:
-        size = int(found[2])
+    match = _FILE.fullmatch(line)
+    if match is not None:
+        size = int(match[2])
         if size > MAX_SIZE:
             raise ValueError("has a size that no file has")
-        return File(unescape(found[3]), size, found[1].decode())
-    found = _LINK.fullmatch(line)
-    if found is not None:
-        return Link(unescape(found[2]), unescape(found[1]))
+        return File(unescape(match[3]), size, match[1].decode())
+    match = _LINK.fullmatch(line)
+    if match is not None:
+        return Link(unescape(match[2]), unescape(match[1]))
     raise ValueError("is neither a file (sha256, size, path) nor a link (link, target, path)")
 
 
@@ -278,7 +277,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         if len(rest) > MAX_LINE_BYTES:
             raise ManifestError("is too long", number + 1)
     if rest:
-        raise ManifestError("has no end: the text is cut off", number + 1)
+        raise ManifestError("is incomplete: the text is cut off", number + 1)
     if number == 0:
         raise ManifestError("is empty")
 
@@ -300,7 +299,7 @@ def unpack(chunks: Iterable[bytes], *, most_bytes: int) -> Iterator[bytes]:
         ManifestError: it is not one whole gzip stream, or unpacks to more.
     """
     unpacker = zlib.decompressobj(31)
-    left = most_bytes
+    remaining = most_bytes
     for chunk in chunks:
         rest = chunk
         while rest:
@@ -309,18 +308,18 @@ def unpack(chunks: Iterable[bytes], *, most_bytes: int) -> Iterator[bytes]:
             try:
                 piece = unpacker.decompress(rest, _CHUNK)
             except zlib.error as error:
-                raise ManifestError("is no gzip stream, or a damaged one") from error
+                raise ManifestError("is not a gzip stream, or a damaged one") from error
             rest = unpacker.unconsumed_tail or unpacker.unused_data
-            left -= len(piece)
-            if left < 0:
+            remaining -= len(piece)
+            if remaining < 0:
                 raise ManifestError(f"is larger than {most_bytes} bytes")
             if piece:
                 yield piece
     # What zlib still holds is less than a window.
     tail = b"" if unpacker.eof else unpacker.flush()
     if not unpacker.eof:
-        raise ManifestError("has no end: its gzip stream is cut off")
+        raise ManifestError("is incomplete: its gzip stream is cut off")
     if tail:
-        if len(tail) > left:
+        if len(tail) > remaining:
             raise ManifestError(f"is larger than {most_bytes} bytes")
         yield tail

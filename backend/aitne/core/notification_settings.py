@@ -38,12 +38,12 @@ class MailSettings(Strict):
         "starttls",
         description="`starttls`, `tls` from the first byte, or `none` for a server on this machine.",
     )
-    user: str | None = Field(None, description="The name to log in with; unset: no login.")
-    password_file: Path | None = Field(None, description="Holds the password, for `user`.")
+    user: str | None = Field(None, description="Name for the login at the server; unset: no login.")
+    password_file: Path | None = Field(None, description="File with the password of `user`.")
     sender: str = Field(
-        "aitne@localhost", description="Who it is from: `Aitne <aitne@example.org>`."
+        "aitne@localhost", description="Sender of the mails, such as `Aitne <aitne@example.org>`."
     )
-    timeout: Seconds = Field(30, description="How long the server may take for an answer.")
+    timeout: Seconds = Field(30, description="Timeout for an answer of the server.")
 
     @field_validator("sender")
     @classmethod
@@ -68,17 +68,17 @@ class MailSettings(Strict):
 class WebhookSettings(Strict):
     """Permitted targets of users' webhooks."""
 
-    enabled: bool = Field(True, description="Whether people may have webhooks.")
+    enabled: bool = Field(True, description="Whether users may have webhooks.")
     http_hosts: list[str] = Field(
         default_factory=list,
-        description="Hosts that may be told without TLS, by name; all others need https.",
+        description="Hosts that may receive messages without TLS, by name; all others need https.",
     )
     private_networks: list[str] = Field(
         default_factory=list,
-        description="Networks that are not public and may be told all the same, such as "
+        description="Networks that may receive messages although they are not public, such as "
         '`["10.1.0.0/16"]`. Loopback and all other private addresses are refused.',
     )
-    timeout: Seconds = Field(10, description="How long the other side may take for its answer.")
+    timeout: Seconds = Field(10, description="Timeout for an answer of the receiver.")
 
     @field_validator("private_networks")
     @classmethod
@@ -93,11 +93,11 @@ class IdleSettings(Strict):
 
     inactivity_duration: Seconds | None = Field(
         None,
-        description="After so long without activity a session is ended, unless its job file or "
-        "template says otherwise; unset: never.",
+        description="Time without activity after which a session ends, unless its job file or "
+        "template sets another; unset: never.",
     )
     max_inactivity_duration: Seconds | None = Field(
-        None, description="The longest that a job file may say; unset: as long as it likes, or off."
+        None, description="Longest time that a job file may set; unset: any time, or off."
     )
     gpu_utilization: float = Field(
         0.05,
@@ -105,4 +105,4 @@ class IdleSettings(Strict):
         le=1,
         description="A batch job whose GPUs are on average less busy than this is shown as idle.",
     )
-    gpu_window: Seconds = Field(1_800, description="The time over which that average is taken.")
+    gpu_window: Seconds = Field(1_800, description="Period over which that average is computed.")

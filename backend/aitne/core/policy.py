@@ -21,7 +21,7 @@ class Relation(StrEnum):
     MEMBER = "member"
     """Member of the object's project."""
     MANAGER = "manager"
-    """Leads the object's project, and so is a member too."""
+    """Manager of the object's project, and so a member too."""
     ADMIN = "admin"
     OTHER = "other"
 
@@ -92,7 +92,7 @@ class Action(StrEnum):
     """Change the owner's preferences in the portal."""
     SIGN_IN_READ = "sign_in.read"
     SIGN_IN_WRITE = "sign_in.write"
-    """Logins of the owner, and what they are proved by."""
+    """Logins of the owner, and the factors that authenticate them."""
     USER_READ = "user.read"
     USER_EDIT = "user.edit"
     """Display name and password of the owner."""
@@ -175,7 +175,7 @@ user."""
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``visible`` is whether the actor may know that the object exists."""
+    """Decision on an action. ``visible`` is whether the actor may know that the object exists."""
 
     allowed: bool
     visible: bool
@@ -187,7 +187,7 @@ def relations(
     actor: Actor, *, owner: str | None = None, project: str | None = None
 ) -> frozenset[Relation]:
     """Return all relations of the actor to an object of ``owner`` in ``project``; never empty."""
-    found = {
+    held_relations = {
         relation
         for relation, holds in (
             (Relation.OWNER, owner is not None and owner == actor.name),
@@ -197,7 +197,7 @@ def relations(
         )
         if holds
     }
-    return frozenset(found or {Relation.OTHER})
+    return frozenset(held_relations or {Relation.OTHER})
 
 
 def decide(
@@ -205,11 +205,11 @@ def decide(
 ) -> Decision:
     """Return whether the actor may do this to an object of ``owner`` in ``project``."""
     rule = TABLE[action]
-    mine = relations(actor, owner=owner, project=project)
-    visible = bool(mine & TABLE[rule.seen_with or action].allowed)
+    actor_relations = relations(actor, owner=owner, project=project)
+    visible = bool(actor_relations & TABLE[rule.seen_with or action].allowed)
     if actor.user.disabled:
         return Decision(False, visible, f"The account {actor.name} is disabled.")
-    if not mine & rule.allowed:
+    if not actor_relations & rule.allowed:
         who = " or ".join(
             _WHO[relation] for relation in Relation if relation in rule.allowed and relation in _WHO
         )
@@ -220,7 +220,8 @@ def decide(
         return Decision(
             False,
             visible,
-            f"The token in use lacks the scope {rule.scope}, which {action} needs; make one with it.",
+            f"The token in use lacks the scope {rule.scope}, which {action} needs; create one "
+            "with it.",
         )
     return Decision(True, visible)
 
@@ -235,8 +236,8 @@ _WHO = {
 
 def _as_somebody_else(actor: Actor, what: str) -> str:
     return (
-        f"{actor.impersonator} looks at the platform as {actor.name}, and so may not {what}. End "
-        "that first."
+        f"{actor.impersonator} impersonates {actor.name}, and so may not {what}. End the "
+        "impersonation first."
     )
 
 
@@ -279,13 +280,13 @@ def require_recent_authentication(actor: Actor, now: datetime) -> None:
     """Pass for tokens, and when the user authenticated recently.
 
     Raises:
-        ReauthenticationRequired: it was too long ago.
+        ReauthenticationRequired: the last authentication was too long ago.
     """
     since = actor.authenticated_at
     if since is not None and (now - since).total_seconds() > REAUTHENTICATION_S:
         raise ReauthenticationRequired(
-            "Enter your password or a code of your second factor once more: you logged in too long ago "
-            "for a change to how your account is reached."
+            "Enter your password or a code of your second factor again: your login is "
+            "too old for a change of the credentials of your account."
         )
 
 

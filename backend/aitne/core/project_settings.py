@@ -14,6 +14,6 @@ class ProjectSettings(Strict):
 
     creation: Literal["admins", "approval", "anyone"] = Field(
         "approval",
-        description="`admins`: only they make projects; `approval`: everybody may ask for one and an "
-        "administrator approves it; `anyone`: everybody makes them.",
+        description="`admins`: only administrators create projects; `approval`: every user may "
+        "request one and an administrator approves it; `anyone`: every user may create one.",
     )

@@ -21,7 +21,7 @@ _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The nodes that a job may get, and what is wrong with the way it asked."""
+    """The nodes that a job may get, and the problems with its request."""
 
     nodes: tuple[Node, ...]
     problems: tuple[FieldProblem, ...] = ()
@@ -38,7 +38,7 @@ def choose_queue(
     array: str | None,
     extra_allowed: Sequence[str],
 ) -> Queue:
-    """Return where the job would wait. Without a snapshot nothing is known, and nothing is
+    """Return the nodes and partitions for which the job would wait. Without a snapshot nothing is
     refused."""
     problems = [*_extra_problems(slurm, extra_allowed), *_array_problems(array, cluster)]
     partitions, unknown = _partitions(slurm, cluster)
@@ -56,20 +56,20 @@ def choose_queue(
 
 
 def _partitions(slurm: SlurmSpec, cluster: Cluster) -> tuple[list[Partition], list[FieldProblem]]:
-    known = {partition.name: partition for partition in cluster.partitions}
-    if not known:
+    partitions = {partition.name: partition for partition in cluster.partitions}
+    if not partitions:
         return [], []
     if slurm.partition is None:
-        return [each for each in cluster.partitions if each.default], []
+        return [partition for partition in cluster.partitions if partition.default], []
     names = slurm.partition.split(",")
     problems = [
         FieldProblem(
-            "slurm.partition", f"there is no partition {name}", name, ", ".join(sorted(known))
+            "slurm.partition", f"there is no partition {name}", name, ", ".join(sorted(partitions))
         )
         for name in names
-        if name not in known
+        if name not in partitions
     ]
-    return [known[name] for name in names if name in known], problems
+    return [partitions[name] for name in names if name in partitions], problems
 
 
 def _limit_problems(
@@ -84,9 +84,9 @@ def _limit_problems(
     account = slurm.account or project
     best: list[FieldProblem] | None = None
     for partition in partitions:
-        found = _one_partition(partition, slurm, account, wanted_nodes, max_duration_s)
-        if best is None or len(found) < len(best):
-            best = found
+        problems = _one_partition(partition, slurm, account, wanted_nodes, max_duration_s)
+        if best is None or len(problems) < len(best):
+            best = problems
     return best or []
 
 
@@ -94,12 +94,12 @@ def _one_partition(
     partition: Partition, slurm: SlurmSpec, account: str, nodes: int, max_duration_s: int
 ) -> list[FieldProblem]:
     name = partition.name
-    found = []
+    problems = []
     if not partition.up:
-        found.append(FieldProblem("slurm.partition", f"partition {name} is closed", name, None))
+        problems.append(FieldProblem("slurm.partition", f"partition {name} is closed", name, None))
     longest = partition.max_time_s
     if longest is not None and max_duration_s > longest:
-        found.append(
+        problems.append(
             FieldProblem(
                 "max_duration",
                 f"partition {name} ends jobs after {format_duration(longest)}",
@@ -108,7 +108,7 @@ def _one_partition(
             )
         )
     if partition.max_nodes is not None and nodes > partition.max_nodes:
-        found.append(
+        problems.append(
             FieldProblem(
                 "resources.nodes",
                 f"partition {name} gives one job at most {partition.max_nodes} nodes",
@@ -117,7 +117,7 @@ def _one_partition(
             )
         )
     if nodes < partition.min_nodes:
-        found.append(
+        problems.append(
             FieldProblem(
                 "resources.nodes",
                 f"partition {name} takes jobs of at least {partition.min_nodes} nodes",
@@ -127,7 +127,7 @@ def _one_partition(
         )
     allowed = partition.allow_accounts
     if (allowed is not None and account not in allowed) or account in partition.deny_accounts:
-        found.append(
+        problems.append(
             FieldProblem(
                 "slurm.partition",
                 f"partition {name} does not take jobs of the account {account}",
@@ -136,7 +136,7 @@ def _one_partition(
             )
         )
     if slurm.qos and partition.allow_qos is not None and slurm.qos not in partition.allow_qos:
-        found.append(
+        problems.append(
             FieldProblem(
                 "slurm.qos",
                 f"partition {name} does not take the QOS {slurm.qos}",
@@ -144,13 +144,13 @@ def _one_partition(
                 ", ".join(partition.allow_qos),
             )
         )
-    return found
+    return problems
 
 
 def _name_problems(slurm: SlurmSpec, cluster: Cluster) -> list[FieldProblem]:
-    found = []
+    problems = []
     if slurm.qos and cluster.qos and slurm.qos not in cluster.qos:
-        found.append(
+        problems.append(
             FieldProblem(
                 "slurm.qos",
                 f"there is no QOS {slurm.qos}",
@@ -158,9 +158,9 @@ def _name_problems(slurm: SlurmSpec, cluster: Cluster) -> list[FieldProblem]:
                 ", ".join(sorted(cluster.qos)),
             )
         )
-    reservations = {each.name for each in cluster.reservations}
+    reservations = {reservation.name for reservation in cluster.reservations}
     if slurm.reservation and cluster.nodes and slurm.reservation not in reservations:
-        found.append(
+        problems.append(
             FieldProblem(
                 "slurm.reservation",
                 f"there is no reservation {slurm.reservation}",
@@ -170,7 +170,7 @@ def _name_problems(slurm: SlurmSpec, cluster: Cluster) -> list[FieldProblem]:
         )
     features = {name for node in cluster.nodes for name in node.features}
     if cluster.nodes:
-        found += [
+        problems += [
             FieldProblem(
                 "slurm.constraint",
                 f"no node has the feature {name}",
@@ -180,7 +180,7 @@ def _name_problems(slurm: SlurmSpec, cluster: Cluster) -> list[FieldProblem]:
             for name in _FEATURE.findall(slurm.constraint or "")
             if name not in features
         ]
-    return found
+    return problems
 
 
 def _needed_features(constraint: str | None) -> set[str]:
@@ -196,7 +196,7 @@ def _extra_problems(slurm: SlurmSpec, allowed: Sequence[str]) -> list[FieldProbl
     return [
         FieldProblem(
             "slurm.extra",
-            f"this site does not let jobs pass {option.partition('=')[0]}",
+            f"this site does not permit {option.partition('=')[0]}",
             option,
             ", ".join(f"--{name}" for name in sorted(names)) or "none (slurm.extra in aitne.toml)",
         )
@@ -206,17 +206,17 @@ def _extra_problems(slurm: SlurmSpec, allowed: Sequence[str]) -> list[FieldProbl
 
 
 def _array_problems(array: str | None, cluster: Cluster) -> list[FieldProblem]:
-    most = cluster.max_array_size
-    if array is None or most is None:
+    max_size = cluster.max_array_size
+    if array is None or max_size is None:
         return []
     highest = max(parse_array(array).indices)
-    if highest < most:
+    if highest < max_size:
         return []
     return [
         FieldProblem(
             "array",
             f"the task index {highest} is beyond Slurm's MaxArraySize",
             array,
-            f"indices up to {most - 1}",
+            f"indices up to {max_size - 1}",
         )
     ]

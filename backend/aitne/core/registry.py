@@ -4,8 +4,8 @@ theirs.
 A plug-in is the one public class of its module that has a ``name``; ``name`` is the module's own
 (``slurm_cli.py`` holds the plug-in ``slurm_cli``), so a request for one imports that module alone.
 Modules that start with ``_`` are helpers, and ``base`` is where a package defines what its plug-ins
-must do. Installed distributions add plug-ins by entry points in
-the registry's group, such as ``aitne.schedulers``; a module of ours wins over one of the same name.
+must do. Installed distributions add plug-ins by entry points in the registry's group, such as
+``aitne.schedulers``; a module of the platform takes precedence over one of the same name.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class Registry(Generic[P]):
 
     def _load(self, name: str, load: Callable[[], Any]) -> Callable[..., P]:
         try:
-            found = load()
+            candidate = load()
         except ImportError as error:
             raise SetupError(
-                f"The {self.kind} {name!r} cannot be used here: {error}. Install what it needs."
+                f"The {self.kind} {name!r} cannot be loaded: {error}. Install its requirements."
             ) from error
-        if getattr(found, "name", None) != name:
+        if getattr(candidate, "name", None) != name:
             raise SetupError(
-                f"The {self.kind} {name!r} is called {getattr(found, 'name', None)!r} by its own "
-                "class: the two must be the same."
+                f"The {self.kind} {name!r} has a class with the name "
+                f"{getattr(candidate, 'name', None)!r}: the two names must be the same."
             )
-        plugin: Callable[..., P] = found
+        plugin: Callable[..., P] = candidate
         return plugin
 
     def _module(self, name: str) -> ModuleType:
@@ -90,7 +90,7 @@ def _plugin_of(module: ModuleType) -> type:
     Raises:
         SetupError: there is none, or more than one.
     """
-    found = [
+    classes = [
         value
         for name, value in vars(module).items()
         if inspect.isclass(value)
@@ -98,9 +98,9 @@ def _plugin_of(module: ModuleType) -> type:
         and value.__module__ == module.__name__
         and isinstance(vars(value).get("name"), str)
     ]
-    if len(found) != 1:
-        names = ", ".join(sorted(each.__name__ for each in found)) or "none"
+    if len(classes) != 1:
+        names = ", ".join(sorted(cls.__name__ for cls in classes)) or "none"
         raise SetupError(
             f"{module.__name__} must define exactly one public class with a name; found: {names}."
         )
-    return found[0]
+    return classes[0]

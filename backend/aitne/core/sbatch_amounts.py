@@ -22,67 +22,71 @@ def resources(wish: Wish) -> dict[str, Any]:
     nodes = _nodes(wish)
     tasks = _tasks(wish, nodes)
     cpus = _count(wish, "cpus-per-task")
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if nodes is not None:
-        found["nodes"] = nodes
+        fields["nodes"] = nodes
     if tasks is not None or cpus is not None:
-        found["cpu"] = (tasks or 1) * (cpus or 1)
+        fields["cpu"] = (tasks or 1) * (cpus or 1)
     gpu_type, gpus, gres = _gpus(wish, nodes or 1, tasks or 1)
     if gpus:
-        found["gpu"] = gpus if gpu_type is None else f"{gpu_type}:{gpus}"
+        fields["gpu"] = gpus if gpu_type is None else f"{gpu_type}:{gpus}"
     if gres:
-        found["gres"] = gres
-    memory = _memory(wish, found.get("cpu", 1), gpus)
+        fields["gres"] = gres
+    memory = _memory(wish, fields.get("cpu", 1), gpus)
     if memory is not None:
-        found["memory"] = memory
-    for name, given in (("cpu", "cpus-per-task"), ("gpu", "gpus"), ("memory", "mem")):
-        if given in wish.amounts:
-            wish.lines[f"resources.{name}"] = wish.amounts[given].line
-    return found
+        fields["memory"] = memory
+    for name, option in (("cpu", "cpus-per-task"), ("gpu", "gpus"), ("memory", "mem")):
+        if option in wish.amounts:
+            wish.lines[f"resources.{name}"] = wish.amounts[option].line
+    return fields
 
 
 def _nodes(wish: Wish) -> int | None:
-    given = wish.amounts.get("nodes")
-    if given is None:
+    option = wish.amounts.get("nodes")
+    if option is None:
         return None
-    found = _RANGE.fullmatch(given.value or "")
-    if found is None or not int(found[1]):
-        wish.note(given.line, "--nodes", f"{given.value!r} is not a number of nodes")
+    match = _RANGE.fullmatch(option.value or "")
+    if match is None or not int(match[1]):
+        wish.note(option.line, "--nodes", f"{option.value!r} is not a number of nodes")
         return None
-    if found[2] and found[2] != found[1]:
+    if match[2] and match[2] != match[1]:
         wish.note(
-            given.line, "--nodes", f"{given.value} became {found[1]}: a job has one number of nodes"
+            option.line,
+            "--nodes",
+            f"{option.value} became {match[1]}: a job has one number of nodes",
         )
-    return int(found[1])
+    return int(match[1])
 
 
 def _count(wish: Wish, name: str) -> int | None:
-    given = wish.amounts.get(name)
-    if given is None:
+    option = wish.amounts.get(name)
+    if option is None:
         return None
-    if not re.fullmatch(r"[0-9]{1,6}", given.value or "") or not int(given.value or 0):
-        wish.note(given.line, f"--{name}", f"{given.value!r} is not a number of them")
+    if not re.fullmatch(r"[0-9]{1,6}", option.value or "") or not int(option.value or 0):
+        wish.note(option.line, f"--{name}", f"{option.value!r} is not a number")
         return None
-    return int(given.value or 0)
+    return int(option.value or 0)
 
 
 def _tasks(wish: Wish, nodes: int | None) -> int | None:
     """Return the number of tasks on each node; None: no option sets it."""
-    each, all_ = _count(wish, "ntasks-per-node"), _count(wish, "ntasks")
-    if each is not None:
-        return each
+    per_node, all_ = _count(wish, "ntasks-per-node"), _count(wish, "ntasks")
+    if per_node is not None:
+        return per_node
     if all_ is None:
         return None
-    given = wish.amounts["ntasks"]
+    option = wish.amounts["ntasks"]
     if nodes is None and all_ > 1:
         wish.note(
-            given.line,
+            option.line,
             "--ntasks",
             f"{all_} tasks became {all_} times the CPUs on one node; set `resources.nodes` to spread them",
         )
     elif nodes is not None and all_ % nodes:
         wish.note(
-            given.line, "--ntasks", f"{all_} tasks on {nodes} nodes became room for as many on each"
+            option.line,
+            "--ntasks",
+            f"{all_} tasks on {nodes} nodes became the same number on each",
         )
     return -(-all_ // (nodes or 1))
 
@@ -93,35 +97,37 @@ def _gpus(wish: Wish, nodes: int, tasks: int) -> tuple[str | None, int, dict[str
     count = 0
     gres: dict[str, int] = {}
     for name, share in (("gpus", "job"), ("gpus-per-task", "task"), ("gpus-per-node", "node")):
-        given = wish.amounts.get(name)
-        if given is None:
+        option = wish.amounts.get(name)
+        if option is None:
             continue
-        parts = (given.value or "").split(",")
-        found = _GPU.fullmatch(parts[0])
-        if found is None or len(parts) > 1:
-            wish.note(given.line, f"--{name}", f"{given.value!r} is not one number of GPUs")
-        if found is None:
+        parts = (option.value or "").split(",")
+        match = _GPU.fullmatch(parts[0])
+        if match is None or len(parts) > 1:
+            wish.note(option.line, f"--{name}", f"{option.value!r} is not one number of GPUs")
+        if match is None:
             continue
-        kind, number = found[1], int(found[2])
+        kind, number = match[1], int(match[2])
         if share == "job" and number % nodes:
             wish.note(
-                given.line, "--gpus", f"{number} on {nodes} nodes became as many on each node"
+                option.line,
+                "--gpus",
+                f"{number} on {nodes} nodes became the same number on each node",
             )
         count = (
             -(-number // nodes) if share == "job" else number * (tasks if share == "task" else 1)
         )
-    given = wish.amounts.get("gres")
-    for part in (given.value or "").split(",") if given else ():
-        found = _GRES.fullmatch(re.sub(r"\([^()]*\)", "", part))
-        if given is None or found is None:
-            if given is not None and part not in ("", "none", "NONE"):
-                wish.note(given.line, "--gres", f"{part!r} is not a name and a number")
+    option = wish.amounts.get("gres")
+    for part in (option.value or "").split(",") if option else ():
+        match = _GRES.fullmatch(re.sub(r"\([^()]*\)", "", part))
+        if option is None or match is None:
+            if option is not None and part not in ("", "none", "NONE"):
+                wish.note(option.line, "--gres", f"{part!r} is not a name and a number")
             continue
-        number = int(found[3] or 1)
-        if found[1] == "gpu":
-            kind, count = found[2], number
+        number = int(match[3] or 1)
+        if match[1] == "gpu":
+            kind, count = match[2], number
         elif number:
-            gres[found[1] if found[2] is None else f"{found[1]}:{found[2]}"] = number
+            gres[match[1] if match[2] is None else f"{match[1]}:{match[2]}"] = number
     return (kind if count else None), count, gres
 
 
@@ -129,13 +135,17 @@ def _memory(wish: Wish, cpus: int, gpus: int) -> str | None:
     """Return the memory on each node; None: no option sets a usable amount."""
     text: str | None = None
     for name, times in (("mem-per-gpu", gpus), ("mem-per-cpu", cpus), ("mem", 1)):
-        given = wish.amounts.get(name)
-        if given is None:
+        option = wish.amounts.get(name)
+        if option is None:
             continue
-        found = _MEMORY.fullmatch(given.value or "")
-        if found is None or not int(found[1]) or not times:
-            why = "all of a node's" if (given.value or "").startswith("0") else repr(given.value)
-            wish.note(given.line, f"--{name}", f"{why} is no amount that can be carried over")
+        match = _MEMORY.fullmatch(option.value or "")
+        if match is None or not int(match[1]) or not times:
+            amount = (
+                "all memory of a node"
+                if (option.value or "").startswith("0")
+                else repr(option.value)
+            )
+            wish.note(option.line, f"--{name}", f"{amount} is not an amount that can be converted")
             continue
-        text = format_memory((int(found[1]) << _UNITS[found[2].upper()]) * times)
+        text = format_memory((int(match[1]) << _UNITS[match[2].upper()]) * times)
     return text

@@ -39,18 +39,20 @@ def read_body(lines: list[str], begin: int, wish: Wish) -> Body:
     rest = begin
     while rest < len(lines) and _environment(lines[rest].strip(), rest + 1, body, wish):
         rest += 1
-    kept = [line for line in lines[rest:] if not line.startswith("#SBATCH")]
-    body.command = "\n".join(kept).strip("\n")
+    commands = [line for line in lines[rest:] if not line.startswith("#SBATCH")]
+    body.command = "\n".join(commands).strip("\n")
     if not body.command.strip():
         body.command = ""
-        wish.note(len(lines), "commands", "there are none: write into `commands` what is to run")
+        wish.note(
+            len(lines), "commands", "there are none: write the commands to run into `commands`"
+        )
     if "SLURM_SUBMIT_DIR" in body.command and "workdir" not in wish.fields:
         wish.note(
             rest + 1,
             "SLURM_SUBMIT_DIR",
             "is the folder that sbatch was called in, which a job file does not know: set `workdir`",
         )
-    if any(_STARTS_TASKS.match(line) for line in kept):
+    if any(_STARTS_TASKS.match(line) for line in commands):
         wish.note(
             rest + 1,
             "srun",
@@ -62,13 +64,13 @@ def read_body(lines: list[str], begin: int, wish: Wish) -> Body:
 
 
 def _interpreter(shebang: str, wish: Wish) -> None:
-    found = _SHELLS.fullmatch(shebang.strip())
-    if found is None:
+    match = _SHELLS.fullmatch(shebang.strip())
+    if match is None:
         wish.note(
             1, shebang.strip()[:60], "runs here under bash: let `commands` call the interpreter"
         )
-    elif found[1] and "-e" not in found[1].split():
-        wish.note(1, f"bash {found[1]}"[:60], "the shell's own options are not carried over")
+    elif match[1] and "-e" not in match[1].split():
+        wish.note(1, f"bash {match[1]}"[:60], "the shell's own options are not converted")
 
 
 def _environment(line: str, number: int, body: Body, wish: Wish) -> bool:
@@ -77,7 +79,7 @@ def _environment(line: str, number: int, body: Body, wish: Wish) -> bool:
         return True
     if _PURGE.fullmatch(line):
         wish.note(
-            number, "module purge", "is not needed: a job begins with no modules", serious=False
+            number, "module purge", "is not needed: a job starts without modules", serious=False
         )
         return True
     if loaded := _MODULE.fullmatch(line):
@@ -88,12 +90,12 @@ def _environment(line: str, number: int, body: Body, wish: Wish) -> bool:
         return False
     if body.conda or body.venv:
         return False
-    if found := _VENV.fullmatch(line):
-        if found[1].startswith(("/", "~/")):
-            body.venv = found[1]
+    if match := _VENV.fullmatch(line):
+        if match[1].startswith(("/", "~/")):
+            body.venv = match[1]
             return True
         return False
-    if found := _CONDA.fullmatch(line):
-        body.conda = found[1]
+    if match := _CONDA.fullmatch(line):
+        body.conda = match[1]
         return True
     return False

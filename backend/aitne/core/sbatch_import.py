@@ -1,4 +1,4 @@
-"""A batch script for ``sbatch`` -> a job file, and what of it could not be carried over.
+"""Conversion of a batch script for ``sbatch`` to a job file, with notes on what was left out.
 
 The lines are read as sbatch reads them (https://slurm.schedmd.com/sbatch.html): ``#SBATCH`` at the
 beginning of a line, up to the first command; quotes and comments as there; of an option that is
@@ -55,14 +55,14 @@ def import_sbatch(text: str, folder: str | None = None) -> Imported:
     begin = _body_begins(lines)
     directives = 0
     for number, line in enumerate(lines, 1):
-        found = _DIRECTIVE.match(line)
-        if found is None:
+        directive = _DIRECTIVE.match(line)
+        if directive is None:
             continue
         if number - 1 >= begin:
             wish.note(
                 number,
                 "#SBATCH",
-                "stands behind the first command, where sbatch ignores it",
+                "comes after the first command, where sbatch ignores it",
                 serious=False,
             )
             continue
@@ -71,23 +71,27 @@ def import_sbatch(text: str, folder: str | None = None) -> Imported:
             wish.note(number, "#SBATCH", f"more than {MOST_DIRECTIVES} are not read")
             break
         if len(line) > LONGEST_DIRECTIVE:
-            wish.note(number, "#SBATCH", f"has more than {LONGEST_DIRECTIVE} letters: left out")
+            wish.note(number, "#SBATCH", f"has more than {LONGEST_DIRECTIVE} characters: left out")
             continue
-        if found[1].split()[:1] in (["hetjob"], ["packjob"]):
+        if directive[1].split()[:1] in (["hetjob"], ["packjob"]):
             wish.note(
                 number,
-                found[1].split()[0],
-                "a job of unlike parts is not known here: submit each part",
+                directive[1].split()[0],
+                "heterogeneous jobs are not supported: submit each component",
             )
             break
-        for given in _options(number, found[1], wish):
-            sbatch_options.take(wish, given)
+        for option in _options(number, directive[1], wish):
+            sbatch_options.take(wish, option)
     if "\r" in text:
-        wish.note(1, "line ends", "were those of Windows, which sbatch refuses; they are mended")
+        wish.note(
+            1, "line ends", "were those of Windows, which sbatch refuses; they were converted"
+        )
     if "workdir" not in wish.lines:
         if folder is None:
             wish.note(
-                1, "workdir", "sbatch starts a job where it is called, this one starts at home"
+                1,
+                "workdir",
+                "sbatch starts a job where it is called, this one starts in the home folder",
             )
         else:
             wish.fields["workdir"] = folder
@@ -143,10 +147,12 @@ def _options(line: int, text: str, wish: Wish) -> Iterator[Given]:
     while words:
         word = words.popleft()
         if word.startswith("--"):
-            written, equals, value = word[2:].partition("=")
-            name = _long(written)
+            written_name, equals, value = word[2:].partition("=")
+            name = _long(written_name)
             if name is None:
-                wish.note(line, f"--{written}", "is not an option of sbatch that is known here")
+                wish.note(
+                    line, f"--{written_name}", "is not an option of sbatch that is known here"
+                )
                 if not equals and words and not words[0].startswith("-"):
                     words.popleft()
                 continue
@@ -176,12 +182,12 @@ def _options(line: int, text: str, wish: Wish) -> Iterator[Given]:
             wish.note(line, word, "is not an option")
 
 
-def _long(written: str) -> str | None:
+def _long(prefix: str) -> str | None:
     """Return the full name of an option that may be shortened where unambiguous; None: there is
     none."""
-    if written in sbatch_options.KNOWN:
-        return written
-    meant = [name for name in sbatch_options.KNOWN if written and name.startswith(written)]
+    if prefix in sbatch_options.KNOWN:
+        return prefix
+    meant = [name for name in sbatch_options.KNOWN if prefix and name.startswith(prefix)]
     return meant[0] if len(meant) == 1 else None
 
 
@@ -216,26 +222,24 @@ def _checked(file: dict[str, Any], wish: Wish) -> Imported:
         try:
             JobFile.model_validate(file)
         except ValidationError as error:
-            for found in error.errors(include_url=False, include_input=False):
-                _drop(file, found["loc"], found["msg"], wish)
+            for problem in error.errors(include_url=False, include_input=False):
+                _drop(file, problem["loc"], problem["msg"], wish)
         else:
-            return Imported(file=file, notes=tuple(sorted(wish.notes, key=lambda each: each.line)))
+            return Imported(file=file, notes=tuple(sorted(wish.notes, key=lambda note: note.line)))
 
 
-def _drop(file: dict[str, Any], where: tuple[int | str, ...], why: str, wish: Wish) -> None:
-    names = [str(part) for part in where]
+def _drop(file: dict[str, Any], path: tuple[int | str, ...], message: str, wish: Wish) -> None:
+    names = [str(part) for part in path]
     parent: Any = file
-    for depth, part in enumerate(where):
+    for depth, part in enumerate(path):
         child = parent.get(part) if isinstance(parent, dict) else None
-        nested = isinstance(child, dict) and depth + 1 < len(where) and where[depth + 1] in child
+        nested = isinstance(child, dict) and depth + 1 < len(path) and path[depth + 1] in child
         if not nested:
             field = ".".join(names[: depth + 1])
             if isinstance(parent, dict):
                 parent.pop(part, None)
-            reason = why.removeprefix("Value error, ").rstrip(".")
-            wish.note(
-                wish.lines.get(field, 1), field, f"is no value that a job file takes: {reason}"
-            )
+            reason = message.removeprefix("Value error, ").rstrip(".")
+            wish.note(wish.lines.get(field, 1), field, f"is not a valid value: {reason}")
             break
         parent = child
     for name in [name for name, value in file.items() if value in ({}, [])]:

@@ -1,4 +1,4 @@
-"""The options of sbatch, and where in a job file each of them goes."""
+"""The options of sbatch, and the field of a job file that each of them sets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aitne.core.models.job_file import SIGNAL
 from aitne.core.units import format_duration, parse_array, parse_duration
 
 MOST_NOTES = 500
-"""Limit of the notes: a script of nothing but mistakes would have a hundred thousand."""
+"""Limit of the notes: a script with only mistakes could have a hundred thousand."""
 
 
 class Note(Frozen):
@@ -43,13 +43,13 @@ class Wish:
     slurm: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     amounts: dict[str, Given] = field(default_factory=dict)
-    """The options about nodes, tasks, CPUs, memory and GPUs: they mean something only together."""
+    """The options about nodes, tasks, CPUs, memory and GPUs: they have a meaning only together."""
     notes: list[Note] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
     """Line of the script from which each field of the job file comes."""
 
     def note(self, line: int, option: str, message: str, *, serious: bool = True) -> None:
-        """Note what could not be carried over; beyond ``MOST_NOTES`` notes are dropped."""
+        """Add a note on what was not converted; beyond ``MOST_NOTES`` notes are dropped."""
         if len(self.notes) >= MOST_NOTES:
             return
         self.notes.append(
@@ -102,11 +102,11 @@ SHORT = {
 }
 
 _LOG = "the platform keeps the log of every job and shows it; redirect in `commands` for a file of your own"
-_MAIL = "choose under Account -> Notifications what you are told of, and how"
-_START = "the platform does not start jobs by the clock"
+_MAIL = "choose your notifications under Account -> Notifications"
+_START = "the platform does not start jobs at a given time"
 _WHERE = "nodes are chosen by `slurm.constraint` or by the scheduler"
 _SITE = "add it to `slurm.extra` if your site allows that"
-_NO_MATTER = "means nothing here"
+_NO_MATTER = "has no effect here"
 
 LEFT_OUT: dict[str, str] = {
     **dict.fromkeys(("output", "error", "open-mode"), _LOG),
@@ -119,12 +119,12 @@ LEFT_OUT: dict[str, str] = {
     "wrap": "is for the command line; write the command into `commands`",
     "hold": "a job is not held back; submit it when it may run",
     "time-min": "a job has one time limit",
-    "uid": "a job runs as the account of the one who submits it",
-    "gid": "a job runs as the account of the one who submits it",
-    "get-user-env": "a job begins with a clean environment; say in `environment` what it loads",
-    "export-file": "a job begins with a clean environment; say in `env` what it sets",
+    "uid": "a job runs as the account of the user who submits it",
+    "gid": "a job runs as the account of the user who submits it",
+    "get-user-env": "a job starts with a clean environment; list in `environment` what it loads",
+    "export-file": "a job starts with a clean environment; list its variables in `env`",
     "container": "name an image: `image`",
-    "ntasks-per-gpu": "say how many ranks there are: `distributed.ranks_per_node`",
+    "ntasks-per-gpu": "set the number of ranks: `distributed.ranks_per_node`",
     **dict.fromkeys(
         (
             *("acctg-freq", "batch", "bb", "bbf", "bell", "burst-buffer", "comment", "contiguous"),
@@ -178,74 +178,78 @@ _FLAGS = frozenset(
 )
 
 
-def take(wish: Wish, given: Given) -> None:
+def take(wish: Wish, option: Given) -> None:
     """Take over one option of the script, or note why it is left out."""
-    name = given.name
+    name = option.name
     if name in AMOUNTS:
-        wish.amounts[name] = given
+        wish.amounts[name] = option
     elif name in _TAKE:
-        _TAKE[name](wish, given)
+        _TAKE[name](wish, option)
     elif name in LEFT_OUT:
-        wish.note(given.line, f"--{name}", f"was left out: {LEFT_OUT[name]}")
+        wish.note(option.line, f"--{name}", f"was left out: {LEFT_OUT[name]}")
     else:
-        wish.note(given.line, f"--{name}", _NO_MATTER, serious=False)
+        wish.note(option.line, f"--{name}", _NO_MATTER, serious=False)
 
 
 def _plain(target: str) -> Callable[[Wish, Given], None]:
     part, _, name = target.rpartition(".")
 
-    def put(wish: Wish, given: Given) -> None:
-        (wish.slurm if part else wish.fields)[name] = given.value or ""
-        wish.lines[target] = given.line
+    def put(wish: Wish, option: Given) -> None:
+        (wish.slurm if part else wish.fields)[name] = option.value or ""
+        wish.lines[target] = option.line
 
     return put
 
 
-def _time(wish: Wish, given: Given) -> None:
-    text = given.value or ""
+def _time(wish: Wish, option: Given) -> None:
+    text = option.value or ""
     try:
         seconds = parse_duration(text)
     except ValueError:
         seconds = 0
     wish.fields.pop("max_duration", None)
     if not seconds:
-        why = "no limit" if text.upper() in ("0", "UNLIMITED", "INFINITE") else repr(text)
-        wish.note(given.line, "--time", f"{why} is no time limit that a job here can have")
+        limit = "no limit" if text.upper() in ("0", "UNLIMITED", "INFINITE") else repr(text)
+        wish.note(option.line, "--time", f"{limit} is not a time limit that a job can have")
         return
     wish.fields["max_duration"] = format_duration(seconds)
-    wish.lines["max_duration"] = given.line
+    wish.lines["max_duration"] = option.line
 
 
-def _array(wish: Wish, given: Given) -> None:
+def _array(wish: Wish, option: Given) -> None:
     try:
-        wish.fields["array"] = str(parse_array(given.value or ""))
-        wish.lines["array"] = given.line
+        wish.fields["array"] = str(parse_array(option.value or ""))
+        wish.lines["array"] = option.line
     except ValueError as error:
-        wish.note(given.line, "--array", str(error))
+        wish.note(option.line, "--array", str(error))
 
 
-def _chdir(wish: Wish, given: Given) -> None:
-    path = given.value or ""
-    wish.lines["workdir"] = given.line
+def _chdir(wish: Wish, option: Given) -> None:
+    path = option.value or ""
+    wish.lines["workdir"] = option.line
     if path.startswith(("/", "~/")):
         wish.fields["workdir"] = path
     else:
         wish.note(
-            given.line, "--chdir", f"{path!r} counts from where sbatch was called: write it in full"
+            option.line,
+            "--chdir",
+            f"{path!r} counts from where sbatch was called: write it in full",
         )
 
 
-def _exclusive(wish: Wish, given: Given) -> None:
+def _exclusive(wish: Wish, option: Given) -> None:
     wish.slurm["exclusive"] = True
-    wish.lines["slurm.exclusive"] = given.line
-    if given.value:
-        wish.note(given.line, f"--exclusive={given.value}", "became whole nodes without other jobs")
+    wish.lines["slurm.exclusive"] = option.line
+    if option.value:
+        wish.note(
+            option.line, f"--exclusive={option.value}", "became whole nodes without other jobs"
+        )
 
 
 def _requeue(value: bool) -> Callable[[Wish, Given], None]:
-    def put(wish: Wish, given: Given) -> None:
+    def put(wish: Wish, option: Given) -> None:
         wish.slurm["requeue"] = value
-        wish.lines["slurm.requeue"] = given.line
+        wish.lines["slurm.requeue"] = option.line
 
     return put
 
@@ -253,35 +257,38 @@ def _requeue(value: bool) -> Callable[[Wish, Given], None]:
 _SIGNAL = re.compile(r"(?:([RB]+):)?([A-Za-z0-9]+)(?:@([0-9]+))?")
 
 
-def _signal(wish: Wish, given: Given) -> None:
-    found = _SIGNAL.fullmatch(given.value or "")
-    text = found and f"{found[2].upper()}@{found[3] or 60}"
-    if found is None or not text or not re.fullmatch(SIGNAL, text):
-        wish.note(given.line, "--signal", f"{given.value!r} is not a signal and a time")
+def _signal(wish: Wish, option: Given) -> None:
+    match = _SIGNAL.fullmatch(option.value or "")
+    text = match and f"{match[2].upper()}@{match[3] or 60}"
+    if match is None or not text or not re.fullmatch(SIGNAL, text):
+        wish.note(option.line, "--signal", f"{option.value!r} is not a signal and a time")
         return
     wish.slurm["signal"] = text
-    wish.lines["slurm.signal"] = given.line
-    if found[1]:
+    wish.lines["slurm.signal"] = option.line
+    if match[1]:
         wish.note(
-            given.line, "--signal", f"{found[1]}: was left out: who gets it is the platform's"
+            option.line,
+            "--signal",
+            f"{match[1]}: was left out: the platform decides which processes get it",
         )
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
-def _export(wish: Wish, given: Given) -> None:
-    for part in (given.value or "").split(","):
+def _export(wish: Wish, option: Given) -> None:
+    for part in (option.value or "").split(","):
         name, equals, value = part.strip().partition("=")
         if equals and _NAME.fullmatch(name):
             wish.env[name] = value
-            wish.lines["env"] = given.line
+            wish.lines["env"] = option.line
         elif name == "ALL" or (name and name not in ("NONE", "NIL")):
             which = "the whole environment" if name == "ALL" else name
             wish.note(
-                given.line,
+                option.line,
                 "--export",
-                f"{which} of where sbatch was called is not known here: say in `env` what the job needs",
+                f"{which} of where sbatch was called is not known here: list in `env` "
+                "what the job needs",
             )
 
 

@@ -39,7 +39,7 @@ def subdomain(name: str, domain: str, kind: str) -> str:
 
 
 def check_wildcard(sessions_url: str, portal_url: str) -> None:
-    """Check a ``sessions_url`` with a wildcard; one without is not looked at.
+    """Check a ``sessions_url`` with a wildcard; one without is not checked.
 
     Raises:
         ValueError: it is not ``https://*.HOST[:PORT]``, or ``http`` and not below ``localhost``; or
@@ -48,15 +48,13 @@ def check_wildcard(sessions_url: str, portal_url: str) -> None:
     """
     if "*" not in sessions_url:
         return
-    found = _URL.fullmatch(sessions_url)
-    if found is None:
+    match = _URL.fullmatch(sessions_url)
+    if match is None:
         raise ValueError("sessions_url with a wildcard is https://*.HOST or https://*.HOST:PORT")
-    host = found["host"]
+    host = match["host"]
     local = host == "localhost" or host.endswith(".localhost")
-    if found["scheme"] == "http" and not local:
-        raise ValueError(
-            "sessions_url with a wildcard needs https, but for http://*.localhost:PORT"
-        )
+    if match["scheme"] == "http" and not local:
+        raise ValueError("sessions_url with a wildcard needs https, except http://*.localhost:PORT")
     portal = urlsplit(portal_url).hostname or ""
     # Browsers refuse cookies for all of localhost.
     if portal.endswith(f".{host}") or (portal == host and host != "localhost"):

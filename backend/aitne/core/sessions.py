@@ -32,18 +32,18 @@ def session_url(sessions_url: str, owner: str, job_id: UUID, path: str = "/lab")
 def goes_on(other: Job) -> str:
     """Return the message that a session is not continued because ``other`` continues it already."""
     return (
-        f"The session {other.id} goes on with this work already: it is {other.state}. Open that, or "
+        f"The session {other.id} already continues this one: it is {other.state}. Open it, or "
         "stop it first."
     )
 
 
 class EntryPoint(Frozen):
-    """One of the ways into a session."""
+    """An app at which a session can be opened."""
 
-    name: str = Field(description="What `open` takes as `app`.")
+    name: str = Field(description="Name that `open` takes as `app`.")
     title: str
     icon: str = Field(description="A name from the portal's icon set.")
-    url: str | None = Field(description="Where it leads; null until the session is READY.")
+    url: str | None = Field(description="URL of the app; null until the session is READY.")
 
 
 def entry_points(job: Job) -> tuple[EntryPoint, ...]:

@@ -42,7 +42,7 @@ def default_data_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return ``$XDG_CACHE_HOME/aitne``: environments and downloads, which can all be made again."""
+    """Return ``$XDG_CACHE_HOME/aitne``: environments and downloads, which can be created again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aitne"
 
 
@@ -52,7 +52,7 @@ SITE_CONF = Path("/etc/slurm/slurm.conf")
 class LocalSettings(Strict):
     """The embedded scheduler, which runs jobs on this machine."""
 
-    nodes: int = Field(1, ge=1, le=64, description="How many nodes this machine pretends to be.")
+    nodes: int = Field(1, ge=1, le=64, description="Number of nodes that this machine simulates.")
     cpus: int | None = Field(
         None, ge=1, description="CPU slots of each node; unset: this machine's CPUs."
     )
@@ -61,7 +61,7 @@ class LocalSettings(Strict):
     )
     gpus: str = Field(
         "auto",
-        description="GPUs of each node: auto (ask NVML), none, or declared such as a100:4.",
+        description="GPUs of each node: auto (as NVML reports), none, or declared such as a100:4.",
     )
 
 
@@ -69,7 +69,8 @@ class BrokerClientSettings(Strict):
     """The privileged process that acts as users."""
 
     socket: Path | None = Field(
-        None, description="Its socket; unset: everything is done as the platform's own account."
+        None,
+        description="Socket of the broker; unset: everything runs as the platform's own account.",
     )
 
 
@@ -79,21 +80,28 @@ class AccountSettings(Strict):
     map: dict[str, str] = Field(
         default_factory=dict, description="User to account, where the names differ."
     )
-    min_uid: int = Field(1_000, ge=1, description="No account below this is ever acted for.")
-    max_uid: int = Field(60_000, le=2**31, description="Nor one above this.")
+    min_uid: int = Field(1_000, ge=1, description="Lowest uid of an account that jobs may run as.")
+    max_uid: int = Field(
+        60_000, le=2**31, description="Highest uid of an account that jobs may run as."
+    )
     groups: list[str] = Field(
-        default_factory=list, description="If any are named: only accounts in one of these groups."
+        default_factory=list,
+        description="Groups whose accounts jobs may run as; empty: all accounts.",
     )
 
 
 class LimitSettings(Strict):
     """Limits of one job, beside those of its template and of the nodes."""
 
-    max_duration: Seconds = Field(7 * 86_400, description="The longest time limit.")
-    max_nodes: int = Field(64, ge=1, description="The most nodes of one job.")
-    max_array_tasks: int = Field(1_000, ge=1, description="The most tasks of one array job.")
+    max_duration: Seconds = Field(7 * 86_400, description="Longest time limit of a job.")
+    max_nodes: int = Field(64, ge=1, description="Maximum number of nodes of a job.")
+    max_array_tasks: int = Field(
+        1_000, ge=1, description="Maximum number of tasks of an array job."
+    )
     max_live_jobs: int = Field(
-        2_000, ge=1, description="The most jobs and array tasks a user may have waiting or running."
+        2_000,
+        ge=1,
+        description="Maximum number of jobs and array tasks of a user that wait or run.",
     )
 
 
@@ -106,13 +114,16 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(
         default_factory=default_data_dir,
-        description="Where all state of this platform lies. Not in the file: `--data-dir` or the variable.",
+        description="Folder with all state of this platform. Not in the file: `--data-dir` or "
+        "the variable.",
     )
     cluster: str = Field(
         "local", pattern=r"^[a-z][a-z0-9-]{0,39}$", description="The cluster's name."
     )
-    title: str = Field("Aitne", max_length=60, description="The name the portal shows.")
-    bind: str = Field("127.0.0.1", description="The address the portal and the sessions listen on.")
+    title: str = Field("Aitne", max_length=60, description="The name that the portal shows.")
+    bind: str = Field(
+        "127.0.0.1", description="The address on which the portal and the sessions listen."
+    )
     port: int = Field(8_000, ge=1, le=65_531, description="The portal's port.")
     sessions_port: int | None = Field(
         None, description="The port of the sessions' own origin; unset: port + 1."
@@ -127,17 +138,18 @@ class Settings(BaseSettings):
         "`tls.enabled`; unset: port + 4.",
     )
     public_url: str | None = Field(
-        None, description="How browsers reach the portal; unset: `http(s)://<bind>:<port>`."
+        None,
+        description="URL by which browsers reach the portal; unset: `http(s)://<bind>:<port>`.",
     )
     proxy_socket: Path | None = Field(
         None,
-        description="A UNIX socket on which the portal listens too, for a reverse proxy on this machine: "
-        "the addresses of clients that the proxy names are believed there alone.",
+        description="A UNIX socket on which the portal listens too, for a reverse proxy on this "
+        "machine: client addresses that a proxy names are trusted only there.",
     )
     sessions_url: str | None = Field(
         None,
-        description="How browsers reach sessions: another origin than the portal's. With "
-        "`https://*.HOST` each user has a host of its own.",
+        description="URL by which browsers reach sessions, of another origin than the portal's. "
+        "With `https://*.HOST` each user has a separate host.",
     )
     database: str | None = Field(
         None, description="`postgresql://…`; unset: SQLite in the data directory."
@@ -189,7 +201,7 @@ class Settings(BaseSettings):
         toml = TomlConfigSettingsSource(settings_cls, path)
         if "data_dir" in toml.toml_data:
             raise SetupError(
-                f"data_dir has no place in {path}: say it with --data-dir or AITNE_DATA_DIR."
+                f"data_dir cannot be set in {path}: set it with --data-dir or AITNE_DATA_DIR."
             )
         return (init_settings, env_settings, toml)
 
@@ -371,31 +383,33 @@ def _on_dev_cluster(settings: Settings) -> Settings:
     """Return the settings, with those of ``aitne dev cluster up`` where no Slurm cluster is
     configured."""
     slurm = settings.slurm
-    told = slurm.conf or slurm.command_prefix or settings.broker.socket or SITE_CONF.exists()
-    if settings.scheduler not in DEV_CLUSTER_SCHEDULERS or (told and slurm.dev_cluster is None):
+    configured = slurm.conf or slurm.command_prefix or settings.broker.socket or SITE_CONF.exists()
+    if settings.scheduler not in DEV_CLUSTER_SCHEDULERS or (
+        configured and slurm.dev_cluster is None
+    ):
         return settings
     name = slurm.dev_cluster or "dev"
-    found = find_dev_cluster(name)
-    if found is None:
+    cluster = find_dev_cluster(name)
+    if cluster is None:
         raise SetupError(
             f"There is no Slurm here: neither {SITE_CONF}, nor `conf` under [slurm], nor a "
-            f"development cluster {name}. `sudo aitne dev cluster up --name {name}` makes one."
+            f"development cluster {name}. `sudo aitne dev cluster up --name {name}` creates one."
         )
-    known = {
-        "conf": found.slurm_conf,
-        "command_prefix": list(found.command_prefix),
-        "rest_url": found.rest_url,
-        "software_dir": slurm.software_dir or found.software_dir,
-        "python": found.python,
+    values = {
+        "conf": cluster.slurm_conf,
+        "command_prefix": list(cluster.command_prefix),
+        "rest_url": cluster.rest_url,
+        "software_dir": slurm.software_dir or cluster.software_dir,
+        "python": cluster.python,
         "agent_host": "127.0.0.1",
         "portal_address": settings.own_url,
         "import_users": True,
     }
     return settings.model_copy(
         update={
-            "slurm": slurm.model_copy(update=known),
-            "broker": BrokerClientSettings(socket=found.broker_socket),
-            "storage": settings.storage.with_scratch(found.scratch_pattern),
+            "slurm": slurm.model_copy(update=values),
+            "broker": BrokerClientSettings(socket=cluster.broker_socket),
+            "storage": settings.storage.with_scratch(cluster.scratch_pattern),
         }
     )
 
@@ -404,10 +418,10 @@ def _said(part: ErrorDetails) -> str:
     name = ".".join(map(str, part["loc"])) or "settings"
     if part["type"] == "extra_forbidden":
         return f"{name} is not a setting"
-    given = part["input"]
-    # What is longer is not one value, and an address of a database holds a password.
-    shown = isinstance(given, bool | int | float | str) and "://" not in str(given)
-    return f"{name}{f' = {given!r}' if shown else ''}: {part['msg'].removeprefix('Value error, ')}"
+    value = part["input"]
+    # Longer input is not a single value, and the URL of a database contains a password.
+    shown = isinstance(value, bool | int | float | str) and "://" not in str(value)
+    return f"{name}{f' = {value!r}' if shown else ''}: {part['msg'].removeprefix('Value error, ')}"
 
 
 def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
@@ -419,15 +433,15 @@ def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
     Raises:
         SetupError: a value is wrong; the message names it and where it may come from.
     """
-    where = data_dir or Path(os.environ.get("AITNE_DATA_DIR") or default_data_dir())
-    given = {name: value for name, value in overrides.items() if value is not None}
+    folder = data_dir or Path(os.environ.get("AITNE_DATA_DIR") or default_data_dir())
+    values = {name: value for name, value in overrides.items() if value is not None}
     try:
-        return _on_dev_cluster(Settings(data_dir=where.expanduser().absolute(), **given))
+        return _on_dev_cluster(Settings(data_dir=folder.expanduser().absolute(), **values))
     except ValidationError as error:
         lines = "; ".join(_said(part) for part in error.errors())
         raise SetupError(
-            f"The settings are wrong: {lines}. They come from {config_path(where)}, then AITNE_* "
+            f"The settings are wrong: {lines}. They come from {config_path(folder)}, then AITNE_* "
             "variables, then the command line."
         ) from error
     except ValueError as error:
-        raise SetupError(f"{config_path(where)} cannot be read: {error}") from error
+        raise SetupError(f"{config_path(folder)} cannot be read: {error}") from error

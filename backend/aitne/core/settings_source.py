@@ -36,44 +36,46 @@ class SourceKind(StrEnum):
     ENVIRONMENT = "environment"
     COMMAND_LINE = "command_line"
     FOUND = "found"
-    """The platform found it out, such as from the development cluster on this machine."""
+    """Detected by the platform, such as from the development cluster on this machine."""
 
 
 class SettingView(Frozen):
     """One setting with its value and source."""
 
-    name: str = Field(description="As it is written in aitne.toml.", examples=["limits.max_nodes"])
-    value: str | None = Field(
-        description="As JSON; null: unset. Secrets are masked.", examples=["64"]
+    name: str = Field(
+        description="Name of the setting in aitne.toml.", examples=["limits.max_nodes"]
     )
-    default: str | None = Field(description="What it would be if nobody had set it, as JSON.")
-    source: SourceKind = Field(description="What set it.")
+    value: str | None = Field(
+        description="Value as JSON; null: unset. Secrets are masked.", examples=["64"]
+    )
+    default: str | None = Field(description="Default value as JSON.")
+    source: SourceKind = Field(description="Source of the value.")
     where: str | None = Field(
         description="The file with its line, or the variable; null: neither.",
         examples=["/srv/aitne/aitne.toml:12"],
     )
-    description: str = Field(description="What it is for.")
+    description: str = Field(description="Purpose of the setting.")
 
 
 def shown(settings: Settings) -> list[SettingView]:
     """Return all settings of this process, by name, secrets masked."""
-    told = os.environ.get(VARIABLE)
-    known = sources(settings) if told is None else _read(told)
+    sources_text = os.environ.get(VARIABLE)
+    sources_by_name = sources(settings) if sources_text is None else _read(sources_text)
     default = Settings.model_construct()
-    found = []
+    views = []
     for name, value, description in _leaves(settings):
-        kind, where = known.get(name, (SourceKind.DEFAULT, None))
-        found.append(
+        kind, origin = sources_by_name.get(name, (SourceKind.DEFAULT, None))
+        views.append(
             SettingView(
                 name=name,
                 value=_text(name, value),
                 default=_text(name, _at(default, name)),
                 source=kind,
-                where=where,
+                where=origin,
                 description=description,
             )
         )
-    return sorted(found, key=lambda each: ("." in each.name, each.name))
+    return sorted(views, key=lambda view: ("." in view.name, view.name))
 
 
 def sources(
@@ -84,28 +86,28 @@ def sources(
     path = config_path(settings.data_dir)
     in_file = _in_file(path)
     default = Settings.model_construct()
-    found: dict[str, tuple[SourceKind, str | None]] = {}
+    by_name: dict[str, tuple[SourceKind, str | None]] = {}
     for name, value, _ in _leaves(settings):
-        # What stands in a section cannot be passed on the command line, which wins over all else.
+        # Settings of a section cannot be passed on the command line, which takes precedence.
         passed = "." not in name
         variable = _variable(name, environ)
-        said = in_file.get(name)
+        entry = in_file.get(name)
         if variable is not None and not (passed and not _same(_loaded(environ[variable]), value)):
-            found[name] = (SourceKind.ENVIRONMENT, variable)
-        elif variable is None and said and not (passed and not _same(said[0], value)):
-            found[name] = (SourceKind.FILE, f"{path}:{said[1]}")
+            by_name[name] = (SourceKind.ENVIRONMENT, variable)
+        elif variable is None and entry and not (passed and not _same(entry[0], value)):
+            by_name[name] = (SourceKind.FILE, f"{path}:{entry[1]}")
         elif value != _at(default, name):
-            found[name] = (SourceKind.COMMAND_LINE if passed else SourceKind.FOUND, None)
-    return found
+            by_name[name] = (SourceKind.COMMAND_LINE if passed else SourceKind.FOUND, None)
+    return by_name
 
 
 def written(settings: Settings) -> str:
     """Return the sources as text for ``AITNE_SOURCES``."""
-    return json.dumps({name: [kind, where] for name, (kind, where) in sources(settings).items()})
+    return json.dumps({name: [kind, origin] for name, (kind, origin) in sources(settings).items()})
 
 
-def _read(told: str) -> dict[str, tuple[SourceKind, str | None]]:
-    return {name: (SourceKind(kind), where) for name, (kind, where) in json.loads(told).items()}
+def _read(text: str) -> dict[str, tuple[SourceKind, str | None]]:
+    return {name: (SourceKind(kind), origin) for name, (kind, origin) in json.loads(text).items()}
 
 
 def _leaves(model: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
@@ -127,9 +129,9 @@ def _json(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, list | tuple | set | frozenset):
-        return [_json(each) for each in value]
+        return [_json(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _json(each) for key, each in value.items()}
+        return {str(key): _json(item) for key, item in value.items()}
     return str(value) if isinstance(value, Path) else value
 
 
@@ -159,9 +161,9 @@ def _loaded(text: str) -> Any:
         return text
 
 
-def _same(said: Any, value: Any) -> bool:
+def _same(source_value: Any, value: Any) -> bool:
     """Return whether that text may have become this value."""
-    return bool(_json(value) == said or str(value) == str(said))
+    return bool(_json(value) == source_value or str(value) == str(source_value))
 
 
 def _in_file(path: Path) -> dict[str, tuple[Any, int]]:
@@ -170,7 +172,7 @@ def _in_file(path: Path) -> dict[str, tuple[Any, int]]:
         text = path.read_text(encoding="utf-8")
         tree = tomllib.loads(text)
     except (OSError, ValueError):
-        return {}  # settings that were loaded say by themselves when their file cannot be read
+        return {}  # loading the settings reports a file that cannot be read
     lines = _lines(text)
     return {name: (value, lines.get(name, 1)) for name, value in _flat(tree)}
 
@@ -184,14 +186,14 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _lines(text: str) -> dict[str, int]:
-    section, found = "", dict[str, int]()
+    section, lines = "", dict[str, int]()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
             section = _bare(header[1]) + "."
-            found.setdefault(section.rstrip("."), number)
+            lines.setdefault(section.rstrip("."), number)
         elif key := _KEY.match(line):
-            found.setdefault(section + _bare(key[1]), number)
-    return found
+            lines.setdefault(section + _bare(key[1]), number)
+    return lines
 
 
 def _bare(name: str) -> str:

@@ -14,7 +14,7 @@ class SlurmSettings(Strict):
     """A Slurm cluster. Needed only with `scheduler = "slurm"` or `"slurm_cli"`."""
 
     conf: Path | None = Field(
-        None, description="`slurm.conf`, for `SLURM_CONF`; unset: where Slurm looks by itself."
+        None, description="`slurm.conf`, for `SLURM_CONF`; unset: Slurm's default."
     )
     command_prefix: list[str] = Field(
         default_factory=list,
@@ -22,10 +22,11 @@ class SlurmSettings(Strict):
     )
     rest_url: str | None = Field(
         None,
-        description="slurmrestd, `http://host:port` or `unix:/path`; unset: the commands alone.",
+        description="slurmrestd, `http://host:port` or `unix:/path`; unset: only the commands "
+        "are used.",
     )
     jwt_key: Path | None = Field(
-        None, description="The key of auth/jwt (HS256), read by the broker alone."
+        None, description="The key of auth/jwt (HS256), read only by the broker."
     )
     operator: str | None = Field(
         None,
@@ -33,17 +34,17 @@ class SlurmSettings(Strict):
     )
     jobs_dir: str = Field(
         "{home}/.aitne/jobs",
-        description="Where a user's job folders lie, on a file system that all nodes share; "
+        description="Folder of a user's job folders, on a file system that all nodes share; "
         "`{home}` and `{user}` are filled in.",
     )
     software_dir: Path | None = Field(
-        None, description="Where all nodes find the agent and the session environment."
+        None, description="Folder in which all nodes find the agent and the session environment."
     )
     python: str = Field("/usr/bin/python3", description="The interpreter (3.9 or newer) on nodes.")
     agent_host: str = Field(
         "node",
-        description="Where sessions listen: `node` (the node's own address), a network such as "
-        "`10.1.0.0/16`, or an address.",
+        description="Listening address of sessions: `node` (the node's own address), a network "
+        "such as `10.1.0.0/16`, or an address.",
     )
     portal_address: str | None = Field(
         None, description="The portal's URL as nodes reach it; unset: its public one."
@@ -57,10 +58,10 @@ class SlurmSettings(Strict):
         '`["--mail-type", "--licenses"]`.',
     )
     import_users: bool = Field(
-        False, description="Make portal accounts and projects of Slurm's users and accounts."
+        False, description="Create portal accounts and projects from Slurm's users and accounts."
     )
     dev_cluster: str | None = Field(
-        None, description="Use the cluster of this name that `aitne dev cluster up` made."
+        None, description="Use the cluster of this name that `aitne dev cluster up` created."
     )
 
     @field_validator("agent_host")

@@ -69,7 +69,7 @@ _BY_STATE = {
     JobState.RUNNING: 3,
     JobState.READY: 4,
 }
-# A session that was ready and is then stopped or out of time has done what it was there for.
+# A session that was ready and is then stopped or reaches its time limit was successful.
 _GOOD_ENDS = frozenset({JobState.COMPLETED, JobState.CANCELLED, JobState.TIMED_OUT})
 
 
@@ -96,9 +96,9 @@ def _reached(job: Job) -> int:
         return 4
     if job.state in _BY_STATE:
         return _BY_STATE[job.state]
-    # Suspended, completing, unknown and the ends: as far as its times say it came.
-    known = (job.submitted_at, job.allocated_at, job.started_at, job.ready_at)
-    return max((index for index, time in enumerate(known, 1) if time is not None), default=0)
+    # Suspended, completing, unknown and the terminal states: determined by its times.
+    times = (job.submitted_at, job.allocated_at, job.started_at, job.ready_at)
+    return max((index for index, time in enumerate(times, 1) if time is not None), default=0)
 
 
 def _starts(job: Job, reached: int) -> list[datetime | None]:

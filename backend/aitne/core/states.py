@@ -1,4 +1,4 @@
-"""Job and session states, the legal transitions between them, and why a job ended.
+"""Job and session states, the legal transitions between them, and the reasons of an end.
 
 One machine serves jobs and sessions: a session is a job whose apps listen, and READY is the one
 state only a session has. The words are Slurm's where Slurm has one
@@ -40,7 +40,7 @@ class JobState(StrEnum):
     NODE_FAILED = "NODE_FAILED"
     PREEMPTED = "PREEMPTED"
     LOST = "LOST"
-    """The scheduler no longer knows it, and a look of its own has confirmed that."""
+    """The scheduler no longer knows it, and a separate query has confirmed that."""
     UNKNOWN = "UNKNOWN"
     """The scheduler does not answer for it. This never means finished."""
 
@@ -84,13 +84,13 @@ _ALLOCATED = frozenset({_S.STARTING, _S.RUNNING, _S.SUSPENDED, _S.COMPLETING})
 
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     _S.PENDING_SUBMIT: frozenset({_S.SUBMITTING, _S.CANCELLED, _S.FAILED}),
-    # A submission is over when the scheduler says so, refuses, or leaves it open.
-    # The agent may also speak before the scheduler has answered the submission.
+    # A submission ends when the scheduler accepts it, refuses it, or does not answer.
+    # The agent may also report before the scheduler has answered the submission.
     _S.SUBMITTING: frozenset({_S.PENDING_SUBMIT, _S.QUEUED, _S.UNCERTAIN, _S.FAILED, _S.CANCELLED})
     | _ALLOCATED,
     _S.UNCERTAIN: frozenset({_S.QUEUED, _S.PENDING_SUBMIT, _S.FAILED, _S.CANCELLED}) | _ALLOCATED,
     _S.QUEUED: _ALLOCATED | _ENDS,
-    # Back to QUEUED is a requeue: the scheduler starts the same job once more.
+    # Back to QUEUED is a requeue: the scheduler starts the same job again.
     _S.STARTING: frozenset({_S.RUNNING, _S.SUSPENDED, _S.COMPLETING, _S.QUEUED}) | _ENDS,
     _S.RUNNING: frozenset({_S.READY, _S.SUSPENDED, _S.COMPLETING, _S.QUEUED}) | _ENDS,
     _S.READY: frozenset({_S.SUSPENDED, _S.COMPLETING, _S.QUEUED}) | _ENDS,
@@ -136,8 +136,7 @@ class TerminationReason(StrEnum):
     IDLE = "idle"
     """A session without activity for as long as it allows."""
     GOAL_REACHED = "goal_reached"
-    """The rest of a sweep that had found what it was there for; of the sweep itself, why it is
-    over."""
+    """A task of a sweep that has reached its goal, or the sweep itself."""
     START_FAILED = "start_failed"
     """The app never answered, or the agent could not start the program."""
 
@@ -172,11 +171,11 @@ STATE_OF_REASON: dict[TerminationReason, JobState] = {
 
 
 def retries(
-    reason: TerminationReason, on: frozenset[TerminationReason], runs: int, most: int
+    reason: TerminationReason, on: frozenset[TerminationReason], runs: int, max_retries: int
 ) -> bool:
     """Return whether a run (counted from 1) that ended for ``reason`` is followed by another.
 
-    ``on`` and ``most`` are the job's retry policy: its reasons, and how many further runs, whether
-    the platform starts them as a new attempt or the scheduler as a restart.
+    ``on`` and ``max_retries`` are the job's retry policy: its reasons, and the number of further
+    runs, whether the platform starts them as a new attempt or the scheduler as a restart.
     """
-    return reason in RETRYABLE and reason in on and runs <= most
+    return reason in RETRYABLE and reason in on and runs <= max_retries

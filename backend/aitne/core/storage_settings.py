@@ -22,26 +22,27 @@ class ContainerSettings(Strict):
     """Images and the programs that run them."""
 
     images_dir: Path | None = Field(
-        None, description="Where images lie, readable on every node; unset: beside the software."
+        None,
+        description="Folder of the images, readable on every node; unset: beside the software.",
     )
     runtime: str | None = Field(
         None,
-        description="The runtime that is taken when an image has several and the job names none.",
+        description="The runtime that is used when an image has several and the job names none.",
     )
     own_images: bool = Field(
         False, description="Whether users may run image files of their own, by path."
     )
-    apptainer: str = Field("apptainer", description="The program on the nodes.")
+    apptainer: str = Field("apptainer", description="Program of Apptainer on the nodes.")
     docker_url: str | None = Field(
         None, description="Docker's or Podman's API; unset: `unix:///var/run/docker.sock`."
     )
     docker_cgroup_parent: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9/_.-]{1,200}$",
-        description="On Slurm: the cgroup that Docker's containers go to; unset: no Docker there.",
+        description="On Slurm: the cgroup of Docker's containers; unset: no Docker there.",
     )
     tmp_dir: Path = Field(
-        Path("/tmp"),  # noqa: S108 - what nodes have; a site may have something better
+        Path("/tmp"),  # noqa: S108 - a default that a site may change
         description="Node-local disk for temporary files and the runtimes' caches.",
     )
 
@@ -49,32 +50,37 @@ class ContainerSettings(Strict):
 class AreaSettings(Strict):
     """A kind of folder that users or projects have."""
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$", description="Such as `scratch`.")
-    path: Pattern = Field(description="Such as `/scratch/{user}` or `/projects/{project}`.")
-    kind: AreaKind = Field(AreaKind.USER, description="`user` or `project`.")
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9-]{0,39}$", description="Name of the area, such as `scratch`."
+    )
+    path: Pattern = Field(
+        description="Path of a folder, such as `/scratch/{user}` or `/projects/{project}`."
+    )
+    kind: AreaKind = Field(AreaKind.USER, description="Owner of each folder: `user` or `project`.")
     storage: str = Field("posix", description="The storage adapter: `posix` or `beegfs`.")
     mount: Path | None = Field(
         None,
-        description="The mount point it lies on, such as `/scratch`: while no file system is mounted "
-        "there the area is missing and nothing is made; unset: what `/etc/fstab` says.",
+        description="The mount point of the area, such as `/scratch`: while no file system is "
+        "mounted there the area is missing and nothing is created; unset: as in `/etc/fstab`.",
     )
-    make: bool = Field(True, description="Whether the platform makes a folder that is missing.")
+    make: bool = Field(True, description="Whether the platform creates a folder that is missing.")
 
     @model_validator(mode="after")
     def _one_folder_each(self) -> Self:
-        found = set(PLACEHOLDER.findall(self.path))
+        placeholders = set(PLACEHOLDER.findall(self.path))
         if strange := re.findall(r"[{}]", PLACEHOLDER.sub("", self.path)):
             raise ValueError(
                 f"{self.path} has a {strange[0]} that belongs to none of {{home}}, {{user}}, {{uid}} "
                 "and {project}"
             )
-        if self.kind is AreaKind.PROJECT and found != {"project"}:
+        if self.kind is AreaKind.PROJECT and placeholders != {"project"}:
             raise ValueError(
-                f"{self.path} is to be a project's, so {{project}} has to be in it and nothing else"
+                f"{self.path} is an area of projects: it must contain {{project}} and no other "
+                "placeholder"
             )
-        if self.kind is AreaKind.USER and "project" in found:
+        if self.kind is AreaKind.USER and "project" in placeholders:
             raise ValueError(f'{self.path} has {{project}} in it, which needs kind = "project"')
-        if self.kind is AreaKind.USER and not found and self.make:
+        if self.kind is AreaKind.USER and not placeholders and self.make:
             raise ValueError(
                 f"{self.path} is the same for all users: put {{user}} into it, or set make = false"
             )
@@ -92,12 +98,12 @@ class StorageSettings(Strict):
     )
     datasets: list[Path] = Field(
         default_factory=list,
-        description="Folders that datasets may lie in, beside homes and areas.",
+        description="Folders that may contain datasets, beside homes and areas.",
     )
     caches: Pattern | None = Field(
         None,
-        description="Where jobs' caches go (pip, torch, Hugging Face) instead of home, such as "
-        "`/scratch/{user}/.cache`.",
+        description="Folder for jobs' caches (pip, torch, Hugging Face) instead of home, such "
+        "as `/scratch/{user}/.cache`.",
     )
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """The settings of a sweep. Pure: the same sweep gives the same settings, today and in years.
 
-Of Python's generator only ``random()`` is used: that its numbers stay the same for a seed is
-promised.
+Of Python's generator only ``random()`` is used, whose numbers for a seed are guaranteed to stay the
+same.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ def array_of(tasks: int, max_parallel: int | None) -> str:
 
 def _random(sweep: SweepSpec) -> list[Setting]:
     random = Random(sweep.seed)  # noqa: S311 - no secret: it is to be the same each time
-    found: dict[tuple[tuple[type, Scalar], ...], Setting] = {}
-    wanted, missed = sweep.samples or 0, 0
-    while len(found) < wanted and missed < _TRIES * (1 + len(found)):
+    settings: dict[tuple[tuple[type, Scalar], ...], Setting] = {}
+    count, missed = sweep.samples or 0, 0
+    while len(settings) < count and missed < _TRIES * (1 + len(settings)):
         setting = {
             name: _draw(choices, random.random()) for name, choices in sweep.parameters.items()
         }
         key = tuple((type(value), value) for value in setting.values())
-        missed = missed + 1 if key in found else 0
-        found.setdefault(key, setting)
-    return list(found.values())
+        missed = missed + 1 if key in settings else 0
+        settings.setdefault(key, setting)
+    return list(settings.values())
 
 
 def _draw(choices: RangeSpec | Sequence[Scalar], at: float) -> Scalar:
@@ -98,7 +98,7 @@ def _draw(choices: RangeSpec | Sequence[Scalar], at: float) -> Scalar:
     return min(high, max(low, float(f"{value:.{_DIGITS}g}")))
 
 
-def _choices(given: RangeSpec | Sequence[Scalar]) -> Sequence[Scalar]:
-    if isinstance(given, RangeSpec):
+def _choices(choices: RangeSpec | Sequence[Scalar]) -> Sequence[Scalar]:
+    if isinstance(choices, RangeSpec):
         raise ValueError("only a random sweep has ranges")
-    return given
+    return choices

@@ -13,14 +13,14 @@ async def together(work: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
     """Run all at once; return what each returned, in order.
 
     When one fails, or the caller is cancelled, the others are cancelled and have ended before this
-    returns. With ``asyncio.gather`` they would go on, on a store that is closed by then.
+    returns. With ``asyncio.gather`` they would continue with a store that is closed by then.
 
     Raises:
-        BaseException: The first that any of them raised, as it is and in no group.
+        BaseException: the first one that was raised, not wrapped in a group.
     """
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in work]
+            tasks = [group.create_task(coroutine) for coroutine in work]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]

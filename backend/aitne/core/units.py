@@ -26,14 +26,14 @@ _CLOCK = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?
 DURATION_HINT = "a duration such as 30m, 4h, 1h30m, 2d or Slurm's 1-12:00:00"
 
 MAX_HOSTS = 65_536
-"""No host list of ours expands to more; a longer one is a typing error or an attack."""
+"""Maximum number of names in a host list; a longer one is a typing error or an attack."""
 
 
 def parse_memory(text: str) -> int:
     """Return the bytes of text such as ``"16G"``. Fractions are rounded to whole bytes.
 
-    A bare number is refused: Slurm reads megabytes, other tools bytes, so it is a mistake half the
-    time.
+    A bare number is refused: Slurm reads it as megabytes, other tools as bytes, so it is often a
+    mistake.
     """
     match = _MEMORY.fullmatch(text.strip())
     if match is None:
@@ -58,15 +58,15 @@ def format_memory(amount_bytes: int) -> str:
 def parse_duration(text: str) -> int:
     """Return the seconds of ``"1h30m"`` or a Slurm clock form. A bare number is minutes, as Slurm's
     is."""
-    given = text.strip()
-    words = _WORDS.fullmatch(given)
+    duration = text.strip()
+    words = _WORDS.fullmatch(duration)
     if words and any(words.groups()):
         return sum(
             int(count) * unit
             for count, unit in zip(words.groups(), _DURATION_UNITS.values(), strict=True)
             if count
         )
-    clock = _CLOCK.fullmatch(given)
+    clock = _CLOCK.fullmatch(duration)
     if clock is None:
         raise ValueError(f"{text!r} is not a duration: write {DURATION_HINT}")
     days, first, second, third = (None if part is None else int(part) for part in clock.groups())
@@ -124,15 +124,15 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
     """
     if text.strip() in ("", "(null)", "N/A"):
         return ()
-    found = []
+    resources = []
     for part in _split_outside(text.strip(), "()"):
         match = _GRES.fullmatch(part.removeprefix("gres/").removeprefix("gres:"))
         if match is None:
             raise ValueError(
                 f"{part!r} is not a generic resource: write kind:count or kind:type:count"
             )
-        found.append(Gres(match["kind"], match["type"], int(match["count"] or 1)))
-    return tuple(found)
+        resources.append(Gres(match["kind"], match["type"], int(match["count"] or 1)))
+    return tuple(resources)
 
 
 def format_gres(resources: Iterable[Gres]) -> str:
@@ -291,16 +291,16 @@ ARRAY_HINT = "indices such as 0-9, 1,3,5 or 0-99:10, and %N for at most N at onc
 def parse_array(text: str) -> ArrayRange:
     """Return the indices of Slurm's ``--array`` form (``"0-9%2"``, ``"1,3,5"``, ``"0-99:10"``),
     sorted, once each."""
-    body, percent, most = text.strip().partition("%")
-    if percent and not re.fullmatch(r"[1-9][0-9]{0,6}", most):
+    body, percent, throttle = text.strip().partition("%")
+    if percent and not re.fullmatch(r"[1-9][0-9]{0,6}", throttle):
         raise ValueError(f"{text!r} is not an array: write {ARRAY_HINT}")
-    found: set[int] = set()
+    all_indices: set[int] = set()
     for piece in body.split(","):
         match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?", piece)
         if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
             raise ValueError(f"{text!r} is not an array: write {ARRAY_HINT}")
         indices = range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1))
-        if len(indices) + len(found) > MAX_ARRAY_TASKS:
+        if len(indices) + len(all_indices) > MAX_ARRAY_TASKS:
             raise ValueError(f"an array of more than {MAX_ARRAY_TASKS} tasks is refused")
-        found.update(indices)
-    return ArrayRange(tuple(sorted(found)), int(most) if percent else None)
+        all_indices.update(indices)
+    return ArrayRange(tuple(sorted(all_indices)), int(throttle) if percent else None)

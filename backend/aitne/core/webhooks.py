@@ -42,10 +42,10 @@ def signature(secret: str, time: int, body: bytes) -> str:
 def verify(secret: str, header: str, body: bytes, now: float) -> bool:
     """Return whether the body was signed with the secret, and not long ago."""
     fields = dict(part.partition("=")[::2] for part in header.split(","))
-    time, given = fields.get("t", ""), fields.get("v1", "")
+    time, digest = fields.get("t", ""), fields.get("v1", "")
     if not (time.isascii() and time.isdecimal()) or abs(now - int(time)) > TOLERANCE_S:
         return False
-    return hmac.compare_digest(_digest(secret, int(time), body).encode(), given.encode())
+    return hmac.compare_digest(_digest(secret, int(time), body).encode(), digest.encode())
 
 
 def _digest(secret: str, time: int, body: bytes) -> str:
@@ -58,18 +58,22 @@ def check_url(text: str, settings: WebhookSettings) -> SplitResult:
     Raises ``ValueError`` with what is wrong.
     """
     if len(text) > LONGEST_URL or not text.isascii() or not text.isprintable() or " " in text:
-        raise ValueError(f"write it in ASCII without spaces, at most {LONGEST_URL} letters")
+        raise ValueError(f"write it in ASCII without spaces, at most {LONGEST_URL} characters")
     url = urlsplit(text)
-    host, port = url.hostname, url.port  # a port that is none raises ValueError by itself
+    host, port = url.hostname, url.port  # raises ValueError for an invalid port
     if url.scheme not in ("https", "http") or not host or port == 0:
-        raise ValueError("it has to begin with https:// and name a host")
+        raise ValueError("it must begin with https:// and name a host")
     if url.username is not None or url.password is not None:
-        raise ValueError("a name and password do not belong into it; the signature says who sends")
+        raise ValueError(
+            "it must not have a name and password; the signature identifies the sender"
+        )
     if url.scheme == "http" and host not in settings.http_hosts:
-        raise ValueError("it has to begin with https://; this site permits nothing else for it")
+        raise ValueError(
+            "it must begin with https://; this site permits nothing else for this host"
+        )
     address = _literal(host)
     if address is not None and not permits(address, settings.private_networks):
-        raise ValueError(f"{host} is no public address, and this site does not permit it")
+        raise ValueError(f"{host} is not a public address, and this site does not permit it")
     return url
 
 

@@ -1,4 +1,4 @@
-"""The database's first contents: Slurm's own schema is slurmdbd's business, accounts and limits are ours."""
+"""Initial content of the database: accounts and limits; slurmdbd creates Slurm's own schema."""
 
 from __future__ import annotations
 
@@ -78,9 +78,7 @@ def limit_gpus(plan: Plan) -> None:
     """Set the QOS's limits of GPUs: the database knows GPUs only once a controller has registered.
     Raises ``SetupError``.
     """
-    wait_until(
-        lambda: "gres/gpu" in _tres(plan), _REGISTERED_S
-    )  # sacctmgr says it if they never are
+    wait_until(lambda: "gres/gpu" in _tres(plan), _REGISTERED_S)  # otherwise sacctmgr reports it
     _sacctmgr(plan, "modify", "qos", "short", "set", f"GrpTRES=gres/gpu={QOS_MAX_GPUS}")
 
 

@@ -43,11 +43,11 @@ def up(
     port_base: int | None = None,
     progress: Progress,
 ) -> DevCluster:
-    """Start a cluster; one that runs is left as it is. On failure nothing is left behind.
+    """Start a cluster; a running one is not changed. After a failure nothing remains.
 
     Raises:
         InvalidInput: a number or the name is out of bounds.
-        SetupError: not root; a package, port, mount or daemon could not be had.
+        SetupError: not root; a package, port, mount or daemon is unavailable.
     """
     check_request(name, nodes, gpus, cloud_nodes)
     _need_root("up")
@@ -74,12 +74,12 @@ def up(
                 plan.root.chmod(0o755)
                 plan.write()
                 users.ensure()
-            found = _start(plan, base, progress)
+            cluster = _start(plan, base, progress)
         except BaseException:
             _take_down(name)
             raise
         progress(f"{nodes} nodes are idle after {time.monotonic() - began:.1f} s.")
-        return found
+        return cluster
 
 
 def _need_root(verb: str) -> None:
@@ -91,8 +91,8 @@ def _need_root(verb: str) -> None:
 
 
 def _running(name: str, progress: Progress) -> DevCluster | None:
-    found, plan = find_dev_cluster(name), read_plan(name)
-    if found is None or plan is None:
+    cluster, plan = find_dev_cluster(name), read_plan(name)
+    if cluster is None or plan is None:
         return None
     found_pids = state.pids(plan)
     dead = [daemon for daemon, pid in found_pids.items() if pid is None]
@@ -103,7 +103,7 @@ def _running(name: str, progress: Progress) -> DevCluster | None:
         progress(
             f"Not running: {', '.join(dead)}. `aitne dev cluster down` and `up` make a new cluster."
         )
-    return found
+    return cluster
 
 
 def _prepare(release: ReleaseName, progress: Progress) -> Path | None:
@@ -147,7 +147,7 @@ def _start_one(plan: Plan, daemon: daemons.Daemon) -> None:
 
 
 def _describe(plan: Plan, release: str) -> DevCluster:
-    found = DevCluster(
+    cluster = DevCluster(
         name=plan.name,
         root=plan.root,
         slurm_release=release,
@@ -166,18 +166,18 @@ def _describe(plan: Plan, release: str) -> DevCluster:
     )
     path = DESCRIPTORS / f"{plan.name}.json"
     partial = path.with_suffix(".partial")
-    partial.write_text(found.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    partial.write_text(cluster.model_dump_json(indent=2) + "\n", encoding="utf-8")
     partial.chmod(0o644)
     partial.rename(path)
-    return found
+    return cluster
 
 
 def down(name: str, *, progress: Progress) -> bool:
-    """End a cluster and remove all that was created for it, also after a crash. ``False``: there
-    was none.
+    """End a cluster and remove all that was created for it, also after a crash; return False if
+    there was none.
 
     Raises:
-        InvalidInput: that is no name.
+        InvalidInput: the name is invalid.
         SetupError: not root; something does not end or is in use.
     """
     check_name(name)
@@ -205,12 +205,12 @@ def _take_down(name: str) -> None:
 
 
 def _plan_or_guess(name: str) -> Plan:
-    # A plan that was never written or is damaged: the name says where everything lies.
+    # Without a valid plan the name determines all paths.
     try:
-        found = read_plan(name)
+        plan = read_plan(name)
     except SetupError:
-        found = None
-    return found or Plan(
+        plan = None
+    return plan or Plan(
         name=name, release="system", nodes=1, gpus=0, cloud_nodes=0, port_base=ports.FIRST
     )
 
@@ -228,20 +228,20 @@ def _end_jobs(plan: Plan) -> None:
         try:
             run(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_STEPS_END_S)
         except SetupError:
-            return  # a controller that does not answer; what is left is killed
+            return  # the controller does not answer; the remaining processes are killed
     processes.wait_until(lambda: not jobs(), _STEPS_END_S)
 
 
 def _kill_all(plan: Plan) -> None:
-    left: list[int] = []
+    remaining: list[int] = []
 
     def gone() -> bool:
-        left[:] = [process.pid for process in processes.find(plan)]
-        processes.kill(left, signal.SIGKILL)
-        return not left
+        remaining[:] = [process.pid for process in processes.find(plan)]
+        processes.kill(remaining, signal.SIGKILL)
+        return not remaining
 
     if not processes.wait_until(gone, _KILLED_S):
         raise SetupError(
-            f"Processes {', '.join(map(str, left))} of the cluster {plan.name} do not end, "
+            f"Processes {', '.join(map(str, remaining))} of the cluster {plan.name} do not end, "
             "not even by SIGKILL; nothing was removed."
         )

@@ -11,24 +11,24 @@ SHARDS_PER_GPU = 4
 DEBUG_NODES = 2
 SOCKETS = 2
 REQUEUE_S = 30
-"""How long a requeued job must wait (Slurm's default: 120), which is also how long a launch may take."""
+"""Time that a requeued job must wait (Slurm's default: 120), also the limit for its launch."""
 CLOUD_BOOT_S = 36_000
-"""Nodes without a slurmd never boot: their jobs go on configuring, and nobody calls them down."""
+"""Nodes without a slurmd never boot: their jobs stay CONFIGURING, and no node becomes DOWN."""
 
 
 def hostlist(prefix: str, first: int, last: int) -> str:
-    """``n[1-4]``, as Slurm writes names."""
+    """Return ``n[1-4]``, as Slurm writes names."""
     return compress_hostlist([f"{prefix}{number}" for number in range(first, last + 1)])
 
 
 def leaves(nodes: int) -> list[tuple[int, int]]:
-    """First and last node of each leaf switch: two halves, or one leaf for a single node."""
+    """Return first and last node of each leaf switch: two halves, or one leaf for a single node."""
     half = (nodes + 1) // 2
     return [(1, half)] if nodes == 1 else [(1, half), (half + 1, nodes)]
 
 
 def sharded(plan: Plan) -> set[int]:
-    """The nodes that offer shards of their GPUs too: the first of each leaf."""
+    """Return the nodes that also offer shards of their GPUs: the first of each leaf."""
     return {first for first, _ in leaves(plan.nodes)} if plan.gpus else set()
 
 
@@ -142,7 +142,7 @@ def _partitions(plan: Plan) -> list[str]:
 
 
 def gres_conf(plan: Plan) -> str:
-    """``gres.conf``: GPUs are character devices that do nothing, and shards are cut from them."""
+    """Return ``gres.conf``: GPUs are character devices that do nothing; shards are parts of them."""
     lines = ["AutoDetect=off"]
     if plan.gpus:
         devices = f"{plan.root}/dev/{hostlist('nvidia', 0, plan.gpus - 1)}"
@@ -160,7 +160,7 @@ def gres_conf(plan: Plan) -> str:
 
 
 def topology_conf(plan: Plan) -> str:
-    """``topology.conf``: two leaves below one spine; nodes without a slurmd have a leaf of their own."""
+    """Return ``topology.conf``: two leaves below one spine, and one for nodes without a slurmd."""
     spans = [hostlist("n", first, last) for first, last in leaves(plan.nodes)]
     if plan.cloud_nodes:
         spans.append(hostlist("c", 1, plan.cloud_nodes))
@@ -170,12 +170,12 @@ def topology_conf(plan: Plan) -> str:
 
 
 def cgroup_conf(version: tuple[int, ...]) -> str:
-    """``cgroup.conf``: no control groups, in the words of the release."""
+    """Return ``cgroup.conf``: no control groups, in the syntax of the release."""
     return "CgroupPlugin=disabled\n" if version >= (24, 11) else "CgroupAutomount=no\n"
 
 
 def slurmdbd_conf(plan: Plan) -> str:
-    """``slurmdbd.conf``; it holds the database's password, so only Slurm's user may read it."""
+    """Return ``slurmdbd.conf``; only Slurm's user may read it, because it holds a password."""
     lines = [
         "AuthType=auth/munge",
         f"AuthInfo={plan.munge_socket}",

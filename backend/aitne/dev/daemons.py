@@ -16,7 +16,7 @@ from aitne.dev.processes import environment
 
 READY_S = 60.0
 DIED_S = 1.0
-"""A daemon that is not seen for so long has ended: the time between two forks is far shorter."""
+"""A daemon without a process for this long has ended: the time between two forks is far shorter."""
 _POLL_S = 0.03
 
 
@@ -138,7 +138,7 @@ def slurmrestd(plan: Plan) -> Daemon:
         plan.log / "slurmrestd.out",
         user="nobody",
         detaches=False,
-        # Without a token of its own it would look for munge; this word is no token.
+        # Without a token it would use munge; this word is not a valid token.
         variables=(("SLURM_JWT", "daemon"),),
     )
 
@@ -157,12 +157,12 @@ def the_broker(plan: Plan) -> Daemon:
 
 def named(plan: Plan, name: str) -> Daemon:
     """Return the daemon of that name. Raises ``InvalidInput``."""
-    known = {daemon.name: daemon for daemon in daemons(plan)}
-    if name not in known:
+    daemons_by_name = {daemon.name: daemon for daemon in daemons(plan)}
+    if name not in daemons_by_name:
         raise InvalidInput.field(
-            "daemon", "there is none of that name", value=name, allowed=", ".join(known)
+            "daemon", "there is no such daemon", value=name, allowed=", ".join(daemons_by_name)
         )
-    return known[name]
+    return daemons_by_name[name]
 
 
 def launch(plan: Plan, daemon: Daemon) -> None:
@@ -182,7 +182,7 @@ def launch(plan: Plan, daemon: Daemon) -> None:
     argv = [*background, *prefix, *as_user, *daemon.argv]
     with out.open("wb") as stream:
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
@@ -198,7 +198,7 @@ def launch(plan: Plan, daemon: Daemon) -> None:
             raise SetupError(
                 f"{daemon.name} did not start within {READY_S:g} s: {_said(plan, daemon)}"
             ) from error
-    if done.returncode:
+    if process.returncode:
         raise SetupError(f"{daemon.name} did not start: {_said(plan, daemon)}")
 
 
@@ -213,15 +213,15 @@ def wait_ready(plan: Plan, *started: Daemon) -> None:
         SetupError: one ended or stayed silent; with the last lines of its log.
     """
     deadline = time.monotonic() + READY_S
-    seen = {daemon.name: time.monotonic() for daemon in started}
+    last_seen = {daemon.name: time.monotonic() for daemon in started}
     waiting = list(started)
     while waiting := [daemon for daemon in waiting if not daemon.ready()]:
         now = time.monotonic()
-        found = processes.find(plan)
+        cluster_processes = processes.find(plan)
         for daemon in waiting:
-            if processes.main_pid(found, daemon.name) is not None:
-                seen[daemon.name] = now
-            elif now - seen[daemon.name] > DIED_S:
+            if processes.main_pid(cluster_processes, daemon.name) is not None:
+                last_seen[daemon.name] = now
+            elif now - last_seen[daemon.name] > DIED_S:
                 raise SetupError(f"{daemon.name} ended while it started: {_said(plan, daemon)}")
         if now > deadline:
             silent = waiting[0]
@@ -237,9 +237,9 @@ def _said(plan: Plan, daemon: Daemon) -> str:
 
 
 def _note_pids(plan: Plan, started: tuple[Daemon, ...]) -> None:
-    found = processes.find(plan)
+    cluster_processes = processes.find(plan)
     for daemon in started:
-        pid = processes.main_pid(found, daemon.name)
+        pid = processes.main_pid(cluster_processes, daemon.name)
         if pid is not None:
             # slurmctld, slurmdbd and slurmd have written the same, under the same name.
             (plan.run / f"{daemon.name}.pid").write_text(f"{pid}\n", encoding="ascii")

@@ -24,7 +24,7 @@ def pid_of(cluster: DevCluster, daemon: str) -> int | None:
 def restart(cluster: DevCluster, daemon: str) -> None:
     """Restart a daemon, whether it is dead, stopped (SIGSTOP) or alive, and wait until it answers.
 
-    A node's jobs go on meanwhile.
+    A node's jobs continue meanwhile.
 
     Raises:
         InvalidInput: there is no such daemon.
@@ -32,19 +32,21 @@ def restart(cluster: DevCluster, daemon: str) -> None:
         SetupError: it does not start.
     """
     plan = _plan(cluster)
-    wanted = daemons.named(plan, daemon)
+    target = daemons.named(plan, daemon)
 
     def gone() -> bool:
-        own = [
-            found.pid for found in processes.find(plan) if found.daemon == daemon and not found.job
+        pids = [
+            process.pid
+            for process in processes.find(plan)
+            if process.daemon == daemon and not process.job
         ]
-        processes.kill(own)
-        return not own
+        processes.kill(pids)
+        return not pids
 
     if not processes.wait_until(gone, GONE_S):
         raise SetupError(f"{daemon} does not end, not even by SIGKILL.")
-    daemons.launch(plan, wanted)
-    daemons.wait_ready(plan, wanted)
+    daemons.launch(plan, target)
+    daemons.wait_ready(plan, target)
 
 
 def crash_node(cluster: DevCluster, node: str) -> None:
@@ -62,9 +64,9 @@ def crash_node(cluster: DevCluster, node: str) -> None:
     name = daemons.named(plan, f"slurmd.{node}").name
 
     def gone() -> bool:
-        left = [found.pid for found in processes.find(plan) if found.daemon == name]
-        processes.kill(left)
-        return not left
+        pids = [process.pid for process in processes.find(plan) if process.daemon == name]
+        processes.kill(pids)
+        return not pids
 
     if not processes.wait_until(gone, GONE_S):
         raise SetupError(f"The processes of {node} do not end, not even by SIGKILL.")

@@ -26,7 +26,7 @@ def ids(plan: Plan, user: str) -> tuple[int, int]:
         name, _, uid, gid, *_ = line.split(":")
         if name == user:
             return int(uid), int(gid)
-    raise SetupError(f"{passwd} has no user {user}, which the Debian package of that name makes.")
+    raise SetupError(f"{passwd} has no user {user}, which the Debian package of that name creates.")
 
 
 def make(plan: Plan, version: tuple[int, ...]) -> None:
@@ -34,7 +34,7 @@ def make(plan: Plan, version: tuple[int, ...]) -> None:
     slurm, munge = ids(plan, "slurm"), ids(plan, "munge")
     root = plan.root
     _folder(root / "etc")
-    # Whoever called sudo may start the platform without it, which then puts its agent here.
+    # The caller of sudo may start the platform without it, which then stores its agent here.
     _folder(plan.software, owner=broker.caller())
     _folder(plan.scratch)
     _folder(root / "spool")

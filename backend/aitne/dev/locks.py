@@ -34,4 +34,4 @@ def locked(name: str) -> Iterator[None]:
         path.unlink()
         os.close(descriptor)
         with suppress(OSError):
-            DESCRIPTORS.rmdir()  # refused while a cluster runs or somebody holds a lock
+            DESCRIPTORS.rmdir()  # fails while a cluster runs or a lock is held

@@ -45,7 +45,7 @@ class Plan(Frozen):
 
     @property
     def system(self) -> Path | None:
-        """The root file system that the daemons run in; ``None``: this machine's own."""
+        """The root file system that the daemons run in; None means this machine's own."""
         return None if self.release == "system" else self.root / "system"
 
     @property
@@ -139,17 +139,17 @@ def ports_from(base: int, nodes: int) -> range:
 def check_request(name: str, nodes: int, gpus: int, cloud_nodes: int) -> None:
     """Check the request. Raises ``InvalidInput``, naming the option and what it accepts."""
     check_name(name)
-    for option, value, least, most in (
+    for option, value, minimum, maximum in (
         ("--nodes", nodes, 1, MOST_NODES),
         ("--gpus", gpus, 0, MOST_GPUS),
         ("--cloud-nodes", cloud_nodes, 0, MOST_CLOUD_NODES),
     ):
-        if not least <= value <= most:
+        if not minimum <= value <= maximum:
             raise InvalidInput.field(
                 option,
-                f"must be between {least} and {most}",
+                f"must be between {minimum} and {maximum}",
                 value=value,
-                allowed=f"{least}-{most}",
+                allowed=f"{minimum}-{maximum}",
             )
 
 
@@ -168,7 +168,7 @@ def read_plan(name: str) -> Plan | None:
     """Read the plan of a cluster, running or half made; ``None`` where there is none.
 
     Raises:
-        SetupError: the plan cannot be understood.
+        SetupError: the plan is invalid.
     """
     path = HOME / name / PLAN
     try:
@@ -178,5 +178,5 @@ def read_plan(name: str) -> Plan | None:
     except ValidationError as error:
         raise SetupError(
             f"{path} is not the plan of a development cluster; "
-            f"`aitne dev cluster down --name {name}` removes it with what is left of the cluster."
+            f"`aitne dev cluster down --name {name}` removes it with the rest of the cluster."
         ) from error

@@ -7,7 +7,7 @@ from aitne.dev import processes
 from aitne.dev.plan import HOME, PLAN, ports_from, read_plan
 
 FIRST, LAST = 26_500, 32_767
-"""Above what services use, below the ports that the kernel gives to clients (ip_local_port_range)."""
+"""Above the ports of services, below the kernel's ports for clients (ip_local_port_range)."""
 _STEP = 20
 
 
@@ -15,7 +15,7 @@ def choose(nodes: int, base: int | None) -> int:
     """Return the first of a cluster's ports. Call it with the clusters' lock held.
 
     Raises:
-        SetupError: a port that was asked for is taken, or none are free.
+        SetupError: a requested port is in use, or no ports are free.
     """
     taken = processes.listening() | _planned()
     if base is not None:
@@ -27,12 +27,12 @@ def choose(nodes: int, base: int | None) -> int:
         if used:
             raise SetupError(
                 f"Port {used[0]} is taken; the cluster would use {base} to "
-                f"{ports_from(base, nodes)[-1]}. Give another --port-base, or none."
+                f"{ports_from(base, nodes)[-1]}. Choose another --port-base, or omit it."
             )
         return base
     for first in range(FIRST, LAST, _STEP):
-        wanted = ports_from(first, nodes)
-        if wanted[-1] <= LAST and taken.isdisjoint(wanted):
+        candidates = ports_from(first, nodes)
+        if candidates[-1] <= LAST and taken.isdisjoint(candidates):
             return first
     raise SetupError(f"No {len(ports_from(0, nodes))} ports in a row are free below {LAST + 1}.")
 

@@ -25,8 +25,8 @@ POLL_S = 0.02
 class Found:
     """A process of a cluster.
 
-    ``daemon`` is what it came from; ``job``: it is a job's program or the minder of one, which outlives
-    its slurmd.
+    ``daemon`` is the daemon that started it; ``job``: it is a job's program or its slurmstepd,
+    which outlives slurmd.
     """
 
     pid: int
@@ -39,23 +39,23 @@ def environment(root: Path, slurm_conf: Path, daemon: str = "") -> dict[str, str
     """Return a small environment of known content: the caller's proxies, tokens and locale stay
     outside.
     """
-    found = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": "/", "SLURM_CONF": str(slurm_conf)}
-    return found | {ROOT_MARK: str(root), DAEMON_MARK: daemon} if daemon else found
+    environ = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": "/", "SLURM_CONF": str(slurm_conf)}
+    return environ | {ROOT_MARK: str(root), DAEMON_MARK: daemon} if daemon else environ
 
 
 def tail_of(*logs: Path) -> str:
     """Return the last lines of the first log that has any."""
     for log in logs:
         if log.exists() and (
-            said := tail(log.read_text(encoding="utf-8", errors="replace").splitlines())
+            text := tail(log.read_text(encoding="utf-8", errors="replace").splitlines())
         ):
-            return said
-    return "it wrote nothing into its log"
+            return text
+    return "its log is empty"
 
 
 def processes() -> dict[int, int]:
     """Return all live processes and their parents. A zombie counts as dead."""
-    found = {}
+    parents = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             try:
@@ -64,8 +64,8 @@ def processes() -> dict[int, int]:
                 continue
             state, parent = stat.rpartition(b")")[2].split()[:2]
             if state not in (b"Z", b"X"):
-                found[int(entry.name)] = int(parent)
-    return found
+                parents[int(entry.name)] = int(parent)
+    return parents
 
 
 def variables(pid: int) -> dict[str, str]:
@@ -89,29 +89,29 @@ def find(plan: Plan) -> list[Found]:
     parents = processes()
     marked: dict[int, tuple[str, bool]] = {}
     for pid in parents:
-        seen = variables(pid)
+        environ = variables(pid)
         # A job first: it may have been submitted with the environment of one of our daemons.
-        if "SLURM_JOB_ID" in seen and seen.get("SLURM_CONF") == str(plan.slurm_conf):
-            marked[pid] = (f"slurmd.{seen.get('SLURMD_NODENAME', '')}", True)
-        elif seen.get(ROOT_MARK) == str(plan.root):
-            marked[pid] = (seen.get(DAEMON_MARK, ""), _is_minder(pid))
-    found = []
+        if "SLURM_JOB_ID" in environ and environ.get("SLURM_CONF") == str(plan.slurm_conf):
+            marked[pid] = (f"slurmd.{environ.get('SLURMD_NODENAME', '')}", True)
+        elif environ.get(ROOT_MARK) == str(plan.root):
+            marked[pid] = (environ.get(DAEMON_MARK, ""), _is_minder(pid))
+    cluster_processes = []
     for pid, parent in parents.items():
         mark = marked.get(pid) or _inherited(pid, parents, marked)
         if mark is not None and pid != os.getpid():
-            found.append(Found(pid, parent, *mark))
-    return found
+            cluster_processes.append(Found(pid, parent, *mark))
+    return cluster_processes
 
 
 def _inherited(
     pid: int, parents: dict[int, int], marked: dict[int, tuple[str, bool]]
 ) -> tuple[str, bool] | None:
     """Return the mark of the nearest process above: a program may have emptied its environment."""
-    seen = {pid}
-    while (pid := parents.get(pid, 0)) > 1 and pid not in seen:
+    visited_pids = {pid}
+    while (pid := parents.get(pid, 0)) > 1 and pid not in visited_pids:
         if pid in marked:
             return marked[pid]
-        seen.add(pid)
+        visited_pids.add(pid)
     return None
 
 
@@ -122,14 +122,19 @@ def _is_minder(pid: int) -> bool:
         return False
 
 
-def main_pid(found: Collection[Found], daemon: str) -> int | None:
+def main_pid(cluster_processes: Collection[Found], daemon: str) -> int | None:
     """Return the PID of the daemon itself, not of what it started; ``None`` when it does not
     run.
     """
-    own = {
-        process.pid: process for process in found if process.daemon == daemon and not process.job
+    own_processes = {
+        process.pid: process
+        for process in cluster_processes
+        if process.daemon == daemon and not process.job
     }
-    return min((pid for pid, process in own.items() if process.parent not in own), default=None)
+    return min(
+        (pid for pid, process in own_processes.items() if process.parent not in own_processes),
+        default=None,
+    )
 
 
 def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
@@ -141,10 +146,10 @@ def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
             continue
 
 
-def wait_until(done: Callable[[], bool], timeout_s: float, *, poll_s: float = POLL_S) -> bool:
-    """Wait until ``done`` returns True; return False if it does not within ``timeout_s``."""
+def wait_until(condition: Callable[[], bool], timeout_s: float, *, poll_s: float = POLL_S) -> bool:
+    """Wait until ``condition`` returns True; return False if it does not within ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
-    while not done():
+    while not condition():
         if time.monotonic() > deadline:
             return False
         time.sleep(poll_s)

@@ -29,10 +29,10 @@ _COPIED = (
     "etc/pip.conf",
     "etc/ssl/certs/ca-certificates.crt",
 )
-"""What programs in the root need to reach what this machine reaches."""
+"""Files that programs in the root need for the same network access as this machine."""
 _KERNEL_TREES = ("/proc", "/sys", "/dev")
-"""Shared with what is mounted in them. Of other folders that must not be copied: whoever made a mount
-in `/tmp` could not remove its folder, and the cluster's own folder would hold itself."""
+"""Shared with the mounts in them. Those of other folders must not be copied: the folder of a mount
+in `/tmp` could not be removed, and the cluster's own folder would contain itself."""
 _FOLDERS = ("/tmp", "/home", str(DESCRIPTORS))  # noqa: S108 - the nodes' own /tmp
 
 
@@ -141,12 +141,12 @@ def _is_person(line: str, users: tuple[str, ...]) -> bool:
 
 def mounts_below(root: Path) -> list[str]:
     """Return the mount points at or below a folder, the innermost last (proc(5), mountinfo)."""
-    found = []
+    mount_points = []
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        where = line.split()[4].encode().decode("unicode_escape")
-        if where == str(root) or where.startswith(f"{root}/"):
-            found.append(where)
-    return found
+        mount_point = line.split()[4].encode().decode("unicode_escape")
+        if mount_point == str(root) or mount_point.startswith(f"{root}/"):
+            mount_points.append(mount_point)
+    return mount_points
 
 
 def unmount(root: Path) -> None:
@@ -155,17 +155,17 @@ def unmount(root: Path) -> None:
     Raises:
         SetupError: one is in use.
     """
-    for where in reversed(mounts_below(root)):
-        if where in mounts_below(root):
-            _unmount_one(where)
+    for mount_point in reversed(mounts_below(root)):
+        if mount_point in mounts_below(root):
+            _unmount_one(mount_point)
 
 
-def _unmount_one(where: str) -> None:
+def _unmount_one(mount_point: str) -> None:
     refusals: list[str] = []
 
     def undone() -> bool:
         try:
-            run(["umount", where], env={"PATH": PATH})
+            run(["umount", mount_point], env={"PATH": PATH})
         except SetupError as error:
             refusals.append(error.message)
             return False
@@ -173,7 +173,7 @@ def _unmount_one(where: str) -> None:
 
     # The threads of a killed daemon may end a moment after it.
     if not wait_until(undone, _UNMOUNT_S, poll_s=0.1):
-        raise SetupError(f"{refusals[-1]} A shell of `aitne dev cluster shell` may be in there.")
+        raise SetupError(f"{refusals[-1]} A shell of `aitne dev cluster shell` may still use it.")
 
 
 def remove(root: Path) -> None:
@@ -182,9 +182,9 @@ def remove(root: Path) -> None:
     Raises:
         SetupError: something is still mounted below; nothing was removed.
     """
-    left = mounts_below(root)
-    if left:
-        raise SetupError(f"{left[-1]} is still mounted; {root} was not removed.")
+    mount_points = mounts_below(root)
+    if mount_points:
+        raise SetupError(f"{mount_points[-1]} is still mounted; {root} was not removed.")
     _remove_tree(root)
 
 

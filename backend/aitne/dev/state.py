@@ -23,8 +23,10 @@ class ClusterState(Frozen):
     """Current state of a cluster."""
 
     cluster: DevCluster
-    daemons: dict[str, int | None] = Field(description="Each daemon's pid; null: it does not run.")
-    nodes: dict[str, str] = Field(description="The nodes' states, in sinfo's short words.")
+    daemons: dict[str, int | None] = Field(
+        description="Each daemon's PID, or null if it does not run."
+    )
+    nodes: dict[str, str] = Field(description="The nodes' states, in sinfo's short form.")
 
 
 def look(name: str) -> ClusterState:
@@ -37,28 +39,31 @@ def look(name: str) -> ClusterState:
     cluster, plan = find_dev_cluster(name), read_plan(name)
     if cluster is None or plan is None:
         raise NoDevCluster(name)
-    found = pids(plan)
+    daemon_pids = pids(plan)
     states = dict.fromkeys(plan.node_names, "unknown")
-    if found["slurmctld"] is not None:
+    if daemon_pids["slurmctld"] is not None:
         # A controller that is stopped or busy answers late or never: the nodes stay unknown.
         with suppress(SetupError):
             states |= nodes(plan)
-    return ClusterState(cluster=cluster, daemons=found, nodes=states)
+    return ClusterState(cluster=cluster, daemons=daemon_pids, nodes=states)
 
 
 def slurm_release(plan: Plan) -> str:
     """Return the release of Slurm, such as ``22.05.8``. Raises ``SetupError``."""
-    said = run([*plan.prefix, "slurmctld", "-V"], env=environment(plan.root, plan.slurm_conf))
-    found = re.search(r"\d+(\.\d+)+", said)
-    if found is None:
-        raise SetupError(f"`slurmctld -V` names no release: {said.strip()}")
-    return found[0]
+    output = run([*plan.prefix, "slurmctld", "-V"], env=environment(plan.root, plan.slurm_conf))
+    match = re.search(r"\d+(\.\d+)+", output)
+    if match is None:
+        raise SetupError(f"`slurmctld -V` names no release: {output.strip()}")
+    return match[0]
 
 
 def pids(plan: Plan) -> dict[str, int | None]:
     """Return each daemon's PID, ``None`` where it does not run."""
-    found = processes.find(plan)
-    return {daemon.name: processes.main_pid(found, daemon.name) for daemon in daemons.daemons(plan)}
+    cluster_processes = processes.find(plan)
+    return {
+        daemon.name: processes.main_pid(cluster_processes, daemon.name)
+        for daemon in daemons.daemons(plan)
+    }
 
 
 def nodes(plan: Plan) -> dict[str, str]:
@@ -66,8 +71,8 @@ def nodes(plan: Plan) -> dict[str, str]:
     ``SetupError``.
     """
     argv = [*plan.prefix, "sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %t"]
-    said = run(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_ASK_S)
-    return dict(line.split() for line in said.splitlines())
+    output = run(argv, env=environment(plan.root, plan.slurm_conf), timeout_s=_ASK_S)
+    return dict(line.split() for line in output.splitlines())
 
 
 def wait_idle(plan: Plan) -> None:

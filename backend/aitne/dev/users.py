@@ -21,7 +21,7 @@ ACCOUNTS = ("ml", "vision")
 LEDGER = HOME / ".made-users.json"
 """The users that were not there before the first cluster; shared by all clusters."""
 _OPERATOR_UIDS = range(950, 899, -1)
-"""Neither adduser(8), which counts up from 100, nor useradd(8), which counts down from 999, gets here soon."""
+"""adduser(8) counts up from 100, useradd(8) counts down from 999; neither reaches these soon."""
 
 
 def names() -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def ensure() -> None:
         if _exists(name):
             continue
         home = name != OPERATOR and not Path("/home", name).exists()
-        # Written first: a crash in between costs a useless line, never a forgotten user.
+        # Written first: after a crash a line may be useless, but no user is missing.
         made[name] = home
         LEDGER.write_text(json.dumps(made) + "\n", encoding="utf-8")
         run(["useradd", *_options(name, home=home), name], env={"PATH": PATH})

@@ -26,7 +26,9 @@ class AdasumOptimizer(Named):
         self._passes = [passes]
         self._came: dict[int, int] = {}
         hook = partial(_came, self._came, names, self._passes)
-        hooks = [each.register_post_accumulate_grad_hook(hook) for each in self._trained()]
+        hooks = [
+            parameter.register_post_accumulate_grad_hook(hook) for parameter in self._trained()
+        ]
         # Parameters outlive their optimizer; its hooks on them must not.
         weakref.finalize(self, _remove, hooks).atexit = False
 
@@ -37,7 +39,10 @@ class AdasumOptimizer(Named):
 
     def _trained(self) -> list[torch.nn.Parameter]:
         return [
-            each for group in self.param_groups for each in group["params"] if each.requires_grad
+            parameter
+            for group in self.param_groups
+            for parameter in group["params"]
+            if parameter.requires_grad
         ]
 
     def set_backward_passes_per_step(self, passes: int) -> None:
@@ -68,22 +73,22 @@ class AdasumOptimizer(Named):
         """
         loss = None if closure is None else closure()
         trained = self._trained()
-        for each in trained:
+        for parameter in trained:
             if (
-                each.grad is None
+                parameter.grad is None
             ):  # momentum moves it all the same, as on ranks that have a gradient
-                each.grad = torch.zeros_like(each)
+                parameter.grad = torch.zeros_like(parameter)
         with torch.no_grad():
-            before = [each.detach().clone() for each in trained]
+            before = [parameter.detach().clone() for parameter in trained]
             super().step()
             sent = []
-            for each, start in zip(trained, before, strict=True):
-                row, kept = self._compression.compress(each.detach() - start)
-                name = f"adasum.{self._names.get(id(each), '')}"
-                sent.append((ops.allreduce_async_(row, name=name, op=ReduceOp.ADASUM), kept))
-            for each, start, (handle, kept) in zip(trained, before, sent, strict=True):
-                step = self._compression.decompress(ops.synchronize(handle), kept)
-                each.copy_(start.add_(step))
+            for parameter, start in zip(trained, before, strict=True):
+                row, ctx = self._compression.compress(parameter.detach() - start)
+                name = f"adasum.{self._names.get(id(parameter), '')}"
+                sent.append((ops.allreduce_async_(row, name=name, op=ReduceOp.ADASUM), ctx))
+            for parameter, start, (handle, ctx) in zip(trained, before, sent, strict=True):
+                step = self._compression.decompress(ops.synchronize(handle), ctx)
+                parameter.copy_(start.add_(step))
         self._came.clear()
         context.current().recorder.step()
         return loss
@@ -94,7 +99,7 @@ class AdasumOptimizer(Named):
         """Reset the gradients.
 
         Raises:
-            AssertionError: some have come since the last ``step``.
+            AssertionError: gradients were computed since the last ``step``.
         """
         if self._came:
             raise AssertionError(
@@ -118,5 +123,5 @@ def _came(
 
 
 def _remove(hooks: list[Any]) -> None:
-    for each in hooks:
-        each.remove()
+    for hook in hooks:
+        hook.remove()

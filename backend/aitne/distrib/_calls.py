@@ -117,21 +117,21 @@ def alltoall(
     initialized()
     rows = _rows(tensor)
     counts: list[int] | None = None
-    wanted = torch.int32
+    dtype = torch.int32
     size = process_set.size() or 1
     if splits is None:
         if rows.shape[0] % size:
             raise ValueError(
-                f"The first dimension is {rows.shape[0]}, which {size} ranks cannot share alike: say splits."
+                f"The first dimension is {rows.shape[0]}, which {size} ranks cannot share equally: pass splits."
             )
     else:
         counts = _counts(splits, size, rows.shape[0])
         rows = rows[: sum(counts)]
         if isinstance(splits, torch.Tensor):
-            wanted = splits.dtype
+            dtype = splits.dtype
 
     def finish(outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, torch.Tensor]:
-        return outputs[0], outputs[1].to(wanted)
+        return outputs[0], outputs[1].to(dtype)
 
     return Prepared(Kind.ALLTOALL, [rows], process_set, finish, name=name, splits=counts)
 
@@ -164,8 +164,8 @@ def grouped_reducescatter(
 
 def join(device: int, process_set: ProcessSet) -> Prepared:
     """Prepare a join that returns the number of the rank that joined last."""
-    where = "cpu" if device < 0 else "cuda"
-    return Prepared(Kind.JOIN, (), process_set, int, device=where)
+    device_type = "cpu" if device < 0 else "cuda"
+    return Prepared(Kind.JOIN, (), process_set, int, device=device_type)
 
 
 def barrier(process_set: ProcessSet) -> Prepared:
@@ -191,18 +191,20 @@ def _group(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
     """Return ``dense`` of a tensor that is exchanged by its first dimension.
 
-    Raises ``HorovodInternalError``: the tensor has no dimensions.
+    Raises ``HorovodInternalError`` if the tensor has no dimensions.
     """
     rows = dense(tensor)
     if rows.dim() == 0:
-        raise HorovodInternalError("A tensor without dimensions has no rows to gather or deal out.")
+        raise HorovodInternalError(
+            "A tensor without dimensions has no rows to gather or distribute."
+        )
     return rows
 
 
 def _scatter_op(op: int) -> ReduceOp:
     reduce_op = reduction(op, None)
     if reduce_op not in (ReduceOp.SUM, ReduceOp.AVERAGE):
-        raise HorovodInternalError("reducescatter can sum and average.")
+        raise HorovodInternalError("reducescatter supports Sum and Average only.")
     return reduce_op
 
 
@@ -215,12 +217,12 @@ def _check_root(root_rank: int, process_set: ProcessSet) -> None:
 
 
 def _counts(splits: Any, size: int, length: int) -> list[int]:
-    given = torch.as_tensor(splits)
-    if given.dtype not in _SPLITS:
-        raise ValueError(f"alltoall expects splits to be integers, not {given.dtype}.")
-    counts: list[int] = given.tolist()
-    if given.dim() != 1 or len(counts) != size:
-        raise ValueError(f"There are {given.numel()} splits for {size} ranks.")
+    tensor = torch.as_tensor(splits)
+    if tensor.dtype not in _SPLITS:
+        raise ValueError(f"alltoall expects splits to be integers, not {tensor.dtype}.")
+    counts: list[int] = tensor.tolist()
+    if tensor.dim() != 1 or len(counts) != size:
+        raise ValueError(f"There are {tensor.numel()} splits for {size} ranks.")
     if min(counts) < 0 or sum(counts) > length:
         raise ValueError(f"Splits {counts} do not fit a first dimension of {length}.")
     return counts

@@ -72,11 +72,11 @@ class Allgather(torch.autograd.Function):
         averaged = Allreduce.apply(True, None, ReduceOp.AVERAGE, (1.0, 1.0), process_set, *grads)
         every = Allgather.apply(False, None, process_set, torch.tensor([lengths]))
         begins = every[: process_set.rank()].sum(0).tolist()
-        own = [
+        parts = [
             grad.narrow(0, begin, length)
             for grad, begin, length in zip(averaged, begins, lengths, strict=True)
         ]
-        return (None, None, None, *own)
+        return (None, None, None, *parts)
 
 
 class Broadcast(torch.autograd.Function):
@@ -120,7 +120,7 @@ class Alltoall(torch.autograd.Function):
         """Return the gradient of each row to the rank that sent the row."""
         received, process_set, length = ctx.arguments
         returned, _ = Alltoall.apply(grad, received, None, process_set)
-        if returned.shape[0] < length:  # Rows beyond the splits went nowhere.
+        if returned.shape[0] < length:  # Rows beyond the splits were not sent.
             rest = returned.new_zeros((length - returned.shape[0], *returned.shape[1:]))
             returned = torch.cat((returned, rest))
         return returned, None, None, None

@@ -13,5 +13,9 @@ class Named(torch.optim.Optimizer):
     @property
     def _parameter_names(self) -> dict[torch.Tensor, str]:
         """Name of each parameter: Horovod's private attribute, which programs read nevertheless."""
-        every = (each for group in self.param_groups for each in group["params"])
-        return {each: self._names[id(each)] for each in every if id(each) in self._names}
+        every = (parameter for group in self.param_groups for parameter in group["params"])
+        return {
+            parameter: self._names[id(parameter)]
+            for parameter in every
+            if id(parameter) in self._names
+        }

@@ -30,7 +30,7 @@ def reduction(op: int | None, average: bool | None) -> ReduceOp:
         raise ValueError("The op parameter supersedes average. Please provide only one of them.")
     if average is not None:
         warnings.warn(
-            "average= is deprecated since Horovod 0.19: say op=hvd.Average or op=hvd.Sum.",
+            "average= is deprecated since Horovod 0.19: use op=hvd.Average or op=hvd.Sum.",
             DeprecationWarning,
             stacklevel=4,
         )
@@ -45,14 +45,14 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor contiguous and without its autograd history, without a copy where possible.
 
     Raises:
-        TypeError: it is no tensor.
+        TypeError: it is not a tensor.
         ValueError: it is sparse.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"A tensor is needed, not {type(tensor).__name__}.")
     if tensor.layout is not torch.strided:
         raise ValueError(f"Tensor type {tensor.type()} is not supported.")
-    # A tensor may only say of itself that it is another's conjugate or negative: transports move bytes.
+    # A tensor may be a lazy conjugate or negative of another one, but transports move bytes.
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
@@ -60,7 +60,7 @@ def numbers(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
     """Return ``dense`` of a tensor that is to be reduced.
 
     Raises:
-        ValueError: elements of this type cannot be.
+        ValueError: elements of this type cannot be reduced.
     """
     rows = dense(tensor)
     dtype = rows.dtype
@@ -104,7 +104,7 @@ class Prepared:
 
         Raises:
             HorovodInternalError: ``init`` was not called.
-            ValueError: the process set is none, or no more.
+            ValueError: the process set does not exist or was removed.
         """
         self._context = initialized()
         if process_set.process_set_id is None:
@@ -178,10 +178,10 @@ def synchronize(handle: Any) -> Any:
     """
     if callable(handle):
         return handle()
-    found = _finishes.pop(handle, None)
-    if found is None:
+    entry = _finishes.pop(handle, None)
+    if entry is None:
         return None
-    context, finish = found
+    context, finish = entry
     return finish(context.engine.wait(handle))
 
 

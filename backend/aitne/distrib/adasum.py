@@ -5,8 +5,8 @@ For two gradients (Maleki et al. 2021, "Scaling Distributed Training with Adapti
     adasum(a, b) = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
 
 Ranks are combined two by two, then pairs by pairs, and so on, by recursive halving of the vector, so
-that a rank sends about 2n elements however many ranks there are. Where their number is no power of
-two, those beyond the largest one below are first combined, each with one of the others.
+that a rank sends about 2n elements however many ranks there are. Where their number is not a power
+of two, those beyond the largest one below are first combined, each with one of the others.
 """
 
 from __future__ import annotations
@@ -76,16 +76,18 @@ def _halve(
         send, receive = [0] * size, [0] * size
         middle = (low + high) // 2
         upper = bool(rank & distance)
-        mine, given = ((middle, high), (low, middle)) if upper else ((low, middle), (middle, high))
+        kept_range, sent_range = (
+            ((middle, high), (low, middle)) if upper else ((low, middle), (middle, high))
+        )
         if rank < power:
-            send[rank ^ distance] = given[1] - given[0]
-            receive[rank ^ distance] = mine[1] - mine[0]
-            low, high = mine
+            send[rank ^ distance] = sent_range[1] - sent_range[0]
+            receive[rank ^ distance] = kept_range[1] - kept_range[0]
+            low, high = kept_range
         theirs = work.new_empty(sum(receive))
-        outgoing = work[given[0] : given[1]] if rank < power else work[:0]
+        outgoing = work[sent_range[0] : sent_range[1]] if rank < power else work[:0]
         transport.alltoall(theirs, outgoing, send, receive)
-        own = work[low:high] if rank < power else work[:0]
-        partial = _products(own, theirs, bounds, low)
+        part = work[low:high] if rank < power else work[:0]
+        partial = _products(part, theirs, bounds, low)
         if upper:  # Columns are a.a, a.b, b.b, where a is of the rank whose bit is not set.
             partial = partial.flip(1).contiguous()
         every = partial.new_empty(size * partial.numel())
@@ -94,7 +96,7 @@ def _halve(
             first = rank // (2 * distance) * 2 * distance
             shares = every.view(size, *partial.shape)[first : first + 2 * distance]
             products = shares.sum(0)
-            _combine(own, theirs, bounds, low, products.flip(1) if upper else products)
+            _combine(part, theirs, bounds, low, products.flip(1) if upper else products)
         distance *= 2
     return low, high
 
@@ -104,8 +106,8 @@ def _unfold(transport: Transport, work: torch.Tensor, power: int, low: int, high
     ranges = [_range(rank, power, work.numel()) for rank in range(power)]
     counts = [end - begin for begin, end in ranges] + [0] * (transport.size - power)
     gathered = torch.empty_like(work)
-    own = work[low:high] if transport.rank < power else work[:0]
-    transport.allgather(gathered, own, counts)
+    local_part = work[low:high] if transport.rank < power else work[:0]
+    transport.allgather(gathered, local_part, counts)
     for (begin, end), part in zip(ranges, gathered.split(counts[:power]), strict=True):
         work[begin:end] = part
 
@@ -121,34 +123,34 @@ def _range(rank: int, power: int, length: int) -> tuple[int, int]:
 
 
 def _products(
-    mine: torch.Tensor, theirs: torch.Tensor, bounds: list[tuple[int, int]], start: int
+    local: torch.Tensor, theirs: torch.Tensor, bounds: list[tuple[int, int]], start: int
 ) -> torch.Tensor:
-    """Return ``mine.mine``, ``mine.theirs`` and ``theirs.theirs`` of each tensor's part.
+    """Return ``local.local``, ``local.theirs`` and ``theirs.theirs`` of each tensor's part.
 
     One row for each tensor, in float64.
     """
-    products = mine.new_zeros((len(bounds), 3), dtype=torch.float64)
+    products = local.new_zeros((len(bounds), 3), dtype=torch.float64)
     for index, (begin, end) in enumerate(bounds):
-        first, last = max(begin - start, 0), min(end - start, mine.numel())
+        first, last = max(begin - start, 0), min(end - start, local.numel())
         for chunk in range(first, last, _CHUNK):
-            a = mine[chunk : min(chunk + _CHUNK, last)].double()
+            a = local[chunk : min(chunk + _CHUNK, last)].double()
             b = theirs[chunk : min(chunk + _CHUNK, last)].double()
             products[index] += torch.stack((a.dot(a), a.dot(b), b.dot(b)))
     return products
 
 
 def _combine(
-    mine: torch.Tensor,
+    local: torch.Tensor,
     theirs: torch.Tensor,
     bounds: list[tuple[int, int]],
     start: int,
     products: torch.Tensor,
 ) -> None:
-    """Write the Adasum of both parts into ``mine``."""
-    for (begin, end), (own, both, other) in zip(bounds, products.tolist(), strict=True):
-        first, last = max(begin - start, 0), min(end - start, mine.numel())
+    """Write the Adasum of both parts into ``local``."""
+    for (begin, end), (local_square, both, other) in zip(bounds, products.tolist(), strict=True):
+        first, last = max(begin - start, 0), min(end - start, local.numel())
         if first >= last:
             continue
-        part = mine[first:last]
-        part *= 1 - both / (2 * own) if own else 1.0
+        part = local[first:last]
+        part *= 1 - both / (2 * local_square) if local_square else 1.0
         part.add_(theirs[first:last], alpha=1 - both / (2 * other) if other else 1.0)

@@ -25,7 +25,7 @@ class Autotune:
     Args:
         steps: number of steps in each sample.
         warmup: number of samples before the first that counts.
-        log: file for rank 0; None: nothing is written.
+        log: file for rank 0; None means that nothing is written.
         candidates: sizes in bytes, measured in this order.
     """
 
@@ -51,13 +51,13 @@ class Autotune:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], rank: int) -> Autotune | None:
-        """Return a new search; None: it is not enabled, or the size is set.
+        """Return a new search; None if it is not enabled, or the size is set.
 
         Raises:
             ValueError: a variable is not a number.
         """
-        wanted = environ.get("HOROVOD_AUTOTUNE", "0").lower() in ("1", "true")
-        if not wanted or environ.get("HOROVOD_FUSION_THRESHOLD"):
+        enabled = environ.get("HOROVOD_AUTOTUNE", "0").lower() in ("1", "true")
+        if not enabled or environ.get("HOROVOD_FUSION_THRESHOLD"):
             return None
         log = environ.get("HOROVOD_AUTOTUNE_LOG")
         return cls(
@@ -99,7 +99,7 @@ class Autotune:
             best_of_ranks: ``best`` of every rank; infinite where a rank did not measure.
         """
         slowest = [
-            max((each for each in column if each != float("inf")), default=float("inf"))
+            max((seconds for seconds in column if seconds != float("inf")), default=float("inf"))
             for column in zip(*best_of_ranks, strict=True)
         ]
         index = min(range(len(slowest)), key=slowest.__getitem__)

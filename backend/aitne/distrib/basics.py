@@ -25,7 +25,7 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
 
     Raises:
         ValueError: ``comm`` is not all ranks, or a set is named twice. Nothing is initialized then.
-        HorovodInternalError: ranks did not turn up.
+        HorovodInternalError: ranks did not connect.
     """
     if context.is_initialized():
         return
@@ -36,7 +36,7 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
         of_all = size()
         context.shutdown()
         raise ValueError(
-            f"comm has {len(ranks)} of {of_all} ranks: exchange among some of them by process sets."
+            f"comm has {len(ranks)} of {of_all} ranks: use process sets for collectives of some ranks."
         )
 
 
@@ -93,7 +93,7 @@ def mpi_threads_supported() -> bool:
     """Return whether MPI may be called from several threads.
 
     Raises:
-        ValueError: tensors do not travel by MPI.
+        ValueError: tensors are not exchanged by MPI.
     """
     if not mpi_enabled():
         raise ValueError("Horovod MPI is not enabled; ranks exchange without it.")
@@ -193,15 +193,15 @@ def _transport() -> str:
         return "solo"
     from aitne.distrib import choice
 
-    wanted = os.environ.get("AITNE_TRANSPORT", "auto")
-    return choice.choose(now.nodes, "cpu", wanted).name
+    transport_name = os.environ.get("AITNE_TRANSPORT", "auto")
+    return choice.choose(now.nodes, "cpu", transport_name).name
 
 
 def _ranks_of(comm: Any) -> list[int] | None:
     if comm is None:
         return None
     if isinstance(comm, Iterable):
-        return sorted(int(each) for each in comm) or None
+        return sorted(int(number) for number in comm) or None
     if not hasattr(comm, "allgather"):
         raise ValueError("comm is a list of ranks or an mpi4py communicator.")
     return sorted(comm.allgather(rank()))

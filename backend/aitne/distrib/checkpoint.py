@@ -46,14 +46,14 @@ class Checkpoint:
     state: Any
     """State that ``save`` stored on rank 0."""
     own: Any
-    """State that ``save`` stored on this rank; None: none, or the number of ranks was different."""
+    """State that ``save`` stored on this rank; None if none, or the world size differed."""
 
 
 class Checkpointer:
     """Checkpoints of one run in one folder, which all nodes see.
 
     Args:
-        folder: None: the value of ``AITNE_CHECKPOINTS``. It is created if missing.
+        folder: folder, created if missing; None means the value of ``AITNE_CHECKPOINTS``.
         keep: number of checkpoints to keep, at least 2, so that there is one before the last.
 
     Raises:
@@ -80,10 +80,10 @@ class Checkpointer:
                 position in the data: each rank writes its own. All ranks pass one, or none does.
 
         Raises:
-            CheckpointError: it cannot be written; those before it are untouched.
+            CheckpointError: it cannot be written; earlier ones are unchanged.
         """
         if step < 0:
-            raise ValueError(f"step is {step}, not a number from 0 up")
+            raise ValueError(f"step is {step}, not a number of at least 0")
         rank, size = _who()
         parts = size if own is not None else 0
         if own is not None:
@@ -96,30 +96,30 @@ class Checkpointer:
     def load_latest(
         self, map_location: Any = "cpu", *, weights_only: bool = True
     ) -> Checkpoint | None:
-        """Load the newest checkpoint that is complete on every rank; None: there is no checkpoint.
+        """Load the newest checkpoint that is complete on every rank; None if there is none.
 
         Collective: the result is the same step on all ranks. Damaged checkpoints are reported on
         stderr.
 
         Args:
             map_location: device of the tensors, as for ``torch.load``.
-            weights_only: False: also objects that execute code when they are loaded. Only for
-                trusted files.
+            weights_only: False permits objects that execute code when they are loaded. Only
+                for trusted files.
 
         Raises:
-            CheckpointError: there are some and none is whole, or it holds what ``weights_only`` forbids.
+            CheckpointError: none is complete, or it contains what ``weights_only`` forbids.
         """
         rank, size = _who()
         whole = self._whole(rank, size)
         if whole is None:
             return None
         if not whole:
-            raise CheckpointError(f"no checkpoint in {self.folder} is whole on every rank")
+            raise CheckpointError(f"no checkpoint in {self.folder} is complete on every rank")
         step, parts = whole[0]
-        own = None
+        rank_state = None
         if parts == size:
-            own = self._read(_name(step, rank), map_location, weights_only)
-        return Checkpoint(step, self._read(_name(step), map_location, weights_only), own)
+            rank_state = self._read(_name(step, rank), map_location, weights_only)
+        return Checkpoint(step, self._read(_name(step), map_location, weights_only), rank_state)
 
     # Writing
 
@@ -142,7 +142,7 @@ class Checkpointer:
             _sync_folder(self.folder)
         except OSError as error:
             raise CheckpointError(
-                f"{path} was not written: {error.strerror or error}; checkpoints before it are as they were"
+                f"{path} was not written: {error.strerror or error}; earlier checkpoints are unchanged"
             ) from error
 
     def _forget(self, step: int, rank: int | None = None) -> None:
@@ -152,11 +152,15 @@ class Checkpointer:
         checkpoint, and again between those of the next, would keep parts of several and none to
         resume from.
         """
-        complete = (each for each in self._steps() if each <= step and self._complete(each))
-        kept = list(islice(complete, self._keep))
-        if len(kept) == self._keep:
-            older = (each for each in self._steps(rank) if each < kept[-1])
-            _remove(self.folder / _name(each, rank) for each in older)
+        complete = (
+            candidate
+            for candidate in self._steps()
+            if candidate <= step and self._complete(candidate)
+        )
+        newest = list(islice(complete, self._keep))
+        if len(newest) == self._keep:
+            older = (candidate for candidate in self._steps(rank) if candidate < newest[-1])
+            _remove(self.folder / _name(candidate, rank) for candidate in older)
         suffix = _name(0, rank).removeprefix(_name(0).removesuffix(".ckpt"))
         _remove(
             path
@@ -182,46 +186,46 @@ class Checkpointer:
         if not self.folder.is_dir():
             return []
         names = (_NAME.fullmatch(name) for name in os.listdir(self.folder))
-        found = (
+        steps = (
             int(match[1]) for match in names if match is not None and _rank_of(match[0]) == rank
         )
-        return sorted(found, reverse=True)
+        return sorted(steps, reverse=True)
 
     def _whole(self, rank: int, size: int) -> list[tuple[int, int]] | None:
         """Return step and number of parts of the checkpoints that are complete on all ranks.
 
-        Newest first; None: there is no file.
+        Newest first; None if there is no file.
         """
-        found: list[tuple[int, int]] = []
+        complete: list[tuple[int, int]] = []
         there: list[int] = []
         if rank == 0:
             there = self._steps()
             for step in there:
                 parts = self._checked(_name(step))
                 if parts is not None:
-                    found.append((step, parts))
+                    complete.append((step, parts))
         if size > 1:
-            there, found = broadcast_object((there, found), 0, "aitne.checkpoint.found")
+            there, complete = broadcast_object((there, complete), 0, "aitne.checkpoint.found")
         if not there:
             return None
-        mine = [
+        local_steps = [
             step
-            for step, parts in found
+            for step, parts in complete
             if parts != size or self._checked(_name(step, rank)) is not None
         ]
-        everywhere = set(mine)
+        everywhere = set(local_steps)
         if size > 1:
-            everywhere.intersection_update(*allgather_object(mine, "aitne.checkpoint.whole"))
-        return [(step, parts) for step, parts in found if step in everywhere]
+            everywhere.intersection_update(*allgather_object(local_steps, "aitne.checkpoint.whole"))
+        return [(step, parts) for step, parts in complete if step in everywhere]
 
     def _checked(self, name: str) -> int | None:
-        """Return the number of parts by a file; None: it is incomplete, which is reported."""
+        """Return the number of parts by a file; None if it is incomplete, which is reported."""
         path = self.folder / name
         try:
             return _verify(path)
         except (OSError, CheckpointError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            sys.stderr.write(f"aitne: {path} is not used: {why}\n")
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            sys.stderr.write(f"aitne: {path} is not used: {reason}\n")
             return None
 
     def _read(self, name: str, map_location: Any, weights_only: bool) -> Any:
@@ -236,8 +240,8 @@ class Checkpointer:
             ) from error
         except pickle.UnpicklingError as error:
             raise CheckpointError(
-                f"{path} holds more than tensors, numbers, text and containers of them:"
-                " load_latest(weights_only=False) reads it, if you trust who wrote it"
+                f"{path} contains more than tensors, numbers, text and containers of them:"
+                " load_latest(weights_only=False) reads it; use it for trusted files only"
             ) from error
 
 
@@ -287,19 +291,19 @@ def _verify(path: Path) -> int:
         if length <= 0:
             raise CheckpointError(f"it has only {size} bytes")
         summed = hashlib.sha256()
-        left = length
-        while left:
-            piece = file.read(min(_PIECE, left))
+        remaining = length
+        while remaining:
+            piece = file.read(min(_PIECE, remaining))
             if not piece:
-                raise CheckpointError("it grew shorter while it was read")
+                raise CheckpointError("it was truncated while it was read")
             summed.update(piece)
-            left -= len(piece)
+            remaining -= len(piece)
         trailer = file.read(_TRAILER.size)
-    magic, written, parts, _sum = _TRAILER.unpack(trailer)
-    if magic != _MAGIC or written != length:
+    magic, recorded, parts, _sum = _TRAILER.unpack(trailer)
+    if magic != _MAGIC or recorded != length:
         raise CheckpointError("its end is missing")
-    if _sealed(summed, written, parts) != trailer:
-        raise CheckpointError("its checksum is another: bytes in it have changed")
+    if _sealed(summed, recorded, parts) != trailer:
+        raise CheckpointError("its checksum does not match: its content has changed")
     return int(parts)
 
 

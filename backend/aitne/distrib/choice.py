@@ -14,7 +14,7 @@ TRANSPORTS: Registry[Transport] = Registry(
 """Transports: the modules of that package, and the entry points of other distributions."""
 
 
-def choose(nodes: Sequence[int], device: str, wanted: str = "auto") -> type[Transport]:
+def choose(nodes: Sequence[int], device: str, requested: str = "auto") -> type[Transport]:
     """Return the transport for ranks on these nodes; equal arguments give equal results.
 
     ``auto`` selects shared memory inside a node, NCCL or gloo between nodes, and both if several
@@ -24,23 +24,23 @@ def choose(nodes: Sequence[int], device: str, wanted: str = "auto") -> type[Tran
     Args:
         nodes: number of each rank's node.
         device: ``cpu`` or ``cuda``.
-        wanted: name of a transport, or ``auto``.
+        requested: name of a transport, or ``auto``.
 
     Raises:
-        TransportError: there is none of that name, or it cannot serve them; the message says why not.
+        TransportError: it is unknown, or cannot serve the ranks; the message has the reason.
     """
-    if wanted != "auto":
-        found = _named(wanted)
-        if why := found.refusal(nodes, device):
-            raise TransportError(f"The transport {wanted!r} cannot be used: {why}.")
-        return found
+    if requested != "auto":
+        transport = _named(requested)
+        if reason := transport.refusal(nodes, device):
+            raise TransportError(f"The transport {requested!r} cannot be used: {reason}.")
+        return transport
     refused = []
     for name in _order(nodes, device):
-        found = _named(name)
-        why = found.refusal(nodes, device)
-        if why is None:
-            return found
-        refused.append(f"{name}: {why}")
+        transport = _named(name)
+        reason = transport.refusal(nodes, device)
+        if reason is None:
+            return transport
+        refused.append(f"{name}: {reason}")
     raise TransportError(f"No transport can serve these ranks on {device} ({'; '.join(refused)}).")
 
 

@@ -76,8 +76,9 @@ class Context:
             device: ``cpu`` or ``cuda``.
 
         Raises:
-            JoinedError: on every rank that asked; they may ask again under the same name.
-            HorovodInternalError: signatures differ (the message says in what), or it cannot be connected.
+            JoinedError: on every calling rank; they may call it again with the same name.
+            HorovodInternalError: signatures differ (the message names the difference), or it cannot
+                be connected.
         """
         text = json.dumps(signature, sort_keys=True)
         request = Request(Kind.CHANNEL, name, (), set_id=set_id, device=device, extra=text)
@@ -87,15 +88,15 @@ class Context:
         number, transport = opened
         return Channel(self.engine, number, transport, self._execution.drop)
 
-    def close(self, why: str = "") -> None:
+    def close(self, reason: str = "") -> None:
         """Disconnect from the other ranks and release all resources."""
         while self._closers:
             closer = self._closers.pop()
             try:
                 closer()
             except Exception:
-                log.exception("Something failed while Horovod was shut down")
-        self.engine.close(why)
+                log.exception("A callback failed during the shutdown of Horovod")
+        self.engine.close(reason)
         self._execution.close()
         self.control.goodbye()
         self.control.close()
@@ -115,9 +116,9 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
             ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` instead.
 
     Raises:
-        aitne.launch.errors.LaunchError: the environment contradicts itself, or says that there are other
-            ranks and not where.
-        HorovodInternalError: they did not turn up.
+        aitne.launch.errors.LaunchError: the environment is contradictory, or indicates other ranks
+            without their address.
+        HorovodInternalError: they did not connect.
         ValueError: a set is named twice.
     """
     global _current, _registered
@@ -127,7 +128,7 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
     if isinstance(process_sets, str):
         if process_sets.lower() != "dynamic":
             raise ValueError(
-                f"process_sets is {process_sets!r}: name a list of sets, or 'dynamic'."
+                f"process_sets is {process_sets!r}: pass a list of sets, or 'dynamic'."
             )
         os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
         process_sets = None
@@ -167,12 +168,12 @@ def is_initialized() -> bool:
     return _current is not None
 
 
-def _close(why: str) -> None:
+def _close(reason: str) -> None:
     global _current
     with _lock:
         context, _current = _current, None
         if context is not None:
-            context.close(why)
+            context.close(reason)
 
 
 def _leave() -> None:
@@ -199,7 +200,7 @@ def _nodes(world: World, control: Control) -> tuple[int, ...]:
     """Return the node of each rank, numbered in order of appearance. Collective; starts reading."""
     hosts: dict[int, str] = {world.rank: _node()}
     answer: list[int] = []
-    done = threading.Event()
+    answered = threading.Event()
     lost: list[str] = []
 
     def told_host(sender: int, host: str) -> None:  # at rank 0, by each of the others
@@ -210,11 +211,11 @@ def _nodes(world: World, control: Control) -> tuple[int, ...]:
 
     def told_nodes(_sender: int, nodes: list[int]) -> None:
         answer.extend(nodes)
-        done.set()
+        answered.set()
 
-    def told_lost(rank: int, why: str) -> None:
-        lost.append(f"Rank {rank} is gone: {why}.")
-        done.set()
+    def told_lost(rank: int, reason: str) -> None:
+        lost.append(f"Rank {rank} is gone: {reason}.")
+        answered.set()
 
     control.on("host", told_host)
     control.on("nodes", told_nodes)
@@ -224,7 +225,7 @@ def _nodes(world: World, control: Control) -> tuple[int, ...]:
         control.send(0, "host", hosts[world.rank])
     elif world.size == 1:
         told_nodes(0, [0])
-    done.wait()
+    answered.wait()
     if lost:
         raise HorovodInternalError(lost[0])
     return tuple(answer)

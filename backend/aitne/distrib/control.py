@@ -88,12 +88,12 @@ class Control:
             self._handlers[kind] = handler
 
     def on_lost(self, handler: LostHandler) -> None:
-        """Call ``handler(rank, why)`` when a rank is lost that did not announce its end."""
+        """Call ``handler(rank, reason)`` when a rank is lost that did not announce its end."""
         with self._early_lock:
             self._lost_handlers.append(handler)
-            gone = list(self._lost.items())
-        for rank, why in gone:
-            handler(rank, why)
+            lost = list(self._lost.items())
+        for rank, reason in lost:
+            handler(rank, reason)
 
     def send(self, rank: int, kind: str, payload: Any) -> None:
         """Send a message to one rank; ranks other than 0 reach rank 0 only.
@@ -121,15 +121,15 @@ class Control:
     def enter(self) -> bool:
         """Take over reading from the thread, for a caller that waits for a message; return success.
 
-        The caller then uses ``read`` and ``leave``. False: another caller reads already, or there
-        are no other ranks. The caller must not hold a lock that a handler acquires.
+        The caller then uses ``read`` and ``leave``. False if another caller reads already, or
+        there are no other ranks. The caller must not hold a lock that a handler acquires.
         """
         if self._thread is None:
             return False
         if not self._reading.acquire(blocking=False):
             if self._caller_reads:
                 return False
-            self._caller_left = math.inf  # the thread is not to take it up again before us
+            self._caller_left = math.inf  # the thread must not resume reading before this caller
             self.nudge()
             try:
                 self._reading.acquire()
@@ -163,7 +163,7 @@ class Control:
 
     def nudge(self) -> None:
         """Interrupt a running ``read``."""
-        with contextlib.suppress(BlockingIOError):  # so many unread nudges are enough
+        with contextlib.suppress(BlockingIOError):  # the unread bytes are sufficient
             self._wake.send(b"x")
 
     def close(self) -> None:
@@ -185,11 +185,11 @@ class Control:
     def _hang_up(self) -> None:
         """Shut down all connections, so that other ranks consider this rank lost."""
         for connection in self._connections.values():
-            with contextlib.suppress(OSError):  # the other side was first
+            with contextlib.suppress(OSError):  # the peer has closed it already
                 connection.shutdown(socket.SHUT_RDWR)
 
     def _put(self, peer: int, packed: bytes) -> None:
-        # Whoever reads this connection finds its end and tells of it; a sender has nobody to tell.
+        # The reader of this connection detects and reports its end; a sender need not.
         with self._locks[peer], contextlib.suppress(OSError):
             self._connections[peer].sendall(packed)
 
@@ -241,12 +241,12 @@ class Control:
         while len(buffer) >= 4:
             (length,) = _LENGTH.unpack_from(buffer)
             if length > _MOST:
-                self._ended(peer, "it sent what is no message")
+                self._ended(peer, "it sent an invalid message")
                 return
             if len(buffer) < 4 + length:
                 return
             kind, payload = json.loads(buffer[4 : 4 + length])
-            # Taken off first: a signal's handler may raise on this thread, and no message may come twice.
+            # Removed first: a signal handler may raise here, and no message may be handled twice.
             del buffer[: 4 + length]
             self._handle(peer, kind, payload)
 
@@ -260,27 +260,27 @@ class Control:
                     return
         handler(sender, payload)
 
-    def _ended(self, peer: int, why: str) -> None:
+    def _ended(self, peer: int, reason: str) -> None:
         self._events.unregister(self._connections[peer])
         if peer in self._leaving or self._closed:
             return
         if self.rank == 0:
             for other in self._connections:
                 if other != peer:
-                    self._put(other, _packed(_LOST, [peer, why]))
-        self._announce(peer, why)
+                    self._put(other, _packed(_LOST, [peer, reason]))
+        self._announce(peer, reason)
 
     def _told_lost(self, _sender: int, payload: Any) -> None:
         self._announce(payload[0], payload[1])
 
-    def _announce(self, rank: int, why: str) -> None:
+    def _announce(self, rank: int, reason: str) -> None:
         with self._early_lock:
             if rank in self._lost:
                 return
-            self._lost[rank] = why
+            self._lost[rank] = reason
             handlers = list(self._lost_handlers)
         for handler in handlers:
-            handler(rank, why)
+            handler(rank, reason)
 
 
 def _packed(kind: str, payload: Any) -> bytes:

@@ -20,7 +20,7 @@ from aitne.distrib.types import Ask, Kind, ReduceOp, dtype_of
 FUSION_THRESHOLD = 64 << 20
 """Maximum bytes of small allreduces that are fused (``HOROVOD_FUSION_THRESHOLD``)."""
 _FUSED_AT_MOST = 4 << 20
-# Beyond this a tensor of its own costs less than to copy it into a buffer and back.
+# Larger tensors cost less alone than copied into a buffer and back.
 
 
 class Key(NamedTuple):
@@ -30,7 +30,7 @@ class Key(NamedTuple):
     kind: str
     name: str
     number: int
-    """Number of unnamed requests before this one; -1: it has a name."""
+    """Number of unnamed requests before this one; -1 if it has a name."""
 
     @property
     def row(self) -> str:
@@ -55,7 +55,7 @@ class Response:
     data: Any = None
     """Data by kind. allgather: for each tensor, the rows of each member. alltoall: for each member,
     the rows from each. join: the last rank. Process set: its number, or None. Channel: its number;
-    None: a rank has joined, which cannot connect."""
+    None if a rank has joined, which cannot connect."""
     error: str | None = None
     """Reason why the request cannot be executed; no collective takes place then."""
     keys: list[Key] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Coordinator:
         self._steps: dict[int, dict[int, int]] = {}
         self._channel_sets: dict[int, int] = {}
 
-    # What ranks say
+    # Requests of ranks
 
     def submit(self, rank: int, handle: int, ask: Ask, number: int = -1) -> None:
         """Add the request ``ask`` of ``rank``. ``handle`` identifies it on that rank."""
@@ -109,9 +109,9 @@ class Coordinator:
         self._blocked.pop(rank, None)
         members = self.sets.get(ask.set_id)
         if members is None or rank not in members:
-            why = f"{key}: process set {ask.set_id} does not exist or rank {rank} is not in it."
+            error = f"{key}: process set {ask.set_id} does not exist or rank {rank} is not in it."
             self._ready.append(
-                Response(ask.kind, (rank,), [ask], [{rank: handle}], None, why, [key])
+                Response(ask.kind, (rank,), [ask], [{rank: handle}], None, error, [key])
             )
             return
         if ask.kind == Kind.JOIN:
@@ -125,7 +125,7 @@ class Coordinator:
         self._consider(key, waiting, members)
 
     def blocked(self, rank: int, key: Key | None) -> None:
-        """Record that ``rank`` can only continue after ``key`` is done; None: it continues.
+        """Record that ``rank`` can only continue after ``key`` is done; None if it continues.
 
         If no rank can continue, all requests that they wait for fail.
         """
@@ -149,7 +149,7 @@ class Coordinator:
         self._steps.setdefault(channel, {})[rank] = step
         return self._behind()
 
-    # What ranks are told
+    # Responses to ranks
 
     def take(self) -> list[Response]:
         """Return all ready responses, in the order in which every rank executes them."""
@@ -191,11 +191,11 @@ class Coordinator:
 
         Not ``join``, which waits as long as other ranks have data.
         """
-        found = []
+        requests = []
         for key, waiting in self._table.items():
             members = self.sets.get(key.set_id, ())
             here = self._arrived(key, waiting)
-            found.append(
+            requests.append(
                 Pending(
                     key,
                     waiting.since,
@@ -203,7 +203,7 @@ class Coordinator:
                     tuple(r for r in members if r not in here),
                 )
             )
-        return found
+        return requests
 
     def has_pending(self) -> bool:
         """Return whether any rank waits for another one."""
@@ -213,7 +213,7 @@ class Coordinator:
         """Return the time of the clock of ``Pending.since``, in seconds."""
         return self._clock()
 
-    # Inside
+    # Implementation
 
     def _join(self, rank: int, key: Key, handle: int, ask: Ask) -> None:
         self._joined[rank] = (key, handle)
@@ -237,7 +237,7 @@ class Coordinator:
         ):
             return
         del self._table[key]
-        for rank in members:  # one of its threads goes on
+        for rank in members:  # one of its threads continues
             self._blocked.pop(rank, None)
         asks = [waiting.asks[rank] for rank in members if rank in waiting.asks]
         first = asks[0]
@@ -277,7 +277,7 @@ class Coordinator:
             self._channel_sets[self._next_channel] = first.set_id
             self._next_channel += 1
 
-    def _fail(self, keys: Sequence[Key], why: str) -> None:
+    def _fail(self, keys: Sequence[Key], error: str) -> None:
         for key in keys:
             waiting = self._table.pop(key, None)
             if waiting is None:
@@ -285,7 +285,7 @@ class Coordinator:
             asks = list(waiting.asks.values())
             self._ready.append(
                 Response(
-                    key.kind, tuple(waiting.asks), asks[:1], [waiting.handles], None, why, [key]
+                    key.kind, tuple(waiting.asks), asks[:1], [waiting.handles], None, error, [key]
                 )
             )
 
@@ -296,21 +296,21 @@ class Coordinator:
     def _behind(self) -> list[tuple[int, int, int]]:
         if not self._joined:
             return []
-        found = []
+        behind = []
         for channel, steps in self._steps.items():
             if self._channel_sets.get(channel) != 0:
                 continue
             newest = max(steps.values())
             for rank in self._joined:
-                # One step at a time: others begin the next when this one is over.
+                # One step at a time: others begin the next when this one has ended.
                 if steps.get(rank, -1) < newest:
                     steps[rank] = newest
-                    found.append((rank, channel, newest))
-        return found
+                    behind.append((rank, channel, newest))
+        return behind
 
 
 def _fusible(response: Response) -> Any:
-    """Return the properties that fused allreduces must share; None: it cannot be fused."""
+    """Return the properties that fused allreduces must share; None if it cannot be fused."""
     first = response.asks[0]
     if (
         response.error is not None

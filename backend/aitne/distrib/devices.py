@@ -23,7 +23,7 @@ class Ready:
 
     @classmethod
     def of(cls, tensors: Sequence[torch.Tensor]) -> Ready | None:
-        """Record an event on the current stream; None: the tensors are on the CPU and ready."""
+        """Record an event on the current stream; None if the tensors are on the CPU and ready."""
         if not tensors or not tensors[0].is_cuda:
             return None
         device = tensors[0].device

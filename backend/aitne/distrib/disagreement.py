@@ -9,19 +9,19 @@ from aitne.distrib.types import Ask, Kind, ReduceOp
 
 
 def disagreement(label: str, members: Sequence[int], asks: Mapping[int, Ask]) -> str | None:
-    """Return why ``asks`` cannot be combined into one collective; None: they can."""
+    """Return why ``asks`` cannot be combined into one collective; None if they can."""
     first = next(iter(asks.values()))
     if all(ask == first for ask in asks.values()):
         return _alone(label, members, first)
     for what, of in _ASPECTS[Kind(first.kind)]:
-        seen = {rank: of(ask) for rank, ask in asks.items()}
-        if len(set(seen.values())) > 1:
-            return f"{label}: ranks disagree on the {what}: {_listed(seen)}."
+        values = {rank: of(ask) for rank, ask in asks.items()}
+        if len(set(values.values())) > 1:
+            return f"{label}: ranks disagree on the {what}: {_listed(values)}."
     return next(filter(None, (_alone(label, members, ask) for ask in asks.values())), None)
 
 
 def refused_while_joined(label: str, ask: Ask) -> str | None:
-    """Return why ``ask`` cannot be executed while a rank has joined; None: it can.
+    """Return why ``ask`` cannot be executed while a rank has joined; None if it can.
 
     The joined rank then contributes zeros, or the request is deferred (a channel).
     """
@@ -52,10 +52,10 @@ def _alone(label: str, members: Sequence[int], ask: Ask) -> str | None:
     return None
 
 
-def _listed(seen: Mapping[int, Any]) -> str:
+def _listed(values: Mapping[int, Any]) -> str:
     by_value: dict[Any, list[int]] = {}
-    for rank in sorted(seen):
-        by_value.setdefault(seen[rank], []).append(rank)
+    for rank in sorted(values):
+        by_value.setdefault(values[rank], []).append(rank)
     return ", ".join(
         f"{'rank' if len(ranks) == 1 else 'ranks'} {_span(ranks)}: {_text(value)}"
         for value, ranks in by_value.items()

@@ -35,7 +35,7 @@ log = logging.getLogger("aitne.distrib")
 BLOCKED_S = 1.0
 """Seconds in ``wait`` after which rank 0 is informed that this rank is blocked."""
 _NEWS_S = 2.0
-# A broken transport knows less than the control connection does, which hears of a death as well.
+# The control connection also reports a lost rank, with more details than a broken transport.
 _LEAVE_S = 10.0
 _OWN_THREADS = "aitne-"
 """Prefix of the names of the runtime's threads."""
@@ -77,12 +77,12 @@ class Engine:
             self._lead = Follower(control)
         control.on("do", self._told_do)
         control.on("step", self._told_step)
-        # Rank 0 tells itself with its lock held, and the others need none for a message.
+        # Rank 0 informs itself with its lock held; the others need no lock for a message.
         self._progress = Progress(self._lead.begin)
-        control.on("tell", lambda _sender, wanted: self._progress.want(wanted))
+        control.on("tell", lambda _sender, enabled: self._progress.want(enabled))
         control.on("leaving", self._told_leaving)
         control.on("over", lambda _sender, _payload: self._over.set())
-        control.on("failed", lambda _sender, why: self.fail(why))
+        control.on("failed", lambda _sender, reason: self.fail(reason))
         self._lead.listen()
         control.on_lost(self._lost)
 
@@ -94,7 +94,7 @@ class Engine:
         ``waiting``: the caller calls ``wait`` next.
 
         Raises:
-            ValueError: a request of that name is under way, or this rank is not in the set.
+            ValueError: a request of that name is in progress, or this rank is not in the set.
             HorovodInternalError: a rank is gone, or Horovod has been shut down.
         """
         ask = Ask.of(request)
@@ -149,7 +149,7 @@ class Engine:
     def poll(self, handle: int) -> bool:
         """Return whether ``wait`` would return immediately.
 
-        Raises ``ValueError``: there is no such handle.
+        Raises ``ValueError`` if there is no such handle.
         """
         with self._lock:
             pending = self._requests.find(handle)
@@ -178,25 +178,25 @@ class Engine:
         """
         self._news.wait(_NEWS_S)
         with self._lock:
-            known = self._failed or self._leaving
-        if known is None:
-            known = f"Rank {self._rank}: {error}"
-            self._control.send(0, "fail", known)
-            self.fail(known)
-        return HorovodInternalError(known)
+            reason = self._failed or self._leaving
+        if reason is None:
+            reason = f"Rank {self._rank}: {error}"
+            self._control.send(0, "fail", reason)
+            self.fail(reason)
+        return HorovodInternalError(reason)
 
-    def fail(self, why: str) -> None:
-        """Fail all pending and later requests with ``HorovodInternalError(why)``."""
+    def fail(self, reason: str) -> None:
+        """Fail all pending and later requests with ``HorovodInternalError(reason)``."""
         with self._lock:
             if self._failed is not None or self._over.is_set():
                 return
-            self._failed = why
+            self._failed = reason
             self._queue.clear()
-            self._requests.give_up(why)
+            self._requests.give_up(reason)
             self._somebody_look()
         self._news.set()
         self._over.set()
-        self._execution.abort(why)
+        self._execution.abort(reason)
 
     def begin(self, channel: int, step: int) -> None:
         """Record that this rank has started an exchange step.
@@ -214,12 +214,14 @@ class Engine:
         with self._lock:
             self._stand_in.register(channel, callback)
 
-    def close(self, why: str) -> None:
+    def close(self, reason: str) -> None:
         """Shut down: requests in progress on all ranks are completed, new ones are rejected."""
         with self._lock:
             ends = self._failed is not None or self._leaving is not None
         if not ends:
-            self._control.send(0, "leave", f"Horovod has been shut down by rank {self._rank}{why}.")
+            self._control.send(
+                0, "leave", f"Horovod has been shut down by rank {self._rank}{reason}."
+            )
         self._over.wait(_LEAVE_S)
         with self._lock:
             self._leaving = self._leaving or "Horovod has been shut down."
@@ -249,7 +251,7 @@ class Engine:
                         self._stop_reading()
                         self._carry_out_next()
                         continue
-                    # Counted from the beginning: there may always be news that say nothing of this.
+                    # Counted from the beginning: messages for other requests may always arrive.
                     patience_s = BLOCKED_S - (time.monotonic_ns() - begun_ns) / 1e9
                     if self._blocked:
                         self._hear(pending, None)
@@ -297,7 +299,7 @@ class Engine:
             self._lock.acquire()
             if not reads:
                 self._reader = None
-        # Having entered, look once more: the thread may have heard what concerns this one just before.
+        # After entering, check again: the thread may have just received a message for this request.
         if self._reader == me or pending.done or (self._queue and not self._busy):
             return heard
         return self._changed.wait(patience_s)
@@ -314,9 +316,9 @@ class Engine:
         """
         waits = {thread for thread, pending in self._waits.items() if not pending.done}
         if not self._free() or any(
-            each.ident not in waits
-            for each in threading.enumerate()
-            if not each.name.startswith(_OWN_THREADS)
+            thread.ident not in waits
+            for thread in threading.enumerate()
+            if not thread.name.startswith(_OWN_THREADS)
         ):
             return False
         self._blocked = True
@@ -339,7 +341,7 @@ class Engine:
             self._worker.start()
         self._work.notify_all()
 
-    # Carrying out
+    # Execution
 
     def _work_on(self) -> None:
         with self._lock:
@@ -362,10 +364,10 @@ class Engine:
         except TransportError as failure:
             error = str(self.failure(failure))
         except UnsupportedError as failure:
-            # The same on every rank, before anything was exchanged: the transport is as it was.
+            # The same on every rank, before any exchange: the transport is still usable.
             error = f"{task.item.kind}: {failure}"
         except Exception as failure:
-            # Others may wait for this rank inside the transport, which is of no more use.
+            # Others may wait for this rank inside the transport, which is unusable now.
             log.exception("A collective failed on rank %d", self._rank)
             error = f"Rank {self._rank} could not do its part of {task.item.kind}: {failure}"
             self._control.send(0, "fail", error)
@@ -388,7 +390,7 @@ class Engine:
             if self._waiting:
                 self._somebody_look()
 
-    # What rank 0 says
+    # Messages of rank 0
 
     def _free(self) -> bool:
         return not self._busy and not self._queue
@@ -405,8 +407,10 @@ class Engine:
                     self._requests.finish(pending, None, None, error)
             self._somebody_look()
             return
-        requests = [None if each is None else each.request for each in pendings]
-        rows = [each.key.row for each in pendings if each is not None] if TIMELINE.on else []
+        requests = [None if pending is None else pending.request for pending in pendings]
+        rows = (
+            [pending.key.row for pending in pendings if pending is not None] if TIMELINE.on else []
+        )
         item = Item(kind, set_id, requests, [Ask.from_wire(ask) for ask in asks], data, rows)
         self._queue.append(Task(item, pendings))
         self._somebody_look()
@@ -416,11 +420,11 @@ class Engine:
         self._progress.begin(channel, step)
         self._stand_in.take_part(channel, step)
 
-    def _give_up_joined(self, why: str, news: bool) -> None:
-        why = f"Rank {self._rank}: {why}" if news else why
+    def _give_up_joined(self, reason: str, news: bool) -> None:
+        reason = f"Rank {self._rank}: {reason}" if news else reason
         if news:
-            self._control.send(0, "fail", why)
-        self.fail(why)
+            self._control.send(0, "fail", reason)
+        self.fail(reason)
 
     def _told_do(self, _sender: int, message: Any) -> None:
         with self._lock:
@@ -431,22 +435,22 @@ class Engine:
         with self._lock:
             self._take_part(channel, step)
 
-    # The end
+    # Shutdown
 
     def _step_stalled(self, waited_s: float) -> None:
-        why = (
+        reason = (
             f"Stalled for too long: rank {self._rank} has waited for other ranks in an optimizer's step "
             f"for {waited_s:.0f} s."
         )
-        self._control.send(0, "fail", why)
-        self.fail(why)
+        self._control.send(0, "fail", reason)
+        self.fail(reason)
 
-    def _lost(self, rank: int, why: str) -> None:
-        self.fail(f"Rank {rank} is gone: {why}.")
+    def _lost(self, rank: int, reason: str) -> None:
+        self.fail(f"Rank {rank} is gone: {reason}.")
 
-    def _told_leaving(self, _sender: int, why: str) -> None:
+    def _told_leaving(self, _sender: int, reason: str) -> None:
         with self._lock:
-            self._leaving = self._leaving or why
+            self._leaving = self._leaving or reason
             self._tell_drained()
             self._somebody_look()
         self._news.set()
@@ -459,7 +463,7 @@ class Engine:
         self._requests.give_up(self._leaving)
         self._lead.drained()
 
-    # Small things
+    # Helpers
 
     def _check(self) -> None:
         if self._failed is not None or self._leaving is not None:

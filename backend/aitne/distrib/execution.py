@@ -31,7 +31,7 @@ class Item:
     kind: str
     set_id: int
     requests: list[Request | None]
-    """Requests of this rank; None: it has joined, and takes part with zeros."""
+    """Requests of this rank; None if it has joined, and takes part with zeros."""
     asks: list[Ask]
     """Descriptions of the requests that are None."""
     data: Any = None
@@ -41,7 +41,7 @@ class Item:
     def own(self) -> Request:
         """Return the request of a kind that is never fused and in which joined ranks take no part.
 
-        Raises ``TypeError``: this rank has no such request.
+        Raises ``TypeError`` if this rank has no such request.
         """
         (request,) = self.requests
         if request is None:
@@ -92,7 +92,7 @@ class Execution:
 
         Raises:
             TransportError: a peer is gone.
-            reduction.UnsupportedError: the transport cannot do that; nothing was exchanged.
+            reduction.UnsupportedError: the transport does not support it; nothing was exchanged.
         """
         return _HOW[Kind(item.kind)](self, item)
 
@@ -106,7 +106,7 @@ class Execution:
         if len(members) == 1:
             transport = SoloTransport.connect(group, device)
         else:
-            from aitne.distrib import choice  # a world of one needs none of them
+            from aitne.distrib import choice  # a single rank needs none of them
 
             chosen = choice.choose(nodes, device, os.environ.get("AITNE_TRANSPORT", "auto"))
             transport = chosen.connect(group, device)
@@ -145,13 +145,13 @@ class Execution:
         self._transports.clear()
 
     def _transport(self, set_id: int, device: str) -> Transport:
-        found = self._transports.get((set_id, device))
-        if found is None:
+        transport = self._transports.get((set_id, device))
+        if transport is None:
             if self._aborted is not None:
                 raise TransportError(self._aborted)
-            found = self.connect(f"set{set_id}.{device}", set_id, device)
-            self._transports[set_id, device] = found
-        return found
+            transport = self.connect(f"set{set_id}.{device}", set_id, device)
+            self._transports[set_id, device] = transport
+        return transport
 
     def waited(self, begun_ns: int) -> None:
         """Record that a thread of the program has waited for collectives since ``begun_ns``."""

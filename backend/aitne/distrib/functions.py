@@ -62,7 +62,7 @@ def broadcast_object(
         process_set: Ranks that take part.
 
     Raises:
-        HorovodInternalError: What came is not of a rank of this run.
+        HorovodInternalError: The received data is not from a rank of this run.
     """
     at_root = current().world.rank == root_rank
     names = (None, None) if name is None else (f"{name}.sz", f"{name}.t")
@@ -83,7 +83,7 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
         name: By which ranks match.
 
     Raises:
-        HorovodInternalError: What came is not of a rank of this run.
+        HorovodInternalError: The received data is not from a rank of this run.
     """
     names = (None, None) if name is None else (f"{name}.sz", f"{name}.t")
     data = _pickled(obj)
@@ -176,9 +176,9 @@ def _describe(tensor: torch.Tensor, sent: list[torch.Tensor]) -> _Described:
 def _adopt_options(
     optimizer: torch.optim.Optimizer, options: list[dict[str, Any]], sent: list[torch.Tensor]
 ) -> None:
-    for group, given in zip(optimizer.param_groups, options, strict=True):
+    for group, group_options in zip(optimizer.param_groups, options, strict=True):
         device = group["params"][0].device if group["params"] else torch.device("cpu")
-        for key, value in given.items():
+        for key, value in group_options.items():
             group[key] = _room_for(value, group.get(key), device, sent)
 
 
@@ -193,20 +193,20 @@ def _adopt_states(
         if number not in states:
             optimizer.state.pop(parameter, None)
             continue
-        own = optimizer.state[parameter]
+        state = optimizer.state[parameter]
         adopted = {
-            key: _room_for(value, own.get(key), parameter.device, sent)
+            key: _room_for(value, state.get(key), parameter.device, sent)
             for key, value in states[number].items()
         }
-        own.clear()
-        own.update(adopted)
+        state.clear()
+        state.update(adopted)
 
 
-def _room_for(value: Any, own: Any, device: torch.device, sent: list[torch.Tensor]) -> Any:
+def _room_for(value: Any, existing: Any, device: torch.device, sent: list[torch.Tensor]) -> Any:
     """Return the value with tensors to receive into: this rank's own, if they fit."""
 
     def room(described: _Described) -> torch.Tensor:
-        tensor = own if described.fits(own) else described.made(device)
+        tensor = existing if described.fits(existing) else described.made(device)
         sent.append(tensor)
         return tensor
 
@@ -254,7 +254,7 @@ def _unpickled(sealed: torch.Tensor) -> Any:
     the run's token is not unpickled.
 
     Raises:
-        HorovodInternalError: it was not.
+        HorovodInternalError: the code is wrong.
     """
     received = sealed.numpy().tobytes()
     code, data = received[:_CODE_BYTES], received[_CODE_BYTES:]

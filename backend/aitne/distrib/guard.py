@@ -37,7 +37,7 @@ def attach(context: Context) -> None:
     They end with the context. Called at the end of ``init``.
 
     Raises:
-        ValueError: ``AITNE_GUARD_LAG_S`` is no number.
+        ValueError: ``AITNE_GUARD_LAG_S`` is not a number.
         HorovodInternalError: links are checked, and two ranks cannot exchange.
     """
     world, control = context.world, context.control
@@ -62,7 +62,7 @@ def attach(context: Context) -> None:
     if lag_s > 0 and world.size > 1:
         context.on_close(Guard(context, lag_s).close)
     if os.environ.get("AITNE_LINK_CHECK", "0") not in ("", "0") and world.size > 1:
-        from aitne.distrib import linkcheck  # which is a program too, and most runs never need it
+        from aitne.distrib import linkcheck  # a program, too, which most runs do not need
 
         linkcheck.at_start(context)
 
@@ -121,7 +121,7 @@ class Guard:
     def _run(self) -> None:
         payload: list[Any] = [0.0, dict(stacks.address())]
         while True:
-            # Rank 0 is heard by rank 1, everybody else by rank 0.
+            # Rank 1 receives the heartbeats of rank 0, rank 0 those of all others.
             self._control.send(1 if self._rank == 0 else 0, "guard.beat", payload)
             if self._stop.wait(self._beat_s):
                 return
@@ -138,31 +138,31 @@ class Guard:
         if frame is None:
             self._seen = (-1, 0)
             return 0.0
-        seen = (id(frame), self._ring.newest() if self._ring is not None else 0)
+        state = (id(frame), self._ring.newest() if self._ring is not None else 0)
         now = time.monotonic()
-        if seen != self._seen:
-            self._seen, self._since = seen, now
+        if state != self._seen:
+            self._seen, self._since = state, now
         return now - self._since
 
-    # Who is late
+    # Late ranks
 
     def _look(self) -> None:
         with self._answered:
             beats = dict(self._beats)
-        found = watch.late(beats, self._engine.pending(), time.monotonic(), self._lag_s)
-        if found is None:
+        late = watch.late(beats, self._engine.pending(), time.monotonic(), self._lag_s)
+        if late is None:
             if self._reported is not None:
                 self._reported = None
-                _say("all ranks go on")
+                _say("all ranks continue")
             return
-        about = (found.what, found.ranks)
+        about = (late.what, late.ranks)
         if self._reported is None:
             self._reported = about
-            self._report(found)
+            self._report(late)
         elif about != self._reported:
-            # Who is late becomes clearer, or changes: the stacks are in the log already.
+            # The late ranks are known better or have changed: the stacks are in the log already.
             self._reported = about
-            _say(watch.sentence(found, self._nodes))
+            _say(watch.sentence(late, self._nodes))
 
     def _look_at_rank_0(self, waiting_s: float) -> None:
         with self._answered:
@@ -174,14 +174,14 @@ class Guard:
             return
         if self._reported is None:
             self._reported = ("rank 0",)
-            found = watch.Late((0,), "an exchange", (1,), waiting_s, frozenset({0}))
+            late = watch.Late((0,), "an exchange", (1,), waiting_s, frozenset({0}))
             near = bool(address) and self._nodes[0] == self._nodes[1]
-            told = {1: stacks.here(), 0: stacks.ask(address) if near else "does not answer"}
-            _say(f"{watch.sentence(found, self._nodes)}\n{_listing(told)}")
+            texts = {1: stacks.here(), 0: stacks.ask(address) if near else "does not answer"}
+            _say(f"{watch.sentence(late, self._nodes)}\n{_listing(texts)}")
 
     # Stacks
 
-    def _report(self, found: watch.Late) -> None:
+    def _report(self, late: watch.Late) -> None:
         with self._answered:
             self._stacks = {}
             alive = set(self._beats)
@@ -190,13 +190,13 @@ class Guard:
         self._ask_neighbours(alive)
         silent = "had no time to answer" if self._stop.is_set() else "does not answer"
         with self._answered:
-            told = {rank: self._stacks.get(rank, silent) for rank in sorted(alive)}
+            texts = {rank: self._stacks.get(rank, silent) for rank in sorted(alive)}
         pending = "".join(
             f"\n  {name} waits for {watch.ranks(missing)} since {age_s:.0f} s"
             for name, _kind, age_s, missing in self._engine.pending()
             if missing
         )
-        _say(f"{watch.sentence(found, self._nodes)}{pending}\n{_listing(told)}")
+        _say(f"{watch.sentence(late, self._nodes)}{pending}\n{_listing(texts)}")
 
     def _wait_for(self, alive: set[int]) -> None:
         with self._answered:
@@ -210,14 +210,14 @@ class Guard:
             answered = set(self._stacks)
             addresses = dict(self._addresses)
         silent = alive - answered
-        asked = set()
+        requested = set()
         for rank in sorted(silent & set(addresses)):
             near = [other for other in sorted(answered) if self._nodes[other] == self._nodes[rank]]
             if near:
-                asked.add(rank)
+                requested.add(rank)
                 self._control.send(near[0], "guard.ask", [rank, addresses[rank]])
-        if asked:
-            self._wait_for(answered | asked)
+        if requested:
+            self._wait_for(answered | requested)
 
     # Messages; each on the control thread, or on this rank's guard thread for its own
 
@@ -230,12 +230,12 @@ class Guard:
 
     def _asked(self, _sender: int, _payload: Any) -> None:
         text = stacks.here()
-        # Told first: whoever goes on once the file is there finds the answer ahead of what it does next.
+        # Sent first: the answer arrives before messages of a program that waits for the file.
         self._control.send(0, "guard.here", [self._rank, text])
         self._keep(self._rank, text)
 
     def _asked_for(self, _sender: int, payload: Any) -> None:
-        # It may take seconds, and this thread must go on reading.
+        # It may take seconds, and this thread must continue to read.
         threading.Thread(target=self._ask_for, args=payload, name="aitne-ask", daemon=True).start()
 
     def _ask_for(self, rank: int, address: Any) -> None:
@@ -265,10 +265,10 @@ class Guard:
             _say(f"{path} cannot be written: {error.strerror}")
 
 
-def _listing(told: Mapping[int, str]) -> str:
+def _listing(texts: Mapping[int, str]) -> str:
     """Return the stacks of all ranks, with equal ones combined."""
     alike: dict[str, list[int]] = defaultdict(list)
-    for rank, text in told.items():
+    for rank, text in texts.items():
         alike[text].append(rank)
     parts = [_group(ranks, text) for text, ranks in list(alike.items())[:_MOST_GROUPS]]
     if len(alike) > _MOST_GROUPS:

@@ -30,7 +30,7 @@ class Side(Protocol):
         ...
 
     def blocked(self, key: Key | None) -> None:
-        """Report that this rank can only continue after ``key`` is done; None: it continues."""
+        """Report that this rank can only continue after ``key`` is done; None if it continues."""
         ...
 
     def begin(self, channel: int, step: int) -> None:
@@ -69,7 +69,7 @@ class Follower:
         self._control.send(0, "ask", self._outbox.pack(handle, number, ask))
 
     def blocked(self, key: Key | None) -> None:
-        """Report to rank 0 that this rank waits for ``key``; None: it continues."""
+        """Report to rank 0 that this rank waits for ``key``; None if it continues."""
         self._control.send(0, "blocked", key)
 
     def begin(self, channel: int, step: int) -> None:
@@ -132,14 +132,14 @@ class Leader:
         control.on("begin", self._told_begin)
         control.on("leave", self._told_leave)
         control.on("drained", self._told_drained)
-        control.on("fail", lambda _sender, why: control.broadcast("failed", why))
+        control.on("fail", lambda _sender, reason: control.broadcast("failed", reason))
 
     def submit(self, handle: int, number: int, ask: Ask) -> None:
         """Submit a request of rank 0."""
         self._submit(0, handle, number, ask)
 
     def blocked(self, key: Key | None) -> None:
-        """Record that rank 0 can only continue after ``key`` is done; None: it continues."""
+        """Record that rank 0 can only continue after ``key`` is done; None if it continues."""
         self._coordinator.blocked(0, key)
         self.idle()
 
@@ -165,8 +165,8 @@ class Leader:
         """Return the requests that some ranks wait for, oldest first."""
         now = self._coordinator.now()
         return [
-            (str(each.key), each.key.kind, now - each.since, each.missing)
-            for each in self._coordinator.pending()
+            (str(request.key), request.key.kind, now - request.since, request.missing)
+            for request in self._coordinator.pending()
         ]
 
     def close(self) -> None:
@@ -218,11 +218,11 @@ class Leader:
         with self._lock:
             self._make_up(self._coordinator.begin(sender, channel, step))
 
-    def _told_leave(self, _sender: int, why: str) -> None:
+    def _told_leave(self, _sender: int, reason: str) -> None:
         with self._lock:
             first, self._leaving = not self._leaving, True
         if first:
-            self._control.broadcast("leaving", why)
+            self._control.broadcast("leaving", reason)
 
     def _told_drained(self, sender: int, _message: Any) -> None:
         with self._lock:
@@ -236,7 +236,7 @@ class Leader:
     def _check_stall(self, late_s: float, too_late_s: float) -> list[str]:
         """Return messages about requests that have waited longer than ``late_s`` seconds."""
         with self._lock:
-            late = [each for each in self.pending() if each[2] >= late_s]
+            late = [wait for wait in self.pending() if wait[2] >= late_s]
         words = [
             f"{name} waits for {wire.ranks(missing)} since {age:.0f} s"
             for name, _, age, missing in late

@@ -62,26 +62,28 @@ def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET
     """Measure the links and return the report. Collective.
 
     Raises:
-        HorovodInternalError: two ranks cannot exchange at all; names them.
+        HorovodInternalError: two ranks cannot exchange; the message names them.
     """
     began = time.monotonic()
     device = _device(here)
     meter = _Meter(here, connecting, device, began)
-    found: dict[Pair, Link] = {}
+    local_links: dict[Pair, Link] = {}
     pairs = schedule(here.nodes)
     for number, pairs_of_round in enumerate(pairs):
         _meet(here)
-        mine = next((pair for pair in pairs_of_round if here.world.rank in pair), None)
-        if mine is not None and (link := meter.measure(mine, f"{number}", budget_s * _SHARE)):
-            found[mine] = link
-    links = _all(found)
+        own_pair = next((pair for pair in pairs_of_round if here.world.rank in pair), None)
+        if own_pair is not None and (
+            link := meter.measure(own_pair, f"{number}", budget_s * _SHARE)
+        ):
+            local_links[own_pair] = link
+    links = _all(local_links)
     for number, suspect in enumerate(slow(list(links.values()), here.nodes)):
         _meet(here)
         if here.world.rank in suspect.ranks:
             again = meter.measure(suspect.ranks, f"again{number}", budget_s)
             if again is not None and again.bytes_per_s > suspect.bytes_per_s:
-                found[suspect.ranks] = again
-    links = _all(found)
+                local_links[suspect.ranks] = again
+    links = _all(local_links)
     _meet(here)
     ring = meter.ring()
     ordered = tuple(links[pair] for pair in sorted(links))
@@ -114,7 +116,7 @@ def text(report: Report, nodes: tuple[int, ...]) -> str:
     if report.links:
         lines.append(f"all ranks at once: {_rate(report.ring_bytes_per_s)}")
     if report.left_out:
-        lines.append(f"{report.left_out} links were not measured: there was no time")
+        lines.append(f"{report.left_out} links were not measured for lack of time")
     return "\n".join(f"aitne: {line}" for line in lines)
 
 
@@ -154,7 +156,7 @@ class _Meter:
         self._began = began
 
     def measure(self, pair: Pair, name: str, until_s: float) -> Link | None:
-        """Measure the link between this rank and the other of the pair; None: no time is left."""
+        """Measure the link between this rank and the other of the pair; None if no time is left."""
         transport = self._connected(f"{name}.{pair[0]}.{pair[1]}", pair)
         try:
             latency_s = self._agreed(
@@ -170,12 +172,12 @@ class _Meter:
 
     def ring(self) -> float:
         """Return the bus bandwidth of an allreduce of all ranks."""
-        everybody = tuple(range(self._here.world.size))
-        transport = self._connected("ring", everybody)
+        all_ranks = tuple(range(self._here.world.size))
+        transport = self._connected("ring", all_ranks)
         try:
-            return self._bandwidth(transport) * 2 * (len(everybody) - 1) / len(everybody)
+            return self._bandwidth(transport) * 2 * (len(all_ranks) - 1) / len(all_ranks)
         except TransportError as error:
-            raise self._broken(everybody, error) from error
+            raise self._broken(all_ranks, error) from error
         finally:
             transport.close()
 
@@ -207,21 +209,21 @@ class _Meter:
 
     def _times(self, transport: Transport, nbytes: int, repeats: int) -> list[float]:
         flat = torch.zeros(nbytes // 4, dtype=torch.float32, device=self._device)
-        found = []
+        times = []
         for number in range(repeats + 1):
             begun = time.perf_counter()
             transport.allreduce(flat, Reduction.SUM)
             if self._device == "cuda":
                 torch.cuda.synchronize()
-            if number:  # the first one touches memory that nobody has used
-                found.append(time.perf_counter() - begun)
-        return found
+            if number:  # the first one touches unused memory
+                times.append(time.perf_counter() - begun)
+        return times
 
     def _agreed(self, transport: Transport, seconds: float) -> float:
         """Return the maximum of all members' values, so that all decide equally."""
-        said = torch.tensor([seconds], dtype=torch.float64, device=self._device)
-        transport.allreduce(said, Reduction.MAX)
-        return float(said)
+        maximum = torch.tensor([seconds], dtype=torch.float64, device=self._device)
+        transport.allreduce(maximum, Reduction.MAX)
+        return float(maximum)
 
     def _broken(self, ranks: tuple[int, ...], error: TransportError) -> HorovodInternalError:
         between = " and ".join(f"{rank} (node {self._here.nodes[rank]})" for rank in ranks[:8])
@@ -232,10 +234,10 @@ def _meet(here: Context) -> None:
     here.engine.run(Request(Kind.BARRIER, "aitne.linkcheck", ()))
 
 
-def _all(mine: Mapping[Pair, Link]) -> dict[Pair, Link]:
+def _all(local_links: Mapping[Pair, Link]) -> dict[Pair, Link]:
     """Return the links of all ranks. Both ends of a link have agreed on the same values."""
-    gathered = allgather_object(dict(mine), "aitne.linkcheck")
-    return {pair: link for each in gathered for pair, link in each.items()}
+    gathered = allgather_object(dict(local_links), "aitne.linkcheck")
+    return {pair: link for part in gathered for pair, link in part.items()}
 
 
 def _device(here: Context) -> str:
@@ -245,9 +247,9 @@ def _device(here: Context) -> str:
     """
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     index = here.world.local_rank if count >= here.world.local_size else 0
-    mine = str(torch.cuda.get_device_properties(index).uuid) if count else None
-    everybodys = allgather_object(mine, "aitne.linkcheck.gpu")
-    if mine is None or None in everybodys or len(set(everybodys)) < len(everybodys):
+    gpu = str(torch.cuda.get_device_properties(index).uuid) if count else None
+    gpus = allgather_object(gpu, "aitne.linkcheck.gpu")
+    if gpu is None or None in gpus or len(set(gpus)) < len(gpus):
         return "cpu"
     torch.cuda.set_device(index)
     return "cuda"

@@ -39,14 +39,14 @@ def rounds(members: Sequence[int]) -> list[list[Pair]]:
     if len(circle) % 2:
         circle.append(None)
     half = len(circle) // 2
-    found = []
+    pairings = []
     for _ in range(len(circle) - 1):
         opposite = zip(circle[:half], reversed(circle[half:]), strict=True)
-        found.append(
+        pairings.append(
             [(min(a, b), max(a, b)) for a, b in opposite if a is not None and b is not None]
         )
         circle.insert(1, circle.pop())
-    return found
+    return pairings
 
 
 def schedule(nodes: Sequence[int]) -> list[list[Pair]]:
@@ -57,11 +57,11 @@ def schedule(nodes: Sequence[int]) -> list[list[Pair]]:
     if len(nodes) <= MOST_RANKS:
         return rounds(range(len(nodes)))
     first = {node: rank for rank, node in reversed(list(enumerate(nodes)))}
-    found = rounds(sorted(first.values()))
+    pairings = rounds(sorted(first.values()))
     neighbours = [(a, a + 1) for a in range(len(nodes) - 1) if nodes[a] == nodes[a + 1]]
-    found.append([pair for pair in neighbours if pair[0] % 2 == 0])
-    found.append([pair for pair in neighbours if pair[0] % 2])
-    return [each for each in found if each]
+    pairings.append([pair for pair in neighbours if pair[0] % 2 == 0])
+    pairings.append([pair for pair in neighbours if pair[0] % 2])
+    return [pairs for pairs in pairings if pairs]
 
 
 def within(pair: Pair, nodes: Sequence[int]) -> bool:
@@ -80,11 +80,11 @@ def medians(links: Iterable[Link], nodes: Sequence[int]) -> dict[bool, float]:
 def slow(links: Sequence[Link], nodes: Sequence[int]) -> list[Link]:
     """Return links with less than ``SLOW_SHARE`` of the median of their kind, the slowest first."""
     middle = medians(links, nodes)
-    counts = {kind: sum(within(each.ranks, nodes) is kind for each in links) for kind in middle}
-    found = [
+    counts = {kind: sum(within(link.ranks, nodes) is kind for link in links) for kind in middle}
+    slow_links = [
         link
         for link in links
         if counts[within(link.ranks, nodes)] >= _COMPARABLE
         and link.bytes_per_s < SLOW_SHARE * middle[within(link.ranks, nodes)]
     ]
-    return sorted(found, key=lambda link: link.bytes_per_s)
+    return sorted(slow_links, key=lambda link: link.bytes_per_s)

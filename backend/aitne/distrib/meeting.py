@@ -46,7 +46,7 @@ def connect(world: World, store: Store, prefix: str, host: str) -> Control:
         host: identity of this machine: if equal to rank 0's, the loopback address is used.
 
     Raises:
-        HorovodInternalError: a rank did not turn up, or an address cannot be reached.
+        HorovodInternalError: a rank did not connect, or an address cannot be reached.
     """
     try:
         if world.size == 1:
@@ -80,13 +80,13 @@ class _Guest:
 def _gather(world: World, store: Store, prefix: str, host: str) -> dict[int, socket.socket]:
     patience_s = _patience_s()
     token = secrets.token_bytes(32)
-    found: dict[int, socket.socket] = {}
+    connections: dict[int, socket.socket] = {}
     with _listening(world) as listener, selectors.DefaultSelector() as events:
         port = listener.getsockname()[1]
         offer = {
             "host": host,
             "port": port,
-            # Loopback is left out: who is on this machine knows it.
+            # Loopback is omitted: ranks of this machine know it.
             "addresses": own_addresses(port, os.environ, nodes=2),
             "token": token.hex(),
         }
@@ -96,17 +96,17 @@ def _gather(world: World, store: Store, prefix: str, host: str) -> dict[int, soc
         guests: dict[socket.socket, _Guest] = {}
         deadline = time.monotonic() + patience_s
         try:
-            while len(found) < world.size - 1:
+            while len(connections) < world.size - 1:
                 now = time.monotonic()
                 if now >= deadline:
-                    missing = [rank for rank in range(1, world.size) if rank not in found]
-                    raise TimeoutError(f"ranks {missing} did not turn up within {patience_s:g} s")
-                late = [each for each in guests.values() if each.until <= now]
+                    missing = [rank for rank in range(1, world.size) if rank not in connections]
+                    raise TimeoutError(f"ranks {missing} did not connect within {patience_s:g} s")
+                late = [guest for guest in guests.values() if guest.until <= now]
                 # The first of too many are the oldest.
                 late += list(guests.values())[: max(0, len(guests) - world.size - _STRANGERS)]
                 for guest in late:
                     _send_away(guest, guests, events)
-                nearest = min((each.until for each in guests.values()), default=deadline)
+                nearest = min((guest.until for guest in guests.values()), default=deadline)
                 for key, _ in events.select(max(0.0, min(nearest, deadline) - now)):
                     if key.data is None:
                         _receive(listener, guests, events)
@@ -114,14 +114,14 @@ def _gather(world: World, store: Store, prefix: str, host: str) -> dict[int, soc
                     rank = _rank_of(key.data, token)
                     if rank is None:
                         continue
-                    taken = rank in range(1, world.size) and rank not in found
+                    taken = rank in range(1, world.size) and rank not in connections
                     connection = _send_away(key.data, guests, events, keep=taken)
                     if taken and _answered(connection, token, key.data.nonce):
-                        found[rank] = connection
+                        connections[rank] = connection
         finally:
             for guest in list(guests.values()):
                 _send_away(guest, guests, events)
-    return dict(sorted(found.items()))
+    return dict(sorted(connections.items()))
 
 
 def _listening(world: World) -> socket.socket:
@@ -134,7 +134,7 @@ def _listening(world: World) -> socket.socket:
                 ("", 0), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True
             )
         except OSError:
-            # IPv6 is compiled in and switched off.
+            # IPv6 is compiled in but disabled.
             return socket.create_server(("", 0), backlog=_BACKLOG)
     return socket.create_server(("", 0), backlog=_BACKLOG)
 
@@ -148,11 +148,11 @@ def _receive(
     try:
         connection, _ = listener.accept()
     except OSError:
-        return  # it has hung up already
+        return  # it is closed already
     guest = guests[connection] = _Guest(connection)
     connection.setblocking(False)
     events.register(connection, selectors.EVENT_READ, guest)
-    with contextlib.suppress(OSError):  # it has hung up, which its end of file tells
+    with contextlib.suppress(OSError):  # it is closed, as its end of file will show
         connection.sendall(guest.nonce)
 
 
@@ -172,7 +172,7 @@ def _send_away(
 
 
 def _rank_of(guest: _Guest, token: bytes) -> int | None:
-    """Return the rank that a guest has proved to be, -1: none; None: more data is required."""
+    """Return the rank that a guest has proved to be, -1 if none; None if more data is required."""
     try:
         part = guest.connection.recv(_HELLO - len(guest.said))
     except BlockingIOError:
@@ -194,7 +194,7 @@ def _answered(connection: socket.socket, token: bytes, nonce: bytes) -> bool:
         connection.sendall(_proof(token, b"zero" + nonce))
         _tune(connection)
     except OSError:
-        connection.close()  # it will call again
+        connection.close()  # the rank will connect again
         return False
     return True
 
@@ -219,7 +219,7 @@ def _reach(rank: int, store: Store, prefix: str, host: str) -> socket.socket:
             if hmac.compare_digest(_exactly(connection, 32), _proof(token, b"zero" + nonce)):
                 _tune(connection)
                 return connection
-            failures.append(f"{address}: somebody else answers there")
+            failures.append(f"{address}: another program answers there")
         except OSError as error:
             failures.append(f"{address}: {error}")
         connection.close()

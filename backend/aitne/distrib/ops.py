@@ -10,7 +10,7 @@ Common arguments:
 - ``average``: the old form of ``op``; deprecated.
 - ``prescale_factor``, ``postscale_factor``: values are multiplied by these before and after.
 - ``compression``: a class of ``Compression``.
-- ``process_set``: which ranks take part.
+- ``process_set``: the ranks that take part.
 
 All of them raise ``HorovodInternalError`` if ``init`` was not called, if ranks disagree and if a rank
 is gone, and ``ValueError`` for a name that is in use and for a tensor of a type that they do not take.
@@ -213,7 +213,7 @@ def alltoall(
 
     Args:
         tensor: Rows for rank 0 first. Tensors may differ in their first dimension only.
-        splits: Number of rows for each rank: integers, in a tensor or a list. None: equally many.
+        splits: Number of rows for each rank: integers in a tensor or list; None for equally many.
         name: By which ranks match.
         process_set: Ranks that take part.
 
@@ -269,7 +269,7 @@ def join(device: int = -1) -> int:
     broadcasting fail.
 
     Args:
-        device: Number of the GPU whose memory holds the zeros; -1: main memory.
+        device: Number of the GPU whose memory holds the zeros; -1 for main memory.
 
     Returns:
         The rank that joined last.

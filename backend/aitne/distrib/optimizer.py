@@ -88,7 +88,7 @@ class _DistributedOptimizer(Named):
 
     def _unwatched(self) -> list[tuple[str, torch.nn.Parameter]]:
         """Return parameters that require a gradient and are not yet part of the exchange."""
-        self._frozen, self._count, found = [], 0, []
+        self._frozen, self._count, unwatched = [], 0, []
         for i, group in enumerate(self.param_groups):
             for j, parameter in enumerate(group["params"]):
                 self._count += 1
@@ -96,8 +96,8 @@ class _DistributedOptimizer(Named):
                 if not parameter.requires_grad:
                     self._frozen.append(parameter)
                 elif not cast(Gradients, self._gradients).watches(parameter):
-                    found.append((name, parameter))
-        return found
+                    unwatched.append((name, parameter))
+        return unwatched
 
     def synchronize(self) -> None:
         """Wait until the gradients of all ranks are exchanged.
@@ -112,7 +112,7 @@ class _DistributedOptimizer(Named):
         if gradients is not None:
             late: Sequence[tuple[str, torch.nn.Parameter]] = ()
             if (
-                any(each.requires_grad for each in self._frozen)
+                any(parameter.requires_grad for parameter in self._frozen)
                 or sum([len(group["params"]) for group in self.param_groups]) != self._count
             ):
                 late = self._unwatched()
@@ -156,7 +156,7 @@ class _DistributedOptimizer(Named):
     def _exchange(self) -> None:
         if self._synchronized:
             warnings.warn(
-                # It begins as Horovod's does: programs silence warnings by their beginning.
+                # The beginning is that of Horovod's: programs filter warnings by their beginning.
                 "optimizer.step() called without optimizer.skip_synchronize() context after "
                 "optimizer.synchronize(): gradients are exchanged once more.",
                 stacklevel=3,
@@ -167,13 +167,13 @@ class _DistributedOptimizer(Named):
         """Reset the gradients.
 
         Raises:
-            AssertionError: some have come since the last ``step`` or ``synchronize``, and may be on their
-                way to other ranks.
+            AssertionError: gradients were computed since the last ``step`` or ``synchronize``, and
+                may be in transfer to other ranks.
         """
         if self._gradients is not None and self._gradients.pending:
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() "
-                "or optimizer.synchronize(): gradients may be under way to other ranks."
+                "or optimizer.synchronize(): gradients may be in transfer to other ranks."
             )
         super().zero_grad(set_to_none)
 
@@ -224,7 +224,7 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
 
     Args:
         optimizer: applies the gradients.
-        named_parameters: the result of ``model.named_parameters()``; None: numbered names.
+        named_parameters: the result of ``model.named_parameters()``; None for numbered names.
         compression: one of ``Compression``, or a class with the same two functions, or the name of
             a compressor of ``aitne.distrib.compress`` such as ``"bf16"``: then with error feedback,
             if that compressor supports it. Default: the job file's (``AITNE_COMPRESS``).
@@ -240,14 +240,14 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
         process_set: ranks that exchange. On other ranks it behaves as an ordinary optimizer.
 
     Raises:
-        ValueError: an argument is wrong, ``optimizer`` is a ``DistributedOptimizer``, or a parameter is a
-            DTensor.
-        TypeError: ``compression`` is none.
+        ValueError: an argument is invalid, ``optimizer`` is a ``DistributedOptimizer``, or a
+            parameter is a DTensor.
+        TypeError: ``compression`` is not a compression.
     """
     if isinstance(optimizer, (_DistributedOptimizer, AdasumOptimizer)):
         raise ValueError(
-            "The optimizer is a DistributedOptimizer already: give DistributedOptimizer the optimizer that "
-            "it was made from."
+            "The optimizer is a DistributedOptimizer already: pass the optimizer from which it was created "
+            "to DistributedOptimizer."
         )
     reduce_op = ReduceOp(op)
     if gradient_predivide_factor != 1.0 and reduce_op is not ReduceOp.AVERAGE:
@@ -264,10 +264,10 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     kind: type = AdasumOptimizer if adasum else _DistributedOptimizer
     made: Any = _subclass(kind, type(optimizer))
     wrapped = made.__new__(made)
-    # A scheduler made before has put a step() of its own on the optimizer: that one would hide ours.
+    # An earlier scheduler has set a step() of its own on the optimizer, which would hide this one.
     wrapped.__dict__.update({k: v for k, v in vars(optimizer).items() if k != "step"})
     if "step" in vars(optimizer):
-        # It warns of being called before step() by what it finds on the optimizer that it was given.
+        # It warns of a call before step() by an attribute of the optimizer that it has.
         wrapped.register_step_post_hook(partial(_tell_scheduler, weakref.ref(optimizer)))
     if adasum:
         wrapped._distribute(names, compression, backward_passes_per_step)
@@ -315,14 +315,14 @@ def _options(
     )
 
 
-def _tell_scheduler(given: weakref.ref[Any], *_: Any) -> None:
-    optimizer = given()
+def _tell_scheduler(reference: weakref.ref[Any], *_: Any) -> None:
+    optimizer = reference()
     if optimizer is not None:
         optimizer._opt_called = True
 
 
 def _subclass(kind: type, of: type) -> type:
-    # Libraries tell by str() of the class, which has the module's name, whether Horovod has wrapped one.
+    # By str() of the class, with the module's name, libraries detect that Horovod has wrapped one.
     qualified = {"__module__": __name__, "__qualname__": f"horovod.{of.__name__}"}
     return type(of.__name__, (kind, of), {**qualified, "__doc__": of.__doc__})
 
@@ -334,25 +334,25 @@ def _names_of(
     """Return each parameter's name by ``id``.
 
     Raises:
-        ValueError: a name is there twice, a parameter has none, or these are not pairs; or a parameter is
-            a DTensor.
+        ValueError: a name occurs twice, a parameter has no name, an item is not a pair, or a
+            parameter is a DTensor.
     """
-    every = [each for group in optimizer.param_groups for each in group["params"]]
-    # Where that module was not imported there is none, and importing it takes long.
+    every = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    # Without an import of that module there is no DTensor; importing it takes long.
     tensors = sys.modules.get("torch.distributed.tensor")
-    if tensors is not None and any(isinstance(each, tensors.DTensor) for each in every):
+    if tensors is not None and any(isinstance(parameter, tensors.DTensor) for parameter in every):
         raise ValueError(
             "DistributedOptimizer does not take DTensor parameters, as fully_shard and parallelize_module make "
             "them: their gradients are exchanged by torch.distributed. Use the optimizer as it is."
         )
     if named_parameters is None:
         return {
-            id(each): f"allreduce.noname.{i}.{j}"
+            id(parameter): f"allreduce.noname.{i}.{j}"
             for i, group in enumerate(optimizer.param_groups)
-            for j, each in enumerate(group["params"])
+            for j, parameter in enumerate(group["params"])
         }
     named = list(named_parameters)
-    if any(not isinstance(each, tuple) for each in named):
+    if any(not isinstance(pair, tuple) for pair in named):
         raise ValueError(
             "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
             "model.named_parameters()."
@@ -364,8 +364,8 @@ def _names_of(
             "Parameter names in named_parameters must be unique. Found duplicates: "
             + ", ".join(twice)
         )
-    names = {id(each): name for name, each in named}
-    unnamed = [tuple(each.shape) for each in every if id(each) not in names]
+    names = {id(parameter): name for name, parameter in named}
+    unnamed = [tuple(parameter.shape) for parameter in every if id(parameter) not in names]
     if unnamed:
         raise ValueError(
             "named_parameters was specified, but one or more model parameters were not named. "
@@ -379,11 +379,11 @@ def _compressor(compression: Any) -> tuple[str, Callable[[], Any], bool, bool]:
     if isinstance(compression, str):
         plugin: Any = COMPRESSORS.get(compression)
         return f"{compression} with error feedback", plugin, bool(plugin.error_feedback), False
-    own = _OWN.get(compression) if isinstance(compression, type) else None
-    if own is not None:
-        return own, COMPRESSORS.get(own), False, False
+    plugin_name = _OWN.get(compression) if isinstance(compression, type) else None
+    if plugin_name is not None:
+        return plugin_name, COMPRESSORS.get(plugin_name), False, False
     if not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
-        raise TypeError(f"{compression!r} is no compression: it has no compress and decompress.")
+        raise TypeError(f"{compression!r} is not a compression: it has no compress and decompress.")
     label = getattr(compression, "__qualname__", type(compression).__qualname__)
     return label, partial(Foreign, compression), False, True
 
@@ -397,11 +397,11 @@ def _checked_groups(groups: Any) -> Any:
                 "groups should be a non-negative integer or a list of list of torch.Tensor."
             )
         return groups
-    seen: set[int] = set()
-    for each in (tensor for members in groups for tensor in members):
-        if not isinstance(each, torch.Tensor):
+    grouped_ids: set[int] = set()
+    for tensor in (tensor for members in groups for tensor in members):
+        if not isinstance(tensor, torch.Tensor):
             raise ValueError("groups must consist of torch.Tensor.")
-        if id(each) in seen:
+        if id(tensor) in grouped_ids:
             raise ValueError("A parameter can only appear once in groups.")
-        seen.add(id(each))
+        grouped_ids.add(id(tensor))
     return groups

@@ -23,11 +23,11 @@ class Pending:
     key: Key
     request: Request
     ready: Ready | None
-    """Readiness of its tensors on a GPU; None: they are ready."""
+    """Readiness of its tensors on a GPU; None if they are ready."""
     done: bool = False
     result: Any = None
     finished: Finished | None = None
-    """Completion of its results on a GPU; None: ready as soon as it is done."""
+    """Completion of its results on a GPU; None if they are ready once it is done."""
     error: str | None = None
 
 
@@ -44,14 +44,14 @@ class Requests:
         """Add a request; return its handle and, if it has no name, its number, else -1.
 
         Raises:
-            ValueError: one of that name is under way.
+            ValueError: one of that name is in progress.
         """
         place = (ask.set_id, ask.kind)
         number = -1 if ask.name else self._numbers.get(place, 0)
         key = Key(ask.set_id, ask.kind, ask.name, number)
         if key in self._under_way:
             raise ValueError(
-                f"{key} is still under way: a name may be used again once its request is done."
+                f"{key} is still in progress: a name may be used again once its request is done."
             )
         if number >= 0:
             self._numbers[place] = number + 1
@@ -62,11 +62,11 @@ class Requests:
         return handle, number
 
     def get(self, handle: int) -> Pending | None:
-        """Return the request of a handle; None: there is no such handle."""
+        """Return the request of a handle; None if there is no such handle."""
         return self._pending.get(handle)
 
     def find(self, handle: int) -> Pending:
-        """Return the request of a handle. Raises ``ValueError``: unknown, or waited for before."""
+        """Return the request of a handle. Raises ``ValueError`` if unknown or waited for before."""
         pending = self._pending.get(handle)
         if pending is None:
             raise ValueError(f"Handle {handle} was not created or has been cleared.")
@@ -85,14 +85,14 @@ class Requests:
         pending.ready = None
         self._under_way.pop(pending.key, None)
         if pending.key.kind == Kind.JOIN and error is None:
-            # Ranks that joined early asked for fewer nameless requests than the others.
+            # Ranks that joined early submitted fewer unnamed requests than the others.
             self._numbers = {key: count for key, count in self._numbers.items() if key[0] != 0}
 
-    def give_up(self, why: str) -> None:
+    def give_up(self, reason: str) -> None:
         """Fail all requests that are not done."""
         for pending in self._pending.values():
             if not pending.done:
-                self.finish(pending, None, None, why)
+                self.finish(pending, None, None, reason)
 
 
 @dataclass(eq=False, slots=True)
@@ -101,22 +101,22 @@ class Task:
 
     item: Item
     pendings: list[Pending | None]
-    """Request for each of the item's; None: this rank has joined."""
+    """Request for each of the item's; None if this rank has joined."""
 
 
 def carry_out(execution: Execution, task: Task) -> tuple[list[Any], Finished | None]:
     """Execute a task; return the result of each request, and their completion on a GPU.
 
-    None: the results are ready. Raises what ``Execution.run`` raises.
+    None if the results are ready. Raises what ``Execution.run`` raises.
     """
-    mine = [each for each in task.pendings if each is not None]
-    with _on_timeline(mine):
-        ready = [each.ready for each in mine if each.ready is not None]
+    pendings = [pending for pending in task.pendings if pending is not None]
+    with _on_timeline(pendings):
+        ready = [pending.ready for pending in pendings if pending.ready is not None]
         if not ready:
             return execution.run(task.item), None
         with ready[0].stream(ready):
             results = execution.run(task.item)
-            return results, ready[0].finished([each.request.tensors for each in mine])
+            return results, ready[0].finished([pending.request.tensors for pending in pendings])
 
 
 @contextmanager
@@ -124,15 +124,15 @@ def _on_timeline(pendings: Sequence[Pending]) -> Iterator[None]:
     if not TIMELINE.on:
         yield
         return
-    for each in pendings:
-        TIMELINE.begin(each.key.row, executing(each.key.kind))
+    for pending in pendings:
+        TIMELINE.begin(pending.key.row, executing(pending.key.kind))
     try:
         yield
     finally:
-        for each in pendings:
-            first: torch.Tensor | None = next(iter(each.request.tensors), None)
+        for pending in pendings:
+            first: torch.Tensor | None = next(iter(pending.request.tensors), None)
             if first is None:
-                TIMELINE.end(each.key.row)
+                TIMELINE.end(pending.key.row)
             else:
                 dtype = str(first.dtype).removeprefix("torch.")
-                TIMELINE.end(each.key.row, dtype=dtype, shape=first.shape)
+                TIMELINE.end(pending.key.row, dtype=dtype, shape=first.shape)

@@ -41,7 +41,7 @@ Place = tuple[int, int]
 
 _NEVER: Place = (sys.maxsize, 0)
 _JOINS = sys.maxsize
-# As a number of steps: all that there are before the next join.
+# As a number of steps: all steps before the next join.
 _AHEAD = 2
 # Ranks that exchange in every step are at most one apart: two from here is rarely refused.
 
@@ -87,13 +87,13 @@ class Agreement:
             link.on("stop.here", self._came)
         link.send(0, "stop.here", None)
 
-    def after_step(self, wanted: bool) -> bool:
+    def after_step(self, requested: bool) -> bool:
         """Count a step; return whether it was the last. Waits only while ranks are agreeing.
 
         A rank that is lost or shuts down ends the agreement: False, and the next exchange raises.
         """
-        if wanted and self._promised == _NEVER:
-            # Again and again: rank 0 may not have been listening yet.
+        if requested and self._promised == _NEVER:
+            # Repeated, because rank 0 may not have been listening yet.
             self._link.send(0, "stop.wanted", None)
         with self._changed:
             self._ended = (self._ended[0], self._ended[1] + 1)
@@ -121,12 +121,12 @@ class Agreement:
         with self._changed:
             if self._last is not None:
                 return
-            ended = self._ended
-            promises = ended < step
+            position = self._ended
+            promises = position < step
             if promises:
                 self._promised = step
             self._changed.notify_all()
-        self._link.send(0, "stop.promise", [step, promises, ended])
+        self._link.send(0, "stop.promise", [step, promises, position])
 
     def _committed(self, _sender: int, step: list[int]) -> None:
         with self._changed:
@@ -140,20 +140,20 @@ class Agreement:
 
     # At rank 0
 
-    def _propose(self, ended: Place | None) -> None:
+    def _propose(self, position: Place | None) -> None:
         with self._changed:
-            if self._last is not None or (self._proposal > (0, 0) and ended is None):
+            if self._last is not None or (self._proposal > (0, 0) and position is None):
                 return
-            joins, steps = max(self._ended, ended or self._ended)
+            joins, steps = max(self._ended, position or self._ended)
             self._proposal = (joins + 1, _AHEAD) if steps == _JOINS else (joins, steps + _AHEAD)
             self._promises = set()
             step = self._proposal
         self._link.broadcast("stop.propose", step)
 
     def _answered(self, sender: int, payload: list[Any]) -> None:
-        step, promises, ended = _place(payload[0]), payload[1], _place(payload[2])
+        step, promises, position = _place(payload[0]), payload[1], _place(payload[2])
         with self._changed:
-            # Ranks that heard of a broken search have gone on.
+            # Ranks that were notified of a broken agreement have continued.
             if step != self._proposal or self._last is not None or self._broken:
                 return
             if promises:
@@ -163,7 +163,7 @@ class Agreement:
         if promises:
             self._link.broadcast("stop.commit", step)
         else:
-            self._propose(ended)
+            self._propose(position)
 
     def _came(self, sender: int, _payload: Any) -> None:
         """Send the current proposal to a rank that did not receive it before it listened."""
@@ -196,7 +196,7 @@ class Preemption:
         self._context.on_close(self._agreement.leave)
         self.signalled = False
         """Whether this rank received a signal; other ranks may have received it earlier."""
-        self._before = {each: signal.signal(each, self._flag) for each in signals}
+        self._before = {number: signal.signal(number, self._flag) for number in signals}
         _alive.add(self)
 
     def after_step(self) -> bool:
@@ -220,8 +220,8 @@ class Preemption:
         self.signalled = True
 
     def _after_fork(self) -> None:
-        for each, before in self._before.items():
-            signal.signal(each, before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
 
 def after_fork(all_of_them: Iterable[Preemption]) -> None:
@@ -229,8 +229,8 @@ def after_fork(all_of_them: Iterable[Preemption]) -> None:
 
     Its parent may wait for its end.
     """
-    for each in all_of_them:
-        each._after_fork()
+    for preemption in all_of_them:
+        preemption._after_fork()
 
 
 _alive: weakref.WeakSet[Preemption] = weakref.WeakSet()

@@ -101,7 +101,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         ValueError: ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` is not set.
     """
     number = process_set.process_set_id
-    if not number:  # it has none, or is the set of all
+    if not number:  # it has no number, or is the set of all ranks
         return False
     _require_dynamic("removing")
     process_set._invalidate()
@@ -110,7 +110,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 
 
 def register(ranks: Sequence[int]) -> int | None:
-    """Return the number of a new set of these ranks, equal on all; None: there is one already."""
+    """Return the number of a new set of these ranks, equal on all; None if there is one already."""
     context = current()
     wrong = [rank for rank in ranks if not 0 <= rank < context.world.size]
     if wrong or not ranks or len(set(ranks)) != len(ranks):
@@ -129,7 +129,9 @@ def initialise(process_sets: Sequence[ProcessSet]) -> None:
     """
     global_process_set.ranks = list(range(current().world.size))
     numbers: dict[tuple[int, ...], int | None] = {}
-    if process_sets and _some_rank_has([each for each in process_sets if each.ranks is None]):
+    if process_sets and _some_rank_has(
+        [process_set for process_set in process_sets if process_set.ranks is None]
+    ):
         numbers = {ranks: register(ranks) for ranks in _of_communicators(process_sets)}
     taken: set[int | None] = {0, None}
     for place, process_set in enumerate(process_sets):
@@ -145,10 +147,10 @@ def initialise(process_sets: Sequence[ProcessSet]) -> None:
         process_set.process_set_id = number
 
 
-def _some_rank_has(mine: Sequence[ProcessSet]) -> bool:
-    has = torch.tensor([len(mine)])
-    (most,) = current().engine.run(Request(Kind.ALLREDUCE, None, [has], op=ReduceOp.MAX))
-    return bool(most.item())
+def _some_rank_has(process_sets: Sequence[ProcessSet]) -> bool:
+    has = torch.tensor([len(process_sets)])
+    (maximum,) = current().engine.run(Request(Kind.ALLREDUCE, None, [has], op=ReduceOp.MAX))
+    return bool(maximum.item())
 
 
 def _of_communicators(process_sets: Sequence[ProcessSet]) -> list[tuple[int, ...]]:
@@ -157,15 +159,15 @@ def _of_communicators(process_sets: Sequence[ProcessSet]) -> list[tuple[int, ...
     Collective; fills ``ranks`` of this rank's.
     """
     context = current()
-    mine = []
+    local_ranks = []
     for process_set in process_sets:
         if process_set.ranks is None:
             process_set.ranks = sorted(process_set.mpi_comm.allgather(context.world.rank))
-            mine.append(process_set.ranks)
-    text = torch.frombuffer(bytearray(json.dumps(mine).encode() + b"\n"), dtype=torch.uint8)
+            local_ranks.append(process_set.ranks)
+    text = torch.frombuffer(bytearray(json.dumps(local_ranks).encode() + b"\n"), dtype=torch.uint8)
     (every,) = context.engine.run(Request(Kind.ALLGATHER, None, [text]))
     lists = [json.loads(line) for line in bytes(every.tolist()).splitlines()]
-    return sorted({tuple(ranks) for each in lists for ranks in each})
+    return sorted({tuple(ranks) for part in lists for ranks in part})
 
 
 def _members(number: int) -> tuple[int, ...]:

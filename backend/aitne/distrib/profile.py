@@ -20,13 +20,13 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 def load(path: Path) -> dict[str, Any]:
     """Read a profile. Raises ``ValueError`` if it is invalid or of an unknown schema."""
     try:
-        found = json.loads(path.read_text())
+        document = json.loads(path.read_text())
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
-    schema = found.get("schema") if isinstance(found, dict) else None
+    schema = document.get("schema") if isinstance(document, dict) else None
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema}; this program reads {SCHEMA}")
-    return dict(found)
+    return dict(document)
 
 
 def table(profile: Mapping[str, Any]) -> str:
@@ -62,10 +62,13 @@ def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = No
     lines: list[str] = []
 
     def family(name: str, kind: str, samples: Sequence[tuple[Mapping[str, str], Any]]) -> None:
-        known = [(own, value) for own, value in samples if value is not None]
-        if known:
+        present = [(sample_labels, value) for sample_labels, value in samples if value is not None]
+        if present:
             lines.append(f"# TYPE {name} {kind}")
-            lines.extend(f"{name}{_labels({**common, **own})} {value}" for own, value in known)
+            lines.extend(
+                f"{name}{_labels({**common, **sample_labels})} {value}"
+                for sample_labels, value in present
+            )
 
     family("aitne_distrib_ranks", "gauge", [({}, profile["size"])])
     family("aitne_distrib_steps_total", "counter", [({}, profile["steps"])])
@@ -88,7 +91,7 @@ def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = No
         ("bytes_total", "bytes"),
         ("seconds_total", "time_s"),
     ):
-        samples = [(own, row[key]) for own, row in rows]
+        samples = [(row_labels, row[key]) for row_labels, row in rows]
         family(f"aitne_distrib_{name}", "counter", samples)
     return "".join(f"{line}\n" for line in lines)
 
@@ -97,17 +100,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print a profile; return 0, or 1 if the file cannot be read."""
     parser = argparse.ArgumentParser(
         prog="python -m aitne.distrib.profile",
-        description="Print what a run communicated, from its profile.json.",
+        description="Print the communication profile of a run, from its profile.json.",
     )
     parser.add_argument("file", type=Path)
     parser.add_argument("--prometheus", action="store_true", help="in Prometheus' text format")
     options = parser.parse_args(argv)
     try:
-        found = load(options.file)
+        profile = load(options.file)
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(prometheus(found) if options.prometheus else f"{table(found)}\n")
+    sys.stdout.write(prometheus(profile) if options.prometheus else f"{table(profile)}\n")
     return 0
 
 

@@ -38,7 +38,7 @@ Send: TypeAlias = Callable[[dict[str, Any]], None]
 
 
 def folder_of(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the folder of profiles, ``AITNE_PROFILE`` or else ``AITNE_RUN_DIR``; None: unset."""
+    """Return the folder of profiles, ``AITNE_PROFILE`` or else ``AITNE_RUN_DIR``; None if unset."""
     name = environ.get("AITNE_PROFILE") or environ.get("AITNE_RUN_DIR")
     return Path(name) if name else None
 
@@ -124,7 +124,7 @@ class Profiler:
         try:
             self._send(payload)
         except OSError:
-            # Rank 0 is gone, and the profile with it. Whoever trains hears of that elsewhere.
+            # Rank 0 is lost, and the profile with it. The program is notified by other means.
             self._stop.set()
 
     def _write(self, *, final: bool) -> None:
@@ -132,8 +132,8 @@ class Profiler:
             messages = dict(self._messages)
             self._fresh = False
         self._history.add(time.monotonic() - self._began, totals(messages))
-        found = document(messages, self._nodes, self._history.points, final=final)
-        self._put(PROFILE_FILE, found)
+        content = document(messages, self._nodes, self._history.points, final=final)
+        self._put(PROFILE_FILE, content)
 
     def _put(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a file atomically; an error does not affect training."""
@@ -148,7 +148,7 @@ class Profiler:
         except OSError as error:
             sys.stderr.write(f"aitne: no profile is kept of this run: {path}: {error.strerror}\n")
             self._folder = None
-            with suppress(OSError):  # what cannot be written there need not be there to remove
+            with suppress(OSError):  # it may not exist
                 beside.unlink()
 
 

@@ -23,13 +23,13 @@ class Progress:
         """Record that this rank has reached a step, without a report."""
         self._steps[channel] = step
 
-    def want(self, wanted: bool) -> None:
+    def want(self, enabled: bool) -> None:
         """Set whether steps are to be reported from now on.
 
         Steps that were already started are reported immediately.
         """
-        self.wanted = wanted
-        if wanted:
+        self.wanted = enabled
+        if enabled:
             self.report()
 
     def report(self) -> None:

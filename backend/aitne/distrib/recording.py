@@ -72,9 +72,9 @@ class Ring:
             entry = self._slots[self._read & self._mask]
             number = entry[0]
             if number < self._read:
-                return entries  # nothing there, or its writer has only its number so far
+                return entries  # empty, or its writer has only taken its number
             if number > self._read:
-                # What is oldest now is one round behind what stands here.
+                # The oldest record is one round behind this one.
                 oldest = number - self._mask
                 self.dropped += oldest - self._read
                 self._read = oldest

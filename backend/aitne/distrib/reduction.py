@@ -37,7 +37,7 @@ def scale(tensor: torch.Tensor, factor: float, divisor: int = 1) -> None:
     wide = tensor.to(torch.float64)
     if factor != 1.0:
         wide.mul_(factor)
-    # A division, not a product with 1/n: 49 * (1/49) is less than one, and would be cut off to zero.
+    # A division, not a product with 1/n: 49 * (1/49) is less than one and would become zero.
     tensor.copy_(wide.div_(divisor) if divisor != 1 else wide)
 
 
@@ -103,7 +103,7 @@ def wider(transport: Transport, dtype: torch.dtype, op: Reduction) -> torch.dtyp
     """Return the type in which ``transport`` can reduce ``dtype``; None: ``dtype`` itself.
 
     Raises:
-        UnsupportedError: there is none.
+        UnsupportedError: there is no such type.
     """
     if transport.reduces(dtype, op):
         return None
@@ -143,5 +143,7 @@ class FusionBuffer:
 
 def unfuse(row: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
     """Copy the elements of the row back to the outputs."""
-    for output, part in zip(outputs, row.split([each.numel() for each in outputs]), strict=True):
+    for output, part in zip(
+        outputs, row.split([tensor.numel() for tensor in outputs]), strict=True
+    ):
         output.detach().view(-1).copy_(part)

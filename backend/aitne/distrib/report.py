@@ -3,14 +3,14 @@
 The document, ``profile.json``, is an object of at most ``LIMIT_BYTES``:
 
 ``schema``          1; a reader refuses a number it does not know. New keys may come, none changes.
-``written_at``      when, RFC 3339 in UTC.
-``final``           true: the run has ended and nothing more will come.
-``size``            how many ranks.
+``written_at``      time of writing, RFC 3339 in UTC.
+``final``           true: the run has ended and this is the last version.
+``size``            number of ranks.
 ``steps``           training steps that have ended, of the slowest rank; 0: the program marks none.
 ``step_s``          mean length of a step, or null.
 ``elapsed_s``       from the first record to the last, the longest of any rank.
 ``communicating``   share of the steps in which a collective ran, mean of ranks, 0..1 or null.
-``blocked``         share of the steps in which the training thread stood still for it, or null.
+``blocked``         share of the steps in which the training thread was blocked by it, or null.
 ``overlap``         share of communication hidden behind computation, 0..1; null: not known.
 ``straggler``       null, or ``{rank, node, behind_s, share}``: the rank the others wait for; in each step
                     it computes ``behind_s`` longer than the median of the others, ``share`` of the step.
@@ -19,10 +19,11 @@ The document, ``profile.json``, is an object of at most ``LIMIT_BYTES``:
                     ``bytes`` are those of the rank with most, ``time_s`` is the mean of the ranks that took
                     part, ``to_bytes`` of the last size is null.
 ``ranks``           rows ``{rank, node, steps, step_s, communicating, blocked, overlap, own_s, records,
-                    dropped}``, at most ``MOST_RANKS``, by rank; ``own_s`` is what a step lasts without what it
-                    waits for others. Left out beyond that: those that are least behind.
+                    dropped}``, at most ``MOST_RANKS``, by rank; ``own_s`` is the length of a step
+                    without its waits for others. Beyond the limit, ranks that are least behind
+                    are omitted.
 ``history``         rows ``{t_s, steps, step_s, communicating, blocked}`` over time, at most ``MOST_POINTS``,
-                    ``t_s`` since the first row's begin: what a chart draws.
+                    ``t_s`` since the first row's begin, for a chart.
 
 Bus bandwidth is what NVIDIA's nccl-tests calls so (doc/PERFORMANCE.md there): bytes over time, times the
 part of them that any algorithm must move, such as 2 (n - 1) / n for all-reduce. It is that of the mean
@@ -102,11 +103,11 @@ def document(
     now: datetime | None = None,
 ) -> dict[str, Any]:
     """Return the profile, from the latest message (``Summary.message``) of each sending rank."""
-    # A rank that never waits, for being the last, need not say so where others do.
-    known = any(message["waits"] for message in messages.values()) or not any(
+    # A rank that never waits, because it is the last, need not record waits if others do.
+    waits_known = any(message["waits"] for message in messages.values()) or not any(
         message["elsewhere"] for message in messages.values()
     )
-    rows = [_rank(rank, nodes[rank], messages[rank], known) for rank in sorted(messages)]
+    rows = [_rank(rank, nodes[rank], messages[rank], waits_known) for rank in sorted(messages)]
     steps = min((row["steps"] for row in rows), default=0)
     communicating = sum(message["communicating_s"] for message in messages.values())
     hidden = sum(message["hidden_s"] for message in messages.values())
@@ -121,7 +122,7 @@ def document(
         "elapsed_s": _rounded(max((m["elapsed_s"] for m in messages.values()), default=0.0)),
         "communicating": _mean([row["communicating"] for row in rows]),
         "blocked": _mean([row["blocked"] for row in rows]),
-        "overlap": _share(hidden, communicating) if known else None,
+        "overlap": _share(hidden, communicating) if waits_known else None,
         "straggler": _straggler(rows),
         "table": _table(messages),
         "ranks": _most_behind(rows),
@@ -129,7 +130,7 @@ def document(
     }
 
 
-def _rank(rank: int, node: int, message: Mapping[str, Any], known: bool) -> dict[str, Any]:
+def _rank(rank: int, node: int, message: Mapping[str, Any], waits_known: bool) -> dict[str, Any]:
     steps, watched = message["steps"], message["watched_s"]
     return {
         "rank": rank,
@@ -138,7 +139,7 @@ def _rank(rank: int, node: int, message: Mapping[str, Any], known: bool) -> dict
         "step_s": _rounded(watched / steps) if steps else None,
         "communicating": _share(message["communicating_s"], watched),
         "blocked": _share(message["blocked_s"], watched),
-        "overlap": _share(message["hidden_s"], message["communicating_s"]) if known else None,
+        "overlap": _share(message["hidden_s"], message["communicating_s"]) if waits_known else None,
         "own_s": _rounded((watched - message["blocked_s"]) / steps) if steps else None,
         "records": message["records"],
         "dropped": message["dropped"],
@@ -146,7 +147,7 @@ def _rank(rank: int, node: int, message: Mapping[str, Any], known: bool) -> dict
 
 
 def _straggler(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the straggler, the rank with the longest step of its own; None: there is none.
+    """Return the straggler, the rank with the longest step of its own; None if there is none.
 
     None also if it is behind the median of the others by less than ``BEHIND_SHARE``. Clocks of
     nodes differ, durations do not: a rank that is late for a collective waits least in it.
@@ -180,9 +181,9 @@ def _table(messages: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
         for op, row, *values in message["cells"]:
             cells.setdefault((op, row), []).append(values)
     table = []
-    for (op, row), found in sorted(cells.items()):
+    for (op, row), cell_values in sorted(cells.items()):
         low, high = bounds_of(row)
-        count, nbytes, time_s, fastest, slowest, ranks = zip(*found, strict=True)
+        count, nbytes, time_s, fastest, slowest, ranks = zip(*cell_values, strict=True)
         total = sum(time_s)
         table.append(
             {
@@ -191,7 +192,7 @@ def _table(messages: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "to_bytes": high,
                 "count": max(count),
                 "bytes": max(nbytes),
-                "time_s": _rounded(total / len(found)),
+                "time_s": _rounded(total / len(cell_values)),
                 "fastest_s": _rounded(min(fastest)),
                 "slowest_s": _rounded(max(slowest)),
                 "bus_bytes_per_s": round(sum(nbytes) * _moved(op, max(ranks)) / total)
@@ -212,8 +213,8 @@ def _moved(op: str, ranks: int) -> float:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return _rounded(sum(known) / len(known)) if known else None
+    present = [value for value in values if value is not None]
+    return _rounded(sum(present) / len(present)) if present else None
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -34,20 +34,23 @@ def random_state() -> dict[str, Any]:
 
 def restore_random_state(state: Mapping[str, Any]) -> None:
     """Restore the random number generators to the result of ``random_state()``."""
-    # Loaded with ``map_location`` they may be anywhere; generators take them from the CPU.
+    # Loaded with ``map_location`` they may be on any device; generators take them from the CPU.
     torch.set_rng_state(state["torch"].cpu())
     if state["cuda"]:
         here = state["cuda"][: torch.cuda.device_count()]
-        torch.cuda.set_rng_state_all([each.cpu() for each in here])
+        torch.cuda.set_rng_state_all([rng_state.cpu() for rng_state in here])
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
-    found = state["numpy"]
+    numpy_state = state["numpy"]
     np.random.set_state(
         {
-            "bit_generator": found["bit_generator"],
-            "has_gauss": found["has_gauss"],
-            "gauss": found["gauss"],
-            "state": {"key": found["key"].cpu().numpy().astype(np.uint32), "pos": found["pos"]},
+            "bit_generator": numpy_state["bit_generator"],
+            "has_gauss": numpy_state["has_gauss"],
+            "gauss": numpy_state["gauss"],
+            "state": {
+                "key": numpy_state["key"].cpu().numpy().astype(np.uint32),
+                "pos": numpy_state["pos"],
+            },
         }
     )
 

@@ -37,7 +37,7 @@ class GradualWarmUp(torch.optim.lr_scheduler.LRScheduler):
 
     The optimizer is given the scaled rate: with ``factor`` the number of ranks training begins at
     the rate of a single one. A rate depends on the count of steps alone, so a run that resumes by
-    ``state_dict`` goes on where it was. ::
+    ``state_dict`` continues where it stopped. ::
 
         optimizer = torch.optim.SGD(model.parameters(), lr=linear_scaling(0.1, 32 * hvd.size(), 256))
         optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
@@ -47,10 +47,10 @@ class GradualWarmUp(torch.optim.lr_scheduler.LRScheduler):
 
     Args:
         optimizer: with the rate that is to be reached.
-        factor: how many times smaller the first rate is; at least 1.
+        factor: quotient of the whole rate and the first one; at least 1.
         steps: calls of ``step`` until the whole rate is reached; 0: at once.
-        after: what the whole rate is multiplied with at a count of steps, warm-up included.
-        last_epoch: as every scheduler of torch.
+        after: factor of the whole rate at a count of steps, warm-up included.
+        last_epoch: as for every scheduler of torch.
 
     Raises:
         ValueError: ``factor`` is under 1 or ``steps`` negative.
@@ -73,8 +73,8 @@ class GradualWarmUp(torch.optim.lr_scheduler.LRScheduler):
 
     def get_lr(self) -> list[float]:
         """Return the current rate of each parameter group."""
-        done = min(self.last_epoch / self.steps, 1.0) if self.steps else 1.0
-        part = (1.0 + (self.factor - 1.0) * done) / self.factor
+        progress = min(self.last_epoch / self.steps, 1.0) if self.steps else 1.0
+        part = (1.0 + (self.factor - 1.0) * progress) / self.factor
         decayed = 1.0 if self._after is None else self._after(self.last_epoch)
         return [base * part * decayed for base in self.base_lrs]
 
@@ -97,15 +97,15 @@ class LARS(torch.optim.Optimizer):
 
     The paper's algorithm 1: ``v = momentum v + lr trust |w| / (|g| + weight_decay |w|) (g + weight_decay w)``;
     ``w = w - v``. Where ``|w|`` or ``|g|`` is zero, and in parameter groups with ``adapt=False``
-    (usual for biases and normalization, which the paper does not part), the ratio and ``trust`` are left out:
-    plain SGD whose momentum carries the learning rate.
+    (usual for biases and normalization, which the paper does not distinguish), the ratio and
+    ``trust`` are omitted: plain SGD whose momentum carries the learning rate.
 
     Args:
         params: parameters or groups of them.
         lr: the global rate.
-        momentum: how much of the last step is kept.
+        momentum: share of the last step that is kept.
         weight_decay: as in the formula.
-        trust: the paper's eta, how far a layer may go in one step as a part of its own norm.
+        trust: the paper's eta, the length of a layer's step as a part of its norm.
         adapt: whether to scale at all.
 
     Raises:
@@ -141,14 +141,14 @@ class LARS(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            parameters = [each for each in group["params"] if each.grad is not None]
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
             if parameters:
                 self._step(group, parameters)
         return loss
 
     def _step(self, group: dict[str, Any], parameters: list[torch.nn.Parameter]) -> None:
         decay, rate = group["weight_decay"], group["lr"]
-        gradients = [each.grad for each in parameters]
+        gradients = [parameter.grad for parameter in parameters]
         changes = torch._foreach_add(gradients, parameters, alpha=decay)
         rates = [rate] * len(parameters)
         if group["adapt"]:
@@ -165,10 +165,10 @@ class LARS(torch.optim.Optimizer):
             ]
         torch._foreach_mul_(changes, rates)
         velocities = []
-        for each in parameters:
-            state = self.state[each]
+        for parameter in parameters:
+            state = self.state[parameter]
             if "momentum_buffer" not in state:
-                state["momentum_buffer"] = torch.zeros_like(each)
+                state["momentum_buffer"] = torch.zeros_like(parameter)
             velocities.append(state["momentum_buffer"])
         torch._foreach_mul_(velocities, group["momentum"])
         torch._foreach_add_(velocities, changes)

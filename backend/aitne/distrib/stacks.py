@@ -89,15 +89,15 @@ def ask(whose: Mapping[str, Any]) -> str:
         file = Path(f"/proc/{pid}/fd/{whose['file']}")
         before = file.stat().st_size
         os.kill(pid, _SIGNAL)
-        found = _grown(file, before)
+        text = _grown(file, before)
     except (FileNotFoundError, ProcessLookupError):
         return f"process {pid} has ended"
     except PermissionError as error:
         return f"process {pid} cannot be asked: {error.strerror}"
-    if not found:
+    if not text:
         return f"process {pid} does not answer a signal"
     return (
-        f"(its interpreter is held by native code; innermost call first)\n{found[:MOST_CHARACTERS]}"
+        f"(its interpreter is held by native code; innermost call first)\n{text[:MOST_CHARACTERS]}"
     )
 
 
@@ -111,9 +111,9 @@ def _grown(file: Path, before: int) -> str:
         if now == size and now > before:
             break
         size = now
-    with file.open("rb") as written:
-        written.seek(before)
-        return written.read(MOST_CHARACTERS).decode(errors="replace")
+    with file.open("rb") as stream:
+        stream.seek(before)
+        return stream.read(MOST_CHARACTERS).decode(errors="replace")
 
 
 def _stat(pid: int) -> tuple[str, str]:

@@ -58,7 +58,7 @@ class Stall:
                 return
             if not self._somebody:
                 self._waits.clear()
-                if self._somebody or self._end.is_set():  # since it was asked
+                if self._somebody or self._end.is_set():  # changed since the check
                     self._waits.set()
                 continue
             for words in self._check(period / 2, self._shutdown_s):

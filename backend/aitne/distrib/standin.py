@@ -21,8 +21,8 @@ class StandIn:
     the step for which this one would wait.
 
     Args:
-        fail: Called when a callback raised. Its argument is whether other ranks do not know of it
-            yet.
+        fail: Called when a callback raised. Its second argument is whether other ranks do not
+            know of it yet.
     """
 
     def __init__(self, fail: Callable[[str, bool], None]) -> None:
@@ -34,7 +34,7 @@ class StandIn:
         self._under_way = 0
 
     def register(self, channel: int, callback: StepCallback | None) -> None:
-        """Register the callback for steps of a channel; None: remove it."""
+        """Register the callback for steps of a channel; None removes it."""
         if callback is None:
             self._callbacks.pop(channel, None)
         else:
@@ -65,10 +65,10 @@ class StandIn:
 
     def _run(self) -> None:
         failed = False
-        while (found := self._steps.get()) is not None:
+        while (step := self._steps.get()) is not None:
             try:
                 if not failed:
-                    self._take_part(*found)
+                    self._take_part(*step)
             except HorovodInternalError as error:
                 failed = True
                 self._fail(str(error), False)

@@ -12,7 +12,7 @@ measured from its first record to its last.
 
 The rows of the table are those of hvprof, the profiler for Horovod of Anthony, Xu, Subramoni and
 Panda (2021, doi:10.1109/IPDPSW52791.2021.00143): its bounds 128 KB, 16 MB, 32 MB and 64 MB are
-among ours, in powers of two, so that our rows add up to its.
+among these, in powers of two, so that these rows add up to its.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def bounds_of(row: int) -> tuple[int, int | None]:
 
 def covered(begins: Times, ends: Times) -> int:
     """Return the duration of the union of the intervals; empty ones are ignored."""
-    kept = ends > begins
-    begins, ends = begins[kept], ends[kept]
+    nonempty = ends > begins
+    begins, ends = begins[nonempty], ends[nonempty]
     order = np.argsort(begins, kind="stable")
     begins, ends = begins[order], ends[order]
     reach = np.maximum.accumulate(ends)
@@ -142,17 +142,17 @@ class Summary:
             self._fold(self._in_steps, marks)
             self.steps += len(marks)
         if self._open and (len(self._open) > _LIMIT or not self._marked):
-            # A step that is not over, or a program without steps: as if it ended here.
+            # A step in progress, or a program without steps, is treated as if it ended here.
             end = max(entry[5] for entry in self._open)
             self._open.append((0, STEP, 0, 0, end, end, self._trainer or 0))
             self._fold(self._in_steps if self._marked else self._outside, [len(self._open) - 1])
 
     def _count(self, entries: Sequence[Entry]) -> None:
         """Add each entry except marks to the table."""
-        found = [entry for entry in entries if entry[1] != STEP]
-        if not found:
+        records = [entry for entry in entries if entry[1] != STEP]
+        if not records:
             return
-        _numbers, ops, nbytes, ranks, t0, t1, _threads = zip(*found, strict=True)
+        _numbers, ops, nbytes, ranks, t0, t1, _threads = zip(*records, strict=True)
         begins, ends = np.array(t0, np.int64), np.array(t1, np.int64)
         first = int(begins.min())
         self.first_ns = first if self.first_ns is None else min(self.first_ns, first)

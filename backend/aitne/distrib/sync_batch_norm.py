@@ -23,7 +23,7 @@ class SyncBatchNorm(_BatchNorm):
     Args:
         num_features: Channels ``C`` of inputs ``(N, C, ...)``.
         eps: Added to the variance.
-        momentum: Weight of the newest batch in the running statistics; None: all batches weigh the same.
+        momentum: Weight of the newest batch in the running statistics; None if all batches weigh the same.
         affine: Whether it has ``weight`` and ``bias``.
         track_running_stats: Whether it keeps statistics for evaluation; otherwise it always takes the
             batch's.
@@ -130,12 +130,12 @@ def _whole_batch(rows: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]
     Computed from means and variances, as sums of squares would lose all digits if the mean is
     large.
     """
-    own = rows.double()
-    count = own.new_full((1,), rows.shape[0])
+    values = rows.double()
+    count = values.new_full((1,), rows.shape[0])
     if rows.shape[0]:
-        statistics = torch.cat((count, own.mean(0), own.var(0, correction=0)))
+        statistics = torch.cat((count, values.mean(0), values.var(0, correction=0)))
     else:
-        statistics = torch.cat((count, own.new_zeros(2 * rows.shape[1])))
+        statistics = torch.cat((count, values.new_zeros(2 * rows.shape[1])))
     handle = allgather_async(statistics[None], name="sync_batch_norm.forward")
     every = synchronize(handle)
     counts = every[:, :1]

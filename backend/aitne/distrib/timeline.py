@@ -152,23 +152,23 @@ class Timeline:
             self._flush()
         except OSError as error:
             self.on = False
-            sys.stderr.write(f"aitne: the timeline is not written any further: {error.strerror}\n")
+            sys.stderr.write(f"aitne: the timeline is no longer written: {error.strerror}\n")
         finally:
             os.close(self._file)
 
     def _flush(self) -> None:
-        found: list[dict[str, Any]] = []
-        for _ in range(len(self._events)):  # more may come meanwhile, without end
+        rows: list[dict[str, Any]] = []
+        for _ in range(len(self._events)):  # more may arrive meanwhile
             at_ns, phase, row, event, args = self._events.popleft()
-            found += self._written((at_ns - self._began_ns) // 1000, phase, row, event, args)
-        if not found:
+            rows += self._written((at_ns - self._began_ns) // 1000, phase, row, event, args)
+        if not rows:
             return
-        lines = b",\n" + _lines(found)
+        lines = b",\n" + _lines(rows)
         rest = memoryview(lines + _END)
         at = self._end
         while rest:
-            done = os.pwrite(self._file, rest, at)
-            rest, at = rest[done:], at + done
+            written_bytes = os.pwrite(self._file, rest, at)
+            rest, at = rest[written_bytes:], at + written_bytes
         self._end += len(lines)
 
     def _written(

@@ -57,7 +57,7 @@ class Request:
     root: int = 0
     """World rank whose tensor is broadcast."""
     splits: Sequence[int] | None = None
-    """Rows for each rank of the set, for alltoall; None: equally many for each."""
+    """Rows for each rank of the set, for alltoall; None for equally many."""
     prescale: float = 1.0
     postscale: float = 1.0
     set_id: int = 0
@@ -140,10 +140,10 @@ class Ask(NamedTuple):
 
 def dtype_of(name: str) -> torch.dtype:
     """Return the element type of this name, such as ``float32``."""
-    found = getattr(torch, name)
-    if not isinstance(found, torch.dtype):
-        raise TypeError(f"{name} is no element type of torch.")
-    return found
+    dtype = getattr(torch, name)
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"{name} is not an element type of torch.")
+    return dtype
 
 
 _DTYPES: dict[torch.dtype, str] = {

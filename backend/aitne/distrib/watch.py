@@ -33,7 +33,7 @@ class Late(NamedTuple):
     ranks: tuple[int, ...]
     """Ranks that are waited for; none: all are present, and yet nothing progresses."""
     what: str
-    """Description of what the ranks are waited for in."""
+    """Description of the operation in which the ranks are waited for."""
     waiting: tuple[int, ...]
     """Ranks that wait, as far as known."""
     age_s: float
@@ -44,7 +44,7 @@ class Late(NamedTuple):
 def late(
     beats: Mapping[int, Beat], pending: Sequence[Pending], now: float, lag_s: float
 ) -> Late | None:
-    """Return the collective that has not progressed for ``lag_s`` seconds; None: there is none.
+    """Return the collective that has not progressed for ``lag_s`` seconds; None if there is none.
 
     ``beats`` has one entry for every rank that is alive.
     """
@@ -54,9 +54,9 @@ def late(
         for rank, beat in beats.items()
         if rank not in silent and beat.waiting_s > 0 and beat.waiting_s + now - beat.at >= lag_s
     }
-    old = [each for each in pending if each[2] >= lag_s and each[3]]
+    old = [collective for collective in pending if collective[2] >= lag_s and collective[3]]
     if old:
-        name, _kind, age_s, missing = max(old, key=lambda each: each[2])
+        name, _kind, age_s, missing = max(old, key=lambda collective: collective[2])
         here = tuple(rank for rank in sorted(waiting) if rank not in missing)
         return Late(tuple(missing), name, here, age_s, silent)
     if not waiting:
@@ -71,45 +71,45 @@ def late(
     )
 
 
-def sentence(found: Late, nodes: Sequence[int]) -> str:
+def sentence(stall: Late, nodes: Sequence[int]) -> str:
     """Return a sentence about the stall for users."""
-    since = f"since {found.age_s:.0f} s"
-    if not found.ranks:
+    since = f"since {stall.age_s:.0f} s"
+    if not stall.ranks:
         return (
-            f"all ranks wait in {found.what} {since} and nobody is missing:"
+            f"all ranks wait in {stall.what} {since} and no rank is missing:"
             " a connection between them may be broken"
         )
-    who = ", ".join(f"{rank} (node {nodes[rank]})" for rank in found.ranks[:8])
-    if len(found.ranks) > 8:
-        who += f" and {len(found.ranks) - 8} more"
-    one = len(found.ranks) == 1
+    who = ", ".join(f"{rank} (node {nodes[rank]})" for rank in stall.ranks[:8])
+    if len(stall.ranks) > 8:
+        who += f" and {len(stall.ranks) - 8} more"
+    one = len(stall.ranks) == 1
     waits = (
-        f"; {_counted(found.waiting)} for it" if one else f"; {_counted(found.waiting)} for them"
+        f"; {_counted(stall.waiting)} for it" if one else f"; {_counted(stall.waiting)} for them"
     )
-    said = [rank for rank in found.ranks if rank in found.silent]
-    words = f"rank{'' if one else 's'} {who} {'is' if one else 'are'} late for {found.what} {since}"
-    if found.waiting:
+    silent = [rank for rank in stall.ranks if rank in stall.silent]
+    words = f"rank{'' if one else 's'} {who} {'is' if one else 'are'} late for {stall.what} {since}"
+    if stall.waiting:
         words += waits
-    if said:
-        words += f"; {ranks(said)} {'does' if len(said) == 1 else 'do'} not answer"
+    if silent:
+        words += f"; {ranks(silent)} {'does' if len(silent) == 1 else 'do'} not answer"
     return words
 
 
 def entry(frame: FrameType | None) -> FrameType | None:
-    """Return the frame in which the program entered the training runtime; None: it is not inside.
+    """Return the frame in which the program entered the training runtime; None if it is not inside.
 
     From the innermost call outwards: PyTorch and the standard library may work for either; the
     first call of the program or the runtime decides.
     """
-    found = None
+    entry_frame = None
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(_OURS):
-            found = frame
-        elif found is not None or not _neutral(file):
-            return found
+            entry_frame = frame
+        elif entry_frame is not None or not _neutral(file):
+            return entry_frame
         frame = frame.f_back
-    return found
+    return entry_frame
 
 
 def ranks(numbers: Sequence[int]) -> str:

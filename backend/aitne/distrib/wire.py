@@ -21,14 +21,14 @@ class Outbox:
 
     def pack(self, handle: int, number: int, ask: Ask) -> list[Any]:
         """Return the message for one request."""
-        known = self._known.get(ask)
-        if known is not None:
-            return [handle, number, known]
-        known = len(self._known)
-        if known >= _CAPACITY:
+        index = self._known.get(ask)
+        if index is not None:
+            return [handle, number, index]
+        index = len(self._known)
+        if index >= _CAPACITY:
             return [handle, number, -1, ask]
-        self._known[ask] = known
-        return [handle, number, known, ask]
+        self._known[ask] = index
+        return [handle, number, index, ask]
 
 
 class Inbox:
@@ -39,12 +39,12 @@ class Inbox:
 
     def unpack(self, message: Sequence[Any]) -> tuple[int, int, Ask]:
         """Return handle, number and ask of a message."""
-        handle, number, known = message[:3]
+        handle, number, index = message[:3]
         if len(message) == 3:
-            return handle, number, self._known[known]
+            return handle, number, self._known[index]
         ask = Ask.from_wire(message[3])
-        if known >= 0:
-            self._known[known] = ask
+        if index >= 0:
+            self._known[index] = ask
         return handle, number, ask
 
 
@@ -53,7 +53,7 @@ def response_for(rank: int, response: Response) -> list[Any]:
 
     Kind, set, this rank's handles (-1: it has joined), the asks of those, data, error.
     """
-    handles = [each.get(rank, -1) for each in response.handles]
+    handles = [handles_by_rank.get(rank, -1) for handles_by_rank in response.handles]
     asks = [ask for ask, handle in zip(response.asks, handles, strict=True) if handle < 0]
     data = response.data
     if response.kind == Kind.ALLTOALL and data is not None:

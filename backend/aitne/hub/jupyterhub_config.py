@@ -65,7 +65,7 @@ hub.cookie_secret_file = str(secrets_dir / "hub_cookie_secret")
 hub.template_paths = [os.environ["AITNE_HUB_TEMPLATES"]]
 hub.log_level = "INFO"
 
-# The proxy is a process of its own, so that open kernels survive a restart of the Hub. It sends the
+# The proxy is a separate process, so that open kernels survive a restart of the Hub. It sends the
 # Hub only what is the Hub's; for a path without a route it has a static page.
 hub.hub_routespec = f"{urlsplit(sessions_url).hostname}/hub/" if user_domains else "/hub/"
 hub.cleanup_servers = False
@@ -75,7 +75,7 @@ c.ConfigurableHTTPProxy.api_url = os.environ["AITNE_HUB_PROXY_API_URL"]
 c.ConfigurableHTTPProxy.auth_token = secret("proxy_auth_token")
 hub.trusted_downstream_ips = ["127.0.0.1", "::1"]
 
-# Starting a server answers at once; the platform alone decides how many there may be.
+# A request to start a server is answered at once; only the platform limits their number.
 tornado_settings: dict[str, Any] = {"slow_spawn_timeout": 0}
 hub.tornado_settings = tornado_settings
 hub.allow_named_servers = True
@@ -83,7 +83,7 @@ hub.named_server_limit_per_user = 0
 hub.concurrent_spawn_limit = 0
 hub.active_server_limit = 0
 
-# A login here is for one way through the portal: each session is opened by a login that holds there.
+# A login at the Hub is short, because each session is opened with a valid login at the portal.
 hub.cookie_max_age_days = HUB_LOGIN_S / 86_400
 hub.oauth_token_expires_in = login_s
 log_out_by_session()
@@ -95,7 +95,7 @@ confine_cookies(host_prefix=user_domains)
 if user_domains:
     hub.subdomain_host = sessions_url
     hub.subdomain_hook = from_core("session_hosts").subdomain
-    # Over http, which browsers take for secure below localhost, a server would not say it by itself.
+    # Over http, which browsers treat as secure on localhost, a server would not set it by itself.
     tornado_settings["cookie_options"] = {"secure": True}
 hub.token_expires_in_max_seconds = login_s
 hub.oauth_require_pkce = True
@@ -103,7 +103,7 @@ hub.default_url = portal_url
 
 hub.authenticator_class = "generic-oauth"
 c.Authenticator.auto_login = True
-c.Authenticator.allow_all = True  # the portal has decided
+c.Authenticator.allow_all = True  # the portal authorizes users
 c.Authenticator.enable_auth_state = False
 oauth = c.GenericOAuthenticator
 oauth.client_id = "jupyterhub"
@@ -123,7 +123,7 @@ hub.load_roles = [
         "services": ["platform"],
         "scopes": ["admin:users", "servers", "read:servers", "read:hub", "proxy"],
     },
-    # Users reach their servers and can neither start nor stop one behind the platform's back.
+    # Users can access their servers, but only the platform starts and stops them.
     {
         "name": "user",
         "scopes": ["access:servers!user", "read:users!user", "users:activity!user"],
@@ -147,7 +147,7 @@ c.Spawner.default_url = "/lab"
 c.Spawner.hub_connect_url = os.environ.get("AITNE_HUB_CONNECT_URL") or None
 c.Spawner.poll_interval = 5
 c.Spawner.start_timeout = 120
-# A Hub that starts anew gives up a server after this time of silence, while its job may only be
-# suspended or very busy. The platform knows when a job is over; until then nothing is given up.
+# A restarted Hub gives up a server that does not answer for this time, although its job may be
+# suspended or busy. The platform knows when a job has ended; until then no server is given up.
 c.Spawner.http_timeout = 24 * 3_600
 hub.init_spawners_timeout = 2

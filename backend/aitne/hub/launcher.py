@@ -43,7 +43,7 @@ PLAIN = "--plain"
 LOGIN_CACHED_S = 60
 """Seconds for which a login is cached; the hub reports ended logins at once."""
 
-# What the server imports on its way up, in an order that keeps import cycles out of the way.
+# Modules that the server imports at its start, in an order that avoids import cycles.
 EARLY = (
     "jupyterhub.singleuser.extension",
     "jupyter_server.serverapp",
@@ -61,10 +61,10 @@ SLIM = (
     "--ServerApp.jpserver_extensions=jupyter_lsp=False",
     "--ServerApp.jpserver_extensions=nbdime=False",
     "--ServerApp.jpserver_extensions=notebook_shim=False",
-    # The default manager asks PyPI.
+    # The default manager queries PyPI.
     "--LabApp.extension_manager=readonly",
     "--LabApp.news_url=None",
-    # Defaults of the user's settings: above all, that nobody is asked about news.
+    # Defaults of the user's settings: above all, no question about news.
     f"--LabApp.app_settings_dir={Path(__file__).with_name('lab')}",
     # Saves what was typed before an idle session is ended.
     f"--LabApp.extra_labextensions_path={Path(__file__).with_name('lab') / 'labextensions'}",
@@ -97,7 +97,7 @@ def import_early(*, plain: bool) -> None:
     stand_ins: dict[str, ModuleType | None] = {}
     if not plain:
         stand_ins = {name: _StandIn(name) for name in HUB_ONLY} | {SKIPPED: None}
-    sys.modules.update(stand_ins)  # type: ignore[arg-type]  # None is how Python spells "is not there"
+    sys.modules.update(stand_ins)  # type: ignore[arg-type]  # None marks a module as missing
     try:
         for name in EARLY:
             import_module(name)
@@ -136,7 +136,7 @@ def connect_to_hub(tls: ssl.SSLContext | None) -> None:
     """Send the hub's name in requests to it, where the proxy selects by name and not by address.
 
     With https the certificate is checked for that name too, whatever address is connected. ``tls``
-    names the trusted CAs; None: those of the system.
+    names the trusted CAs; None means those of the system.
     """
     hub = urlsplit(os.environ.get("JUPYTERHUB_HOST", ""))
     if not hub.netloc and tls is None:
@@ -153,14 +153,14 @@ def connect_to_hub(tls: ssl.SSLContext | None) -> None:
                 options["ssl"] = tls
         return await real(url, **options)
 
-    # Both have it under their own name.
+    # Both modules import it under their own name.
     for name in ("jupyterhub.services.auth", "jupyterhub.singleuser.extension"):
         import_module(name).fetch = fetch  # type: ignore[attr-defined]
 
 
 def main() -> None:
     """Import the modules, wait for the hand-over and run the server."""
-    # The folder of this file is not the session's business.
+    # The session must not import from the folder of this file.
     sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(__file__)]
     for name in [name for name in os.environ if name.startswith(("JUPYTERHUB_", "JPY_"))]:
         del os.environ[name]

@@ -68,7 +68,7 @@ class EndLoginsHandler(APIHandler):  # type: ignore[misc]
         user = orm.User.find(self.db, user_name)
         if user is not None:
             user.cookie_id = orm.new_token()
-            tokens = [each for each in user.api_tokens if each.client_id != _HUB_CLIENT]
+            tokens = [token for token in user.api_tokens if token.client_id != _HUB_CLIENT]
             codes = self.db.query(orm.OAuthCode).filter_by(user_id=user.id)
             for row in [*tokens, *codes]:
                 self.db.delete(row)
@@ -87,7 +87,7 @@ async def _log_out(self: Any) -> None:
     if session_id:
         tokens = self.db.query(orm.APIToken).filter_by(session_id=session_id).all()
         codes = self.db.query(orm.OAuthCode).filter_by(session_id=session_id).all()
-        owners = {each.user_id for each in tokens}
+        owners = {token.user_id for token in tokens}
         for row in [*tokens, *codes]:
             self.db.delete(row)
         self.db.commit()

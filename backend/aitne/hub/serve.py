@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 
-sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # how Python spells "is not there"
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # marks the module as missing
 
 from jupyterhub.app import main  # noqa: E402
 

@@ -52,7 +52,7 @@ class Live:
                     answer = await spawner.ask("GET", "/live")
                     self._jobs = frozenset(answer["job_ids"])
                 except _Failed as error:
-                    # A platform that is silent proves nothing about a job.
+                    # No answer from the platform proves nothing about a job.
                     spawner.log.warning("The platform does not say which jobs are live: %s", error)
                     return False
                 self._asked_at = began
@@ -68,8 +68,8 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
     """
 
     platform_url = Unicode(config=True, help="The platform's internal interface for the Hub.")
-    platform_token = Unicode(config=True, help="The secret that opens it.")
-    tls = Bool(False, config=True, help="Whether servers listen with TLS alone.")
+    platform_token = Unicode(config=True, help="The secret for that interface.")
+    tls = Bool(False, config=True, help="Whether servers listen only with TLS.")
 
     api_token: str
     job_id = ""
@@ -108,9 +108,9 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         """
         job_id = self._asked_job()
         host, port = await self._address(job_id)
-        known = self.orm_spawner.state or {}
-        if known.get("job_id") == job_id:
-            self.api_token = self._decrypted(known) or self.api_token
+        state = self.orm_spawner.state or {}
+        if state.get("job_id") == job_id:
+            self.api_token = self._decrypted(state) or self.api_token
         self.job_id, self.ip, self.port = job_id, host, port
         self.answered, self.will_resume = False, True
         self.adopted_at = time.monotonic()
@@ -145,7 +145,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         """Do nothing to the job: only the platform ends jobs."""
 
     def delete_forever(self) -> None:
-        """Delete a token that was kept for another try."""
+        """Delete a token that was kept for another attempt."""
         db = self.user.db
         token = APIToken.find(db, self.api_token) if self.api_token else None
         if token is not None:
@@ -165,7 +165,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             return stored
 
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """Send one request to the platform. Raises what ``_Failed`` lists."""
+        """Send one request to the platform. Raises one of ``_Failed``."""
         request = HTTPRequest(
             self.platform_url + path,
             method=method,
@@ -199,12 +199,14 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
         job = await self._ask_patiently("GET", f"/jobs/{job_id}")
         if job["owner"] != self.user.name:
             raise SpawnException(
-                f"Job {job_id} is not {self.user.name}'s.", reason="owner", status_code=403
+                f"Job {job_id} does not belong to {self.user.name}.",
+                reason="owner",
+                status_code=403,
             )
         if job.get("refused"):
             raise SpawnException(job["refused"], reason="address", status_code=403)
         if not job["live"] or not job["address"]:
-            raise SpawnException(f"Job {job_id} does not run.", reason="not_live")
+            raise SpawnException(f"Job {job_id} is not running.", reason="not_live")
         host, _, port = job["address"].rpartition(":")
         return host.strip("[]"), int(port)
 
@@ -220,7 +222,9 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
                 refused = isinstance(error, HTTPClientError) and 400 <= error.code < 500
                 if refused:
                     raise SpawnException(
-                        f"The platform refused: {error}.", reason="refused", status_code=403
+                        f"The platform rejected the request: {error}.",
+                        reason="refused",
+                        status_code=403,
                     ) from error
                 if time.monotonic() > give_up:
                     raise SpawnException(
@@ -243,7 +247,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _until_confirmed(self, job_id: str) -> None:
-        # On a node that others use too, a port that answers may be somebody else's.
+        # On a shared node, another user's process may answer on this port.
         while not (job := await self._ask_patiently("GET", f"/jobs/{job_id}")).get(
             "confirmed", True
         ):

@@ -19,10 +19,10 @@ LOCAL = "127.0.0.1"
 def split(address: str) -> tuple[str, int]:
     """Split ``host:port`` or ``[::1]:port`` into host and port. Raises ``LaunchError``."""
     host, colon, port = address.rpartition(":")
-    found = number(port) or 0
-    if not colon or not host or not 0 < found < 65536:
-        raise LaunchError(f"{address!r} is no address: write host:port")
-    return host.strip("[]"), found
+    port_number = number(port) or 0
+    if not colon or not host or not 0 < port_number < 65536:
+        raise LaunchError(f"{address!r} is not an address: write host:port")
+    return host.strip("[]"), port_number
 
 
 def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str]:
@@ -33,17 +33,17 @@ def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str
     if nodes == 1:
         return [f"{LOCAL}:{port}"]
     name = socket.gethostname()
-    found = [environ.get("SLURMD_NODENAME", ""), name]
+    candidates = [environ.get("SLURMD_NODENAME", ""), name]
     with contextlib.suppress(OSError):  # no entry for the own name: addresses follow
-        found += [
+        candidates += [
             str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
         ]
-    found += _interfaces()
+    candidates += _interfaces()
     # A name may stand for 127.0.1.1 in its owner's /etc/hosts and for another address elsewhere, so
     # names stay whatever they mean here. Loopback comes last: several nodes may be one machine.
     hosts = [
         host
-        for host in dict.fromkeys(found)
+        for host in dict.fromkeys(candidates)
         if host and not host.startswith(("127.", "::1", "fe80:"))
     ]
     hosts.append(LOCAL)
@@ -54,10 +54,10 @@ def _interfaces() -> list[str]:
     """Return the IPv4 addresses of this machine's interfaces (netdevice(7), SIOCGIFADDR)."""
     import fcntl
 
-    found = []
+    addresses = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):  # it has none
+            with contextlib.suppress(OSError):  # it has no address
                 answer = fcntl.ioctl(sock, 0x8915, struct.pack("256s", name.encode()[:15]))
-                found.append(socket.inet_ntoa(answer[20:24]))
-    return found
+                addresses.append(socket.inet_ntoa(answer[20:24]))
+    return addresses

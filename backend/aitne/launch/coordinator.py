@@ -41,8 +41,8 @@ class Failure:
     @property
     def echo(self) -> bool:
         """Return whether the rank reports the failure of another rank."""
-        said = (line for line in self.lines if not line.startswith(" "))
-        return self.code < 128 and any(_ECHO.search(line) for line in said)
+        messages = (line for line in self.lines if not line.startswith(" "))
+        return self.code < 128 and any(_ECHO.search(line) for line in messages)
 
 
 class Coordinator:
@@ -87,15 +87,15 @@ class Coordinator:
         self._told: list[int] = []
         """Signals that asked the run to end, or to save its state."""
         self.code: int | None = None
-        """Exit code of the run; None: it has not ended."""
+        """Exit code of the run; None means that it has not ended."""
 
     @property
     def deadline(self) -> float | None:
-        """Time of the next required call of ``tick``; None: none is required."""
+        """Time of the next required call of ``tick``; None means that no call is required."""
         return self._deadline
 
     def heard(self, node: int, message: dict[str, Any] | None, now: float) -> None:
-        """Process the message of a node; None: the connection to the node is lost."""
+        """Process the message of a node; None means that the connection to the node is lost."""
         if self.code is not None:
             return
         if message is None:
@@ -114,11 +114,11 @@ class Coordinator:
             elif message["number"] in _STOPPING:
                 self._leave(now)
         elif message.get("generation") != self.generation:
-            return  # of ranks that have been started anew since
+            return  # from ranks that were restarted since
         elif kind == "port":
             self._running = True
-            for each in self._alive():
-                self._send(each, {**message, "kind": "start"})
+            for target in self._alive():
+                self._send(target, {**message, "kind": "start"})
         elif kind == "rank":
             self._rank(node, message, now)
         elif kind == "ended":
@@ -133,18 +133,18 @@ class Coordinator:
         if not self._running:
             missing = [name for node, name in enumerate(self._names) if node not in self._here]
             self._say(
-                f"{', '.join(missing)} did not turn up in time. See what was printed there; a node that is "
+                f"{', '.join(missing)} did not join in time. See the output there; a node that is "
                 "slow to start needs a longer --timeout"
             )
             self._over(LOST)
         elif self._echo is not None:
             self._fail(self._echo)
         else:
-            self._say(f"ranks that are left {self._grace_s:g} s after the signal are ended")
+            self._say(f"ranks that still run {self._grace_s:g} s after the signal are terminated")
             self._codes.append(128 + self._told[0])
-            self._stop("its time after the signal is over")
+            self._stop("the time after the signal is over")
 
-    # --- the course ------------------------------------------------------------------------------
+    # --- states of the run -----------------------------------------------------------------------
 
     def _begin(self) -> None:
         self._running = self._stopping = False
@@ -161,7 +161,9 @@ class Coordinator:
             self._leave(now)
             return
         if code == 128 + signal.SIGKILL and any(number in _STOPPING for number in self._told):
-            self._codes.append(128 + self._told[0])  # killed because it did not end when asked
+            self._codes.append(
+                128 + self._told[0]
+            )  # killed because it did not end after the signal
             return
         if self._stopping or self._failure is not None:
             return
@@ -201,12 +203,12 @@ class Coordinator:
             },
         )
 
-    def _stop(self, why: str) -> None:
+    def _stop(self, reason: str) -> None:
         if self._stopping:
             return
         self._stopping = True
         for node in self._alive():
-            self._send(node, {"kind": "stop", "why": why, "generation": self.generation})
+            self._send(node, {"kind": "stop", "why": reason, "generation": self.generation})
 
     def _judge(self) -> None:
         if self._running and len(self._ended) < len(self._names):
@@ -220,16 +222,14 @@ class Coordinator:
             self.generation += 1
             self._failure = self._echo = None
             self._codes = []
-            self._say(
-                f"all ranks are started anew ({self._left} more times, should that be needed)"
-            )
+            self._say(f"all ranks are restarted ({self._left} more restarts are allowed)")
             self._begin()
         else:
             self._over(self._failure.code)
 
     def _over(self, code: int) -> None:
         self.code = code
-        for node in range(len(self._names)):  # also one whose "here" is still on its way
+        for node in range(len(self._names)):  # also nodes whose "here" has not arrived
             if node not in self._gone:
                 self._send(node, {"kind": "over", "code": code})
 
@@ -239,14 +239,14 @@ class Coordinator:
     def _words(self, failure: Failure) -> str:
         name = self._names[failure.node]
         if failure.node in self._absent:
-            found = f"no ranks can be started on node {name}: what started there has ended, and has said why above"
+            text = f"no ranks can be started on node {name}: the launcher there has ended, with the reason above"
         elif failure.rank is None:
-            found = f"node {name} is gone, with its ranks"
+            text = f"node {name} is lost, with its ranks"
         else:
-            found = f"rank {failure.rank} on node {name} {ending(failure.code)}"
+            text = f"rank {failure.rank} on node {name} {ending(failure.code)}"
         if failure.lines:
-            found += ". The last it said:\n" + "\n".join(f"  | {line}" for line in failure.lines)
-        return found
+            text += ". Its last output:\n" + "\n".join(f"  | {line}" for line in failure.lines)
+        return text
 
 
 def ending(code: int) -> str:
@@ -259,7 +259,7 @@ def ending(code: int) -> str:
         return f"ended with exit code {code}"
     words = f"was ended by signal {number.value} ({number.name}: {signal.strsignal(number)})"
     if number == signal.SIGKILL:
-        words += ", which the kernel also sends where memory runs out"
+        words += ", which the kernel also sends when memory runs out"
     return words
 
 
@@ -273,7 +273,7 @@ def excerpt(lines: Sequence[bytes]) -> list[str]:
     if not begins:
         return text[-10:]
     first = begins.pop()
-    # An exception that another one has led to: Python prints both, with a sentence in between.
+    # An exception that another one caused: Python prints both, with a sentence in between.
     while begins and any("above exception" in line for line in text[max(0, first - 3) : first]):
         first = begins.pop()
     return text[first:]

@@ -37,7 +37,7 @@ class Host:
 
 
 def number(text: str | None) -> int | None:
-    """Return a decimal integer of the environment; None: it is invalid or has too many digits."""
+    """Return a decimal integer of the environment; None if it is invalid or has too many digits."""
     fits = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if text is not None and fits else None
 
@@ -46,16 +46,16 @@ def counts(text: str) -> list[int]:
     """Return the tasks of each node as Slurm writes them: ``2(x3),1`` is ``[2, 2, 2, 1]``.
 
     Raises:
-        LaunchError: that is no such list.
+        LaunchError: the text is not such a list.
     """
-    found: list[int] = []
+    tasks: list[int] = []
     for part in text.split(","):
         match = _COUNT.fullmatch(part.strip())
         times = int(match.group(2) or 1) if match else 0
         if not match or not 0 < times <= MOST_RANKS or int(match.group(1)) > MOST_RANKS:
-            raise LaunchError(f"{text!r} is no list of tasks per node such as 2(x3),1")
-        found += [int(match.group(1))] * times
-    return found
+            raise LaunchError(f"{text!r} is not a list of tasks per node such as 2(x3),1")
+        tasks += [int(match.group(1))] * times
+    return tasks
 
 
 def hosts(text: str) -> list[Host]:
@@ -71,41 +71,41 @@ def hostfile(text: str) -> list[Host]:
     """Parse lines ``a slots=2``, as in Open MPI and Horovod, or ``a:2``; ``#`` begins a comment.
 
     Raises:
-        LaunchError: a line cannot be read, no host is in it, or one is in it twice.
+        LaunchError: a line cannot be read, or the file names no host or one host twice.
     """
-    found = []
+    entries = []
     for place, line in enumerate(text.splitlines(), start=1):
         words = line.split("#", 1)[0].split()
         if not words:
             continue
-        where = f"line {place}, {line.strip()!r},"
+        source = f"line {place}, {line.strip()!r},"
         if len(words) == 1:
-            found.append(_host(words[0], ":", where))
+            entries.append(_host(words[0], ":", source))
         else:
             slots = [word for word in words[1:] if word.startswith("slots=")]
             if len(slots) != 1:
-                raise LaunchError(f"{where} is no host: write `name slots=2` or `name:2`")
-            found.append(_host(words[0] + slots[0][len("slots") :], "=", where))
-    if not found:
+                raise LaunchError(f"{source} is not a host: write `name slots=2` or `name:2`")
+            entries.append(_host(words[0] + slots[0][len("slots") :], "=", source))
+    if not entries:
         raise LaunchError("the host file names no host: write a line `name slots=2` for each")
-    return _checked(found)
+    return _checked(entries)
 
 
-def spread(found: Sequence[Host], size: int | None) -> list[Host]:
-    """Return the first hosts that ``size`` ranks fill, in the given order; None: all hosts.
+def spread(available: Sequence[Host], size: int | None) -> list[Host]:
+    """Return the first hosts that ``size`` ranks fill, in their order; None means all hosts.
 
     Raises:
         LaunchError: they take fewer ranks.
     """
-    room = sum(host.ranks for host in found)
+    room = sum(host.ranks for host in available)
     if size is None:
-        return list(found)
+        return list(available)
     if size > room:
         raise LaunchError(
-            f"{size} ranks are asked for, and the hosts take {room}: give more hosts, or more ranks to each"
+            f"{size} ranks are requested, but the hosts take {room}: give more hosts, or more ranks to each"
         )
     taken: list[Host] = []
-    for host in found:
+    for host in available:
         ranks = min(host.ranks, size)
         if ranks:
             taken.append(Host(host.name, ranks))
@@ -113,19 +113,19 @@ def spread(found: Sequence[Host], size: int | None) -> list[Host]:
     return taken
 
 
-def _host(text: str, mark: str, where: str) -> Host:
+def _host(text: str, mark: str, source: str) -> Host:
     name, marked, count = text.partition(mark)
     ranks = number(count) or 0
     if not _NAME.fullmatch(name) or (marked and not 0 < ranks <= MOST_RANKS):
-        raise LaunchError(f"{where} is no list of hosts such as a:2,b:2")
+        raise LaunchError(f"{source} is not a list of hosts such as a:2,b:2")
     return Host(name, ranks if marked else 1)
 
 
-def _checked(found: list[Host]) -> list[Host]:
-    names = [host.name for host in found]
+def _checked(entries: list[Host]) -> list[Host]:
+    names = [host.name for host in entries]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise LaunchError(
             f"{', '.join(twice)} is named twice: give each host once, with all its ranks"
         )
-    return found
+    return entries

@@ -73,18 +73,16 @@ class Keeper:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._tell("done\n")
         os.close(self._writer)
-        with contextlib.suppress(ChildProcessError):  # somebody else has collected it
+        with contextlib.suppress(ChildProcessError):  # it is already collected
             os.waitpid(self.pid, 0)
 
     def _tell(self, line: str) -> None:
-        with contextlib.suppress(
-            BrokenPipeError
-        ):  # killed: then nobody watches, and the run goes on
+        with contextlib.suppress(BrokenPipeError):  # killed: the run continues without it
             os.write(self._writer, line.encode())
 
 
 def _keep(reader: int, mark: str) -> None:
-    # In a session of its own, so that no Ctrl-C and no `kill -9 -GROUP` reaches it.
+    # In its own session, so that no Ctrl-C and no `kill -9 -GROUP` reaches it.
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
@@ -94,10 +92,10 @@ def _keep(reader: int, mark: str) -> None:
         os.dup2(null, descriptor)
     os.closerange(4, min(os.sysconf("SC_OPEN_MAX"), 65_536))
     os.chdir("/")
-    told = b""
+    data = b""
     while part := os.read(3, 4096):
-        told += part
-    lines = told.decode().splitlines()
+        data += part
+    lines = data.decode().splitlines()
     if "done" in lines:
         return
     groups: set[int] = set()
@@ -119,33 +117,33 @@ def _keep(reader: int, mark: str) -> None:
 
 def _end(mark: str, groups: set[int], number: signal.Signals, within_s: float) -> None:
     give_up = time.monotonic() + within_s
-    asked: set[int] = set()
-    while found := _running(mark, groups):
-        _signal([pid for pid in found if pid not in asked], number)
-        asked.update(found)
+    signalled: set[int] = set()
+    while pids := _running(mark, groups):
+        _signal([pid for pid in pids if pid not in signalled], number)
+        signalled.update(pids)
         if time.monotonic() >= give_up:
             return
         time.sleep(_LOOK_S)
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> bool:
-    found = False
+    signalled = False
     for pid in pids:
-        found = True
+        signalled = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
-    return found
+    return signalled
 
 
 def _running(mark: str, groups: set[int]) -> list[int]:
     """Return the processes of the run that have not ended (proc(5)); empty if there is no /proc."""
-    wanted, own, found = mark.encode(), os.getpid(), []
+    marker, own_pid, pids = mark.encode(), os.getpid(), []
     try:
         names = os.listdir("/proc")
     except OSError:
         return []
     for name in names:
-        if not name.isdigit() or int(name) == own:
+        if not name.isdigit() or int(name) == own_pid:
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as stream:
@@ -153,11 +151,11 @@ def _running(mark: str, groups: set[int]) -> list[int]:
             if fields[0] in (b"Z", b"X"):
                 continue
             if int(fields[2]) in groups:
-                found.append(int(name))
+                pids.append(int(name))
                 continue
             with open(f"/proc/{name}/environ", "rb") as stream:
-                if wanted in stream.read().split(b"\0"):
-                    found.append(int(name))
+                if marker in stream.read().split(b"\0"):
+                    pids.append(int(name))
         except (OSError, IndexError):
-            continue  # it has ended meanwhile, or is another user's
-    return found
+            continue  # it has ended meanwhile, or belongs to another user
+    return pids

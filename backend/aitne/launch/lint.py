@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 SHM_BYTES_PER_RANK = 64 * 1024 * 1024
 """Shared memory for NCCL and DataLoader processes of a rank; a container has 64 MiB in total by
 default."""
-_SHM = "/dev/shm"  # noqa: S108 - it is looked at, nothing is put there
+_SHM = "/dev/shm"  # noqa: S108 - only its size is read
 _LEFT_OVER = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR")
 
 
@@ -29,7 +29,7 @@ class Facts:
         ranks: on this node.
         size: of the whole run.
         cpus: that its ranks may use.
-        shm_bytes: free in ``/dev/shm``; None: there is none.
+        shm_bytes: free in ``/dev/shm``; None if it does not exist.
         interfaces: names of network interfaces.
         resolves: whether a host name has an address.
     """
@@ -71,8 +71,8 @@ def findings(environ: Mapping[str, str], facts: Facts) -> list[str]:
 def of_this_node(ranks: int, size: int) -> Facts:
     """Collect the facts of this node."""
     try:
-        found = os.statvfs(_SHM)
-        shm_bytes: int | None = found.f_bavail * found.f_frsize
+        stats = os.statvfs(_SHM)
+        shm_bytes: int | None = stats.f_bavail * stats.f_frsize
     except OSError:
         shm_bytes = None
     return Facts(
@@ -115,8 +115,8 @@ def _allocation(environ: Mapping[str, str], facts: Facts) -> str | None:
     tasks = number(environ.get("SLURM_NTASKS")) or 1
     if tasks > 1 and tasks != facts.size:
         return (
-            f"{facts.size} ranks start, and the job asked Slurm for {tasks} tasks: CPUs or GPUs are idle, or shared. "
-            f"Leave -np out, or ask for --ntasks={facts.size}"
+            f"{facts.size} ranks start, but the job requested {tasks} tasks: CPUs or GPUs are idle, or shared. "
+            f"Omit -np, or request --ntasks={facts.size}"
         )
     return None
 
@@ -127,31 +127,31 @@ def _threads(environ: Mapping[str, str], facts: Facts) -> str | None:
         if facts.ranks == 1:
             return None
         return (
-            f"OMP_NUM_THREADS is not set: each of {facts.ranks} ranks gets {fair}, its part of {facts.cpus} CPUs. "
+            f"OMP_NUM_THREADS is not set: each of {facts.ranks} ranks gets {fair}, its share of {facts.cpus} CPUs. "
             "Set it to choose another number"
         )
     first = number(text.split(",")[0]) or 0
     if first > fair and first * facts.ranks > facts.cpus:
         return (
-            f"OMP_NUM_THREADS is {text}: {facts.ranks} ranks with as many threads each have {facts.cpus} CPUs, and "
-            f"wait for one another. Set it to {fair}"
+            f"OMP_NUM_THREADS is {text}: {facts.ranks} ranks with as many threads each compete for {facts.cpus} "
+            f"CPUs. Set it to {fair}"
         )
     return None
 
 
 def _shared_memory(_environ: Mapping[str, str], facts: Facts) -> str | None:
-    wanted = SHM_BYTES_PER_RANK * facts.ranks
-    if facts.ranks < 2 or (facts.shm_bytes is not None and facts.shm_bytes >= wanted):
+    needed_bytes = SHM_BYTES_PER_RANK * facts.ranks
+    if facts.ranks < 2 or (facts.shm_bytes is not None and facts.shm_bytes >= needed_bytes):
         return None
     has = "is missing" if facts.shm_bytes is None else f"has {facts.shm_bytes >> 20} MiB free"
     return (
-        f"{_SHM} {has}, and {facts.ranks} ranks may need {wanted >> 20}: NCCL, the shm transport and DataLoader "
-        "workers fail where it is full. Give a container more (docker: --shm-size=8g or --ipc=host)"
+        f"{_SHM} {has}, and {facts.ranks} ranks may need {needed_bytes >> 20}: NCCL, the shm transport and DataLoader "
+        "workers fail when it is full. Give a container more (docker: --shm-size=8g or --ipc=host)"
     )
 
 
 def _interface(environ: Mapping[str, str], facts: Facts) -> str | None:
-    """Check the interfaces of ``NCCL_SOCKET_IFNAME``; None: no objection.
+    """Check the interfaces of ``NCCL_SOCKET_IFNAME``; None means no objection.
 
     ``NCCL_SOCKET_IFNAME=^docker,eth`` lists prefixes of names; ``^`` excludes them, ``=`` is exact.
     """
@@ -159,16 +159,16 @@ def _interface(environ: Mapping[str, str], facts: Facts) -> str | None:
     if not text:
         return None
     exact, excluded = text.lstrip("^").startswith("="), text.startswith("^")
-    wanted = [name for name in text.lstrip("^=").split(",") if name]
+    names = [name for name in text.lstrip("^=").split(",") if name]
 
     def meant(name: str) -> bool:
-        return any(name == each if exact else name.startswith(each) for each in wanted)
+        return any(name == prefix if exact else name.startswith(prefix) for prefix in names)
 
-    left = [name for name in facts.interfaces if meant(name) != excluded]
-    if left and left != ["lo"]:
+    usable = [name for name in facts.interfaces if meant(name) != excluded]
+    if usable and usable != ["lo"]:
         return None
     there = ", ".join(sorted(facts.interfaces))
-    if left:
+    if usable:
         return (
             f"NCCL_SOCKET_IFNAME is {text}, which leaves only lo: other nodes cannot be reached. This node has "
             f"{there}; unset it to let NCCL choose"
@@ -180,10 +180,10 @@ def _interface(environ: Mapping[str, str], facts: Facts) -> str | None:
 
 
 def _left(environ: Mapping[str, str], _facts: Facts) -> str | None:
-    found = [name for name in _LEFT_OVER if name in environ]
-    if not found:
+    names = [name for name in _LEFT_OVER if name in environ]
+    if not names:
         return None
-    return f"{', '.join(found)} is left from another run and does not count here: unset it"
+    return f"{', '.join(names)} remains from another run and has no effect here: unset it"
 
 
 def _master(environ: Mapping[str, str], facts: Facts) -> str | None:
@@ -192,8 +192,8 @@ def _master(environ: Mapping[str, str], facts: Facts) -> str | None:
         return None
     if not re.fullmatch(r"[A-Za-z0-9.:_-]+", host) or not facts.resolves(host):
         return (
-            f"MASTER_ADDR is {host!r}, and this node knows no such host. aitne-run sets it anew; a program that was "
-            "started without it will wait for nothing. Unset it"
+            f"MASTER_ADDR is {host!r}, and this node knows no such host. aitne-run replaces it; a program that "
+            "is started without aitne-run will wait in vain. Unset it"
         )
     return None
 

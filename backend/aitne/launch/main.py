@@ -29,12 +29,12 @@ _EXAMPLES = """\
 examples:
   aitne-run -np 4 python train.py            four ranks on this node
   aitne-run -H n1:2,n2:2 python train.py     two on each of two nodes, by ssh
-  aitne-run python train.py                  in a job of the platform or of Slurm: as many as it was given
+  aitne-run python train.py                  in a job of the platform or of Slurm: one for each of its tasks
   srun --ntasks=8 aitne-run python train.py  Slurm starts the ranks; each becomes the program
   aitne-run -np 4 --restarts 3 python train.py
-                                             all are started anew when one fails, three times at most
+                                             all are restarted when one fails, at most three times
 
-The exit code is that of the rank that failed first, 128 + n where signal n has ended it.
+The exit code is that of the rank that failed first, or 128 + n if signal n ended it.
 """
 
 
@@ -71,32 +71,32 @@ def _run(options: argparse.Namespace) -> int:
     if _is_rank(world, options):
         _advise_rank(world)
         courses.become(world, argv, os.environ, options.timeout)
-    found = _hosts(options, os.environ)
-    launcher = _launcher(options, found, os.environ)
-    local = found if launcher == "local" else found[:1]
-    _advise(os.environ, local[0].ranks, sum(host.ranks for host in found), bind=options.bind)
+    host_list = _hosts(options, os.environ)
+    launcher = _launcher(options, host_list, os.environ)
+    local = host_list if launcher == "local" else host_list[:1]
+    _advise(os.environ, local[0].ranks, sum(host.ranks for host in host_list), bind=options.bind)
     if launcher in ("mpirun", "srun") and (launcher == "mpirun" or options.transport in _NEEDS_MPI):
         if options.restarts:
             raise LaunchError(
-                "--restarts does not work where MPI starts the ranks: leave it out, or use another --transport"
+                "--restarts does not work where MPI starts the ranks: omit it, or use another --transport"
             )
-        command = courses.as_mpi(found, launcher, settings)
+        command = courses.as_mpi(host_list, launcher, settings)
         os.execvp(command[0], command)  # noqa: S606
     if launcher == "local":
-        return courses.alone(found[0].ranks, settings)
-    return remote.from_outside(found, launcher, settings)
+        return courses.alone(host_list[0].ranks, settings)
+    return remote.from_outside(host_list, launcher, settings)
 
 
 def _node(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="aitne-run node",
-        description="One node's part of a run whose nodes are started by something else and share a folder.",
+        description="One node's part of a run whose nodes are started by another program and share a folder.",
     )
-    parser.add_argument("--nodes", type=_positive, required=True, help="how many nodes the run has")
-    parser.add_argument("--node-rank", type=int, required=True, help="number of this one, from 0")
+    parser.add_argument("--nodes", type=_positive, required=True, help="number of nodes of the run")
+    parser.add_argument("--node-rank", type=int, required=True, help="number of this node, from 0")
     parser.add_argument("--ranks", required=True, help="ranks of each node: 2, or 2(x3),1")
-    parser.add_argument("--run-dir", required=True, help="the folder that all nodes share")
-    parser.add_argument("--job", required=True, help="what tells this run from every other one")
+    parser.add_argument("--run-dir", required=True, help="folder that all nodes share")
+    parser.add_argument("--job", required=True, help="unique identifier of this run")
     _common(parser)
     options = parser.parse_args(arguments)
     ranks = hosts.counts(options.ranks)
@@ -104,12 +104,12 @@ def _node(arguments: Sequence[str]) -> int:
         ranks = ranks * options.nodes
     if len(ranks) != options.nodes or not all(ranks) or not 0 <= options.node_rank < options.nodes:
         parser.error(
-            f"node {options.node_rank} with ranks {options.ranks} is none of {options.nodes} nodes"
+            f"node {options.node_rank} with ranks {options.ranks} is not one of {options.nodes} nodes"
         )
     settings = _settings(options, _program(options))
     if options.node_rank == 0:
-        own = {name: text for name, text in os.environ.items() if name not in _PLATFORMS}
-        _advise(own, ranks[0], sum(ranks), bind=options.bind)
+        environ = {name: text for name, text in os.environ.items() if name not in _PLATFORMS}
+        _advise(environ, ranks[0], sum(ranks), bind=options.bind)
     if options.nodes == 1:
         os.environ["AITNE_RUN_DIR"] = options.run_dir
         return courses.alone(ranks[0], settings)
@@ -128,20 +128,20 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("-np", type=_positive, metavar="N", help="how many ranks")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("-H", metavar="HOSTS", dest="hosts", help="nodes and their ranks: a:2,b:2")
-    where.add_argument(
+    parser.add_argument("-np", type=_positive, metavar="N", help="number of ranks")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("-H", metavar="HOSTS", dest="hosts", help="nodes and their ranks: a:2,b:2")
+    group.add_argument(
         "--hostfile", metavar="FILE", help="the same in a file, a line `name slots=2` for each"
     )
     parser.add_argument(
         "--launcher",
         choices=("auto", "local", "ssh", "srun", "mpirun"),
         default="auto",
-        help="how ranks get to their nodes (auto: by what is there)",
+        help="program that starts the ranks on their nodes (auto: an available one)",
     )
     parser.add_argument(
-        "--transport", metavar="NAME", help="what ranks exchange tensors by; sets AITNE_TRANSPORT"
+        "--transport", metavar="NAME", help="transport of the collectives; sets AITNE_TRANSPORT"
     )
     _common(parser)
     return parser
@@ -152,37 +152,37 @@ def _common(parser: argparse.ArgumentParser) -> None:
         "--prefix", action="store_true", help="begin each line of output with its rank: [3] ..."
     )
     parser.add_argument(
-        "--bind", action="store_true", help="give each rank CPUs of its own, where there are enough"
+        "--bind", action="store_true", help="bind each rank to CPUs of its own, if there are enough"
     )
     parser.add_argument(
         "--restarts",
         type=_count,
         default=0,
         metavar="N",
-        help="start all anew so often when one fails",
+        help="restart all ranks up to N times when one fails",
     )
     parser.add_argument(
         "--timeout",
         type=_positive,
         default=120,
         metavar="SECONDS",
-        help="how long nodes and ranks may take to turn up (120)",
+        help="time for nodes and ranks to join (120)",
     )
     parser.add_argument(
         "--grace",
         type=_positive,
         default=30,
         metavar="SECONDS",
-        help="how long ranks may take to end after a signal (30)",
+        help="time for ranks to end after a signal (30)",
     )
     parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
 def _positive(text: str) -> int:
-    found = hosts.number(text)
-    if not found or found > hosts.MOST_RANKS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
-    return found
+    count = hosts.number(text)
+    if not count or count > hosts.MOST_RANKS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return count
 
 
 def _count(text: str) -> int:
@@ -210,25 +210,25 @@ def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.Setti
     )
 
 
-# --- what is to be done --------------------------------------------------------------------------
+# --- mode of the run -----------------------------------------------------------------------------
 
 
 def _is_rank(world: World, options: argparse.Namespace) -> bool:
     """Return whether this process is one of the ranks that another launcher has started."""
-    wanted = options.np
-    if wanted is None and (options.hosts or options.hostfile):
-        wanted = sum(host.ranks for host in _named(options))
+    ranks = options.np
+    if ranks is None and (options.hosts or options.hostfile):
+        ranks = sum(host.ranks for host in _named(options))
     if world.source == "none" or (world.source == "slurm" and world.size == 1):
         return False
-    if wanted is None or wanted == world.size:
+    if ranks is None or ranks == world.size:
         return True
     if world.size == 1:
         return False
     raise LaunchError(
-        f"{wanted} ranks are asked for inside a world of {world.size} that {_starter(world)} has made. Leave -np and -H out "
-        "where something else starts the ranks; start one aitne-run only where it shall start them"
+        f"{ranks} ranks are requested inside a world of {world.size} that {_starter(world)} has started. Omit -np and -H "
+        "where another launcher starts the ranks; start a single aitne-run where it is to start them"
         + (
-            ". If these variables are left from another run: unset HOROVOD_RANK, HOROVOD_SIZE, RANK and WORLD_SIZE"
+            ". If these variables remain from another run: unset HOROVOD_RANK, HOROVOD_SIZE, RANK and WORLD_SIZE"
             if world.source in ("horovod", "torchrun")
             else ""
         )
@@ -258,21 +258,21 @@ def _hosts(options: argparse.Namespace, environ: Mapping[str, str]) -> list[Host
     allotted = scheduler.allocation(environ)
     if allotted is not None and (options.np is None or len(allotted) > 1):
         return hosts.spread(allotted, options.np)
-    each = hosts.number(environ.get("AITNE_RANKS_PER_NODE"))
-    if options.np is None and environ.get("AITNE_NODES", "1") == "1" and each:
-        return [hosts.Host(socket.gethostname(), each)]
+    ranks_per_node = hosts.number(environ.get("AITNE_RANKS_PER_NODE"))
+    if options.np is None and environ.get("AITNE_NODES", "1") == "1" and ranks_per_node:
+        return [hosts.Host(socket.gethostname(), ranks_per_node)]
     if options.np is None:
         raise LaunchError(
-            "how many ranks? Give -np, as in `aitne-run -np 2 python train.py`; only inside a job of several tasks it "
-            "is known without"
+            "the number of ranks is not known: give -np, as in `aitne-run -np 2 python train.py`; only a job of several "
+            "tasks defines it"
         )
     return [hosts.Host(socket.gethostname(), options.np)]
 
 
 def _launcher(
-    options: argparse.Namespace, found: Sequence[Host], environ: Mapping[str, str]
+    options: argparse.Namespace, host_list: Sequence[Host], environ: Mapping[str, str]
 ) -> str:
-    here = len(found) == 1 and _is_here(found[0].name, environ)
+    here = len(host_list) == 1 and _is_here(host_list[0].name, environ)
     in_slurm = "SLURM_JOB_ID" in environ
     chosen: str = options.launcher
     if chosen == "auto" and options.transport in _NEEDS_MPI:
@@ -283,7 +283,7 @@ def _launcher(
         return "srun" if in_slurm else "ssh"
     if chosen == "local" and not here:
         raise LaunchError(
-            f"{', '.join(host.name for host in found)} are not this node alone: --launcher local starts ranks here only"
+            f"{', '.join(host.name for host in host_list)} include other nodes: --launcher local starts ranks only here"
         )
     if chosen == "srun" and not in_slurm:
         raise LaunchError(
@@ -301,11 +301,16 @@ def _has_pmix() -> bool:
 
 
 def _is_here(name: str, environ: Mapping[str, str]) -> bool:
-    own = socket.gethostname()
-    return name in (*_LOCAL_NAMES, own, own.partition(".")[0], environ.get("SLURMD_NODENAME"))
+    hostname = socket.gethostname()
+    return name in (
+        *_LOCAL_NAMES,
+        hostname,
+        hostname.partition(".")[0],
+        environ.get("SLURMD_NODENAME"),
+    )
 
 
-# --- what is said before ------------------------------------------------------------------------
+# --- advice --------------------------------------------------------------------------------------
 
 
 _PLATFORMS = frozenset({"SLURM_NTASKS", "MASTER_ADDR"})
@@ -323,9 +328,9 @@ def _advise(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) ->
 
 def _advise_rank(world: World) -> None:
     """Print advice about this rank's GPUs; of many ranks only the first one prints it."""
-    found = lint.hides_peers(os.environ, world.local_size)
-    if found is not None and world.rank == 0:
-        say(found)
+    warning = lint.hides_peers(os.environ, world.local_size)
+    if warning is not None and world.rank == 0:
+        say(warning)
 
 
 def _three_descriptors() -> None:

@@ -37,8 +37,8 @@ class Node:
         run_id: marks the processes of this run.
         run_dir: a folder that all ranks of this node can write.
         report: sends a message to the coordinator.
-        ended: called with a generation, a rank and its exit code from another thread; its receiver
-            calls ``rank_ended``.
+        on_ended: called with a generation, a rank and its exit code from another thread; its
+            receiver calls ``rank_ended``.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Node:
         run_dir: str,
         keeper: Keeper,
         report: Callable[[dict[str, Any]], None],
-        ended: Callable[[int, int, int], None],
+        on_ended: Callable[[int, int, int], None],
         prefix: bool,
         bind: bool,
     ) -> None:
@@ -69,7 +69,7 @@ class Node:
         self._run_dir = run_dir
         self._keeper = keeper
         self._report = report
-        self._ended = ended
+        self._ended = on_ended
         self._prefix = prefix
         self._bind = bind
         self._ranks: spawn.Ranks | None = None
@@ -80,7 +80,7 @@ class Node:
 
     @property
     def deadline(self) -> float | None:
-        """Time of the next required call of ``tick``; None: none is required."""
+        """Time of the next required call of ``tick``; None means that no call is required."""
         return self._kill_at
 
     def order(self, message: Mapping[str, Any]) -> None:
@@ -93,7 +93,7 @@ class Node:
         elif kind == "stop":
             self.stop()
         elif kind == "signal":
-            # A scheduler may have sent it to this node too, and asked twice is asked to hurry.
+            # A scheduler may have sent it to this node too; programs treat a second one as urgent.
             if message["number"] not in self._told:
                 self.signal(int(message["number"]))
         elif kind == "mark":
@@ -140,9 +140,9 @@ class Node:
     def _start(self, generation: int, port: int) -> None:
         self._generation = generation
         self._left = set(self._own)
-        with contextlib.suppress(OSError):  # there is none, or something else has its name
-            os.unlink(self._mark_path())  # of the ranks that these replace
-        told = {
+        with contextlib.suppress(OSError):  # it does not exist, or is not a file
+            os.unlink(self._mark_path())  # of the previous ranks
+        variables = {
             rendezvous.ADDRESSES: ",".join(self._store.addresses),
             rendezvous.TOKEN: self._store.token,
             rendezvous.PREFIX: f"{generation}/",
@@ -158,7 +158,7 @@ class Node:
                 self._environ,
                 self._run_id,
                 len(self._own),
-                {**spawn.variables(self._worlds[rank], self._index), **told},
+                {**spawn.variables(self._worlds[rank], self._index), **variables},
             )
             for rank in self._own
         }
@@ -176,7 +176,7 @@ class Node:
             self._report({"kind": "ended", "generation": generation})
             return
         for number in self._told:
-            self._ranks.signal(number)  # it came while the ranks were being started
+            self._ranks.signal(number)  # it arrived while the ranks were being started
 
     def _tell(self, rank: int, code: int, lines: Sequence[str]) -> None:
         self._report(
@@ -208,8 +208,8 @@ class Node:
             with open(f"{path}.new", "w", encoding="utf-8") as stream:
                 json.dump(facts, stream)
             os.replace(f"{path}.new", path)
-        except OSError as error:  # a full disk, it may be, which is why the rank has failed
-            say(f"{path} cannot be written: {error.strerror}. The run ends as it would have")
+        except OSError as error:  # a full disk, for example, which may be why the rank has failed
+            say(f"{path} cannot be written: {error.strerror}. The run ends normally")
 
 
 def free_port() -> int:

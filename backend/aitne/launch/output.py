@@ -48,7 +48,7 @@ class Relay:
         self._open: dict[int, Stream] = {}
         self._broken: set[int] = set()
         self._writing = False
-        self._live = {target: os.isatty(target) for target in {each.target for each in streams}}
+        self._live = {target: os.isatty(target) for target in {stream.target for stream in streams}}
         self._selector = selectors.DefaultSelector()
         for stream in self._streams:
             self._selector.register(stream.source, selectors.EVENT_READ, stream)
@@ -57,10 +57,10 @@ class Relay:
 
     def last_lines(self, rank: int, within_s: float) -> list[bytes]:
         """Return the last lines of an ended rank: of its errors, or else of its output."""
-        own = [stream for stream in self._streams if stream.rank == rank]
-        for stream in own:
+        streams = [stream for stream in self._streams if stream.rank == rank]
+        for stream in streams:
             stream.ended.wait(within_s)
-        for stream in sorted(own, key=lambda each: -each.target):
+        for stream in sorted(streams, key=lambda candidate: -candidate.target):
             if stream.last:
                 return list(stream.last)
         return []
@@ -116,7 +116,7 @@ class Relay:
             data = (b"" if stream.begun else stream.prefix) + _prefixed(data, stream.prefix)
         other = self._open.pop(stream.target, None)
         if other is not None and other is not stream:
-            data = b"\n" + data  # so that no rank's line goes on in another's
+            data = b"\n" + data  # so that lines of different ranks are not joined
             other.begun = False
         if not data.endswith(b"\n"):
             self._open[stream.target] = stream
@@ -142,9 +142,9 @@ def write(descriptor: int, data: bytes) -> bool:
 
 
 def _prefixed(data: bytes, prefix: bytes) -> bytes:
-    ended = data.endswith(b"\n")
-    body = data[:-1] if ended else data
-    return body.replace(b"\n", b"\n" + prefix) + (b"\n" if ended else b"")
+    complete = data.endswith(b"\n")
+    body = data[:-1] if complete else data
+    return body.replace(b"\n", b"\n" + prefix) + (b"\n" if complete else b"")
 
 
 def _remember(stream: Stream, data: bytes) -> None:

@@ -61,24 +61,24 @@ _OWN_OF_SESSION = (
 )
 
 
-def from_outside(found: Sequence[Host], launcher: str, settings: Settings) -> int:
+def from_outside(targets: Sequence[Host], launcher: str, settings: Settings) -> int:
     """Start a launcher on each node by ``ssh`` or ``srun``, coordinate; return the exit code.
 
     Raises:
-        LaunchError: ``ssh`` or ``srun`` is not there.
+        LaunchError: ``ssh`` or ``srun`` is not installed.
     """
     outer, token = Launcher(settings), secrets.token_hex(32)
     outer.supervisor.forward_signals()
     server = Server(token, "", outer.supervisor.heard)
     relay = None
     try:
-        addresses = own_addresses(server.port, os.environ, len(found) + 1)
-        names = [host.name for host in found]
+        addresses = own_addresses(server.port, os.environ, len(targets) + 1)
+        names = [host.name for host in targets]
         spec = {
             "names": names,
-            # To other nodes "localhost" is another.
+            # On other nodes "localhost" is another machine.
             "master": own_name() if names[0] in _SELF else names[0],
-            "ranks": [host.ranks for host in found],
+            "ranks": [host.ranks for host in targets],
             "argv": settings.argv,
             "prefix": settings.prefix,
             "bind": settings.bind,
@@ -88,10 +88,10 @@ def from_outside(found: Sequence[Host], launcher: str, settings: Settings) -> in
         client.set(_SPEC, json.dumps(spec).encode())
         client.close()
         outer.decide(names, server)
-        outer.supervisor.passed_on = range(len(found))
-        # The environment, in which there are secrets, goes the way that ssh encrypts, not into the store.
+        outer.supervisor.passed_on = range(len(targets))
+        # The environment contains secrets: it is sent through ssh, which encrypts, not through the store.
         way = json.dumps({"addresses": addresses, "token": token, "environ": _passed_on(launcher)})
-        starts = _ssh(found, way) if launcher == "ssh" else _srun(found, way)
+        starts = _ssh(targets, way) if launcher == "ssh" else _srun(targets, way)
         relay = _started(starts, outer)
         return outer.run()
     finally:
@@ -115,37 +115,37 @@ class _Start:
         self.environ = environ
 
 
-def _ssh(found: Sequence[Host], way: str) -> list[_Start]:
+def _ssh(targets: Sequence[Host], way: str) -> list[_Start]:
     command = " ".join(shlex.quote(word) for word in own_command())
     options = ["-o", "BatchMode=yes", "-T"]
     return [
         _Start(["ssh", *options, host.name, f"{command} _follow --index {index}"], [index], way)
-        for index, host in enumerate(found)
+        for index, host in enumerate(targets)
     ]
 
 
-def _srun(found: Sequence[Host], way: str) -> list[_Start]:
+def _srun(targets: Sequence[Host], way: str) -> list[_Start]:
     argv = [
         "srun",
-        f"--nodes={len(found)}",
-        f"--ntasks={len(found)}",
+        f"--nodes={len(targets)}",
+        f"--ntasks={len(targets)}",
         "--ntasks-per-node=1",
-        f"--nodelist={','.join(host.name for host in found)}",
+        f"--nodelist={','.join(host.name for host in targets)}",
         "--mpi=none",
         "--input=none",
         "--kill-on-bad-exit=1",
         "--quiet",
     ]
-    # The step's one task a node is to have all that the job has there, not one rank's part: without these
-    # it does (https://slurm.schedmd.com/srun.html, --exact). Ranks get them back. Of GPUs the job's own
-    # request holds for its steps unless they say something else.
-    kind, _, each = (os.environ.get("SLURM_GPUS_PER_TASK") or "").rpartition(":")
-    if count := number(each):
+    # The step's one task on a node is to have all resources of the job there, not one rank's share: without
+    # these variables it does (https://slurm.schedmd.com/srun.html, --exact). Ranks get them back. For GPUs
+    # the request of the job applies to its steps unless they state another one.
+    kind, _, digits = (os.environ.get("SLURM_GPUS_PER_TASK") or "").rpartition(":")
+    if count := number(digits):
         tasks = min(counts(os.environ.get("SLURM_TASKS_PER_NODE") or "1"))
         argv.append(f"--gpus-per-node={kind}{':' if kind else ''}{count * tasks}")
     environ = {name: value for name, value in os.environ.items() if name not in _OF_ONE_TASK}
     environ["AITNE_LAUNCH_WAY"] = way
-    return [_Start([*argv, *own_command(), "_follow"], list(range(len(found))), "", environ)]
+    return [_Start([*argv, *own_command(), "_follow"], list(range(len(targets))), "", environ)]
 
 
 def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
@@ -166,7 +166,7 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
             ) from error
         outer.keeper.group(child.pid)
         if child.stdin is None or child.stdout is None or child.stderr is None:
-            raise RuntimeError("pipes were asked for")
+            raise RuntimeError("pipes were requested")
         streams += [
             Stream(start.nodes[0], os.dup(child.stdout.fileno()), 1),
             Stream(start.nodes[0], os.dup(child.stderr.fileno()), 2),
@@ -184,8 +184,8 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
 
 def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: Supervisor) -> None:
     if child.stdin is not None:
-        # Here, as an environment may be more than a pipe holds before ssh is through to its node.
-        with contextlib.suppress(BrokenPipeError), child.stdin:  # it has ended, and says why
+        # In this thread, as an environment may exceed a pipe's buffer before ssh is connected.
+        with contextlib.suppress(BrokenPipeError), child.stdin:  # it has ended with a message
             child.stdin.write(f"{start.way}\n".encode())
     code = child.wait()
     for index in start.nodes:
@@ -215,7 +215,7 @@ def follow(index: int | None) -> int:
     try:
         way = json.loads(text)
     except ValueError as error:
-        raise LaunchError("`_follow` is what aitne-run itself starts on other nodes") from error
+        raise LaunchError("`_follow` is internal: aitne-run starts it on other nodes") from error
     client = rendezvous.Client(way["addresses"], way["token"])
     try:
         spec = json.loads(client.get(_SPEC, rendezvous.TRY_S))
@@ -224,7 +224,7 @@ def follow(index: int | None) -> int:
         line = client.line(str(index))
     except OSError as error:
         raise LaunchError(
-            f"aitne-run, which has started this node, cannot be reached: {error}"
+            f"the aitne-run that started this node cannot be reached: {error}"
         ) from error
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -233,7 +233,9 @@ def follow(index: int | None) -> int:
     try:
         os.chdir(spec["cwd"])
     except OSError as error:
-        raise LaunchError(f"{spec['cwd']} is not on {own_name()}: {error.strerror}") from error
+        raise LaunchError(
+            f"{spec['cwd']} cannot be entered on {own_name()}: {error.strerror}"
+        ) from error
     launcher = Launcher(Settings(spec["argv"], prefix=spec["prefix"], bind=spec["bind"]))
     launcher.supervisor.forward_signals()
     master = spec["master"] if len(spec["names"]) > 1 else LOCAL
@@ -248,6 +250,6 @@ def _place(names: Sequence[str]) -> int:
     name = own_name()
     if name not in names:
         raise LaunchError(
-            f"{name} is none of the nodes that aitne-run has asked for: {', '.join(names)}"
+            f"{name} is not one of the nodes that aitne-run requested: {', '.join(names)}"
         )
     return list(names).index(name)

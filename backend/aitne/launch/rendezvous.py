@@ -54,7 +54,7 @@ class Client:
         self.token = token
         self.prefix = prefix
         self.host: str | None = None
-        """First host that has answered; None: none yet."""
+        """First host that has answered; None means that none has."""
         self._idle: list[socket.socket] = []
         self._lock = threading.Lock()
 
@@ -75,7 +75,7 @@ class Client:
     def set(self, key: str, value: bytes) -> None:
         """Store ``value``.
 
-        Raises ``ConnectionError``: the first node is lost, or cannot be reached.
+        Raises ``ConnectionError`` if the first node is lost or cannot be reached.
         """
         self._ask(self._keyed(SET, key, value), _ANSWER_S)
 
@@ -91,7 +91,7 @@ class Client:
         full = (self.prefix + key).encode()
         answer = self._ask(GET + SECONDS.pack(timeout_s) + full, timeout_s + _ANSWER_S)
         if answer == NO:
-            raise TimeoutError(f"nobody has left {key} within {timeout_s:g} s")
+            raise TimeoutError(f"no rank has set {key} within {timeout_s:g} s")
         return answer[1:]
 
     def line(self, name: str, timeout_s: float = _ANSWER_S) -> socket.socket:
@@ -131,7 +131,7 @@ class Client:
             sock.close()
             if isinstance(error, (ConnectionError, TimeoutError)):
                 raise ConnectionError(f"the run's first node does not answer: {error}") from error
-            raise ConnectionError(f"the run's first node is gone: {error}") from error
+            raise ConnectionError(f"the run's first node is lost: {error}") from error
         except BaseException:
             sock.close()
             raise
@@ -140,25 +140,25 @@ class Client:
         return answer
 
     def _connect(self, deadline: float) -> socket.socket:
-        why = []
+        failures = []
         ordered = sorted(self.addresses, key=lambda address: split(address)[0] != self.host)
         for address in ordered:
             host, port = split(address)
             try:
                 sock = socket.create_connection((host, port), timeout=TRY_S)
             except OSError as error:
-                why.append(f"{address}: {error}")
+                failures.append(f"{address}: {error}")
                 continue
             try:
                 wire.keep(sock)
                 wire.prove(sock, self.token, min(deadline, time.monotonic() + TRY_S))
             except OSError as error:
                 sock.close()
-                why.append(f"{address}: {error}")
+                failures.append(f"{address}: {error}")
                 continue
             self.host = host
             return sock
-        raise ConnectionError(f"the run's first node cannot be reached ({'; '.join(why)})")
+        raise ConnectionError(f"the run's first node cannot be reached ({'; '.join(failures)})")
 
 
 # --- without aitne-run ---------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def join(world: World, environ: Mapping[str, str]) -> Client:
     the same number share a store.
 
     Raises:
-        LaunchError: nothing tells this run from another one, or ranks do not turn up within
+        LaunchError: nothing distinguishes this run from others, or ranks do not join within
             ``AITNE_RENDEZVOUS_TIMEOUT`` seconds (120), or aitne-run's store cannot be reached.
     """
     if environ.get(ADDRESSES):
@@ -201,7 +201,7 @@ def _numbered(client: Client, world: World) -> Client:
         while world.size > 1 and not client.claim(f"program/{number}/{world.rank}", b""):
             number += 1
     except ConnectionError as error:
-        raise LaunchError(f"rank {world.rank} cannot meet the others: {error}") from error
+        raise LaunchError(f"rank {world.rank} cannot connect to the others: {error}") from error
     client.prefix += f"{number}/"
     return client
 
@@ -239,7 +239,7 @@ def agreed(world: World, environ: Mapping[str, str], choose: Callable[[], str]) 
         return f"{client.host}:{choice}"
     except OSError as error:
         raise LaunchError(
-            f"the ranks have not found each other within {timeout_s:g} s: {error}"
+            f"the ranks have not connected within {timeout_s:g} s: {error}"
         ) from error
 
 
@@ -273,22 +273,22 @@ def _led_or_met(world: World, environ: Mapping[str, str], key: str) -> Client:
 
 
 def _meet(world: World, path: str, timeout_s: float) -> Client:
-    give_up, why = time.monotonic() + timeout_s, f"it has left no address in {path}"
+    give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
-        found = published(path)
-        if found is not None:
-            client = Client(*found)
-            # Each rank is taken once: what a run before this one has left behind does not answer, or
-            # has all its ranks.
+        endpoint = published(path)
+        if endpoint is not None:
+            client = Client(*endpoint)
+            # Each rank is accepted once: the store of an earlier run does not answer, or has all
+            # its ranks.
             try:
                 if client.claim(f"here/{world.rank}", b""):
                     return client
-                why = "an earlier run of the same name is still there"
+                reason = "an earlier run of the same name still exists"
             except ConnectionError as error:
-                why = str(error)
+                reason = str(error)
         time.sleep(_LOOK_S)
     raise LaunchError(
-        f"rank {world.rank} has waited {timeout_s:g} s for rank 0: {why}. Either rank 0 has not begun, or the "
+        f"rank {world.rank} has waited {timeout_s:g} s for rank 0: {reason}. Either rank 0 has not started, or the "
         f"nodes do not share this folder: start the program by aitne-run, or set {DIR} to a folder that all see"
     )
 
@@ -299,7 +299,7 @@ def _unpublish(remove: _Removal, client: Client, size: int, timeout_s: float) ->
         for rank in range(1, size):
             client.get(f"here/{rank}", timeout_s)
     except (TimeoutError, ConnectionError):
-        return  # who misses it says so
+        return  # a rank that misses it reports that
     remove()
 
 
@@ -322,7 +322,7 @@ def publish(path: str, addresses: Sequence[str], token: str) -> None:
 
     Raises ``OSError``.
     """
-    temporary = f"{path}.{secrets.token_hex(8)}"  # nobody can have laid a file or a link there
+    temporary = f"{path}.{secrets.token_hex(8)}"  # no file or link can exist there
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w", encoding="utf-8") as stream:
         json.dump({"addresses": list(addresses), "token": token}, stream)
@@ -332,33 +332,33 @@ def publish(path: str, addresses: Sequence[str], token: str) -> None:
 
 
 def published(path: str) -> tuple[list[str], str] | None:
-    """Return the published addresses and token; None: there are none yet.
+    """Return the published addresses and token; None if there are none yet.
 
     Raises:
-        LaunchError: it belongs to somebody else.
+        LaunchError: it belongs to another user.
     """
     try:
         with open(path, encoding="utf-8") as stream:
             owner = os.fstat(stream.fileno()).st_uid
-            found = json.load(stream)
+            content = json.load(stream)
     except (FileNotFoundError, ValueError):
-        return None  # not there, or a file system that shows a name before its content
+        return None  # missing, or on a file system that shows a name before its content
     except OSError as error:
-        if error.errno == errno.ESTALE:  # NFS: it was replaced while we read
+        if error.errno == errno.ESTALE:  # NFS: it was replaced during the read
             return None
         raise LaunchError(f"{path} cannot be read: {error.strerror}") from error
     if owner != os.geteuid():
         raise LaunchError(
-            f"{path} is another user's: remove it, or set {DIR} to a folder of your own"
+            f"{path} belongs to another user: remove it, or set {DIR} to a folder of your own"
         )
-    return [str(address) for address in found["addresses"]], str(found["token"])
+    return [str(address) for address in content["addresses"]], str(content["token"])
 
 
 def folder(environ: Mapping[str, str], nodes: int) -> str:
     """Return the folder in which the ranks of such a run publish addresses; created if missing.
 
     Raises:
-        LaunchError: it cannot be made, or others may write to it.
+        LaunchError: it cannot be created, or other users may write to it.
     """
     chosen = environ.get(DIR)
     if chosen:
@@ -369,14 +369,14 @@ def folder(environ: Mapping[str, str], nodes: int) -> str:
         path = os.path.join(os.path.expanduser("~"), ".cache", "aitne", "rendezvous")
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
-        found = os.stat(path)
+        stats = os.stat(path)
     except OSError as error:
         raise LaunchError(
-            f"{path} cannot be made: {error.strerror}. Set {DIR} to a folder that all ranks see"
+            f"{path} cannot be created: {error.strerror}. Set {DIR} to a folder that all ranks see"
         ) from error
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    if stats.st_uid != os.geteuid() or stats.st_mode & 0o022:
         raise LaunchError(
-            f"{path} can be written by others than you: set {DIR} to a folder of your own, mode 700"
+            f"{path} can be written by other users: set {DIR} to a folder of your own, mode 700"
         )
     return path
 
@@ -396,6 +396,6 @@ def _key(environ: Mapping[str, str]) -> str:
     if environ.get(DIR):
         return "one run in its own folder"
     raise LaunchError(
-        "nothing in the environment tells this run from another one: start the program by aitne-run, or set "
+        "nothing in the environment distinguishes this run from others: start the program by aitne-run, or set "
         f"{DIR} to a new folder for each run"
     )

@@ -88,7 +88,7 @@ class Launcher:
             run_dir=_folder(self.keeper, run_dir),
             keeper=self.keeper,
             report=self.supervisor.report,
-            ended=self.supervisor.rank_ended,
+            on_ended=self.supervisor.rank_ended,
             prefix=self.settings.prefix,
             bind=self.settings.bind,
         )
@@ -132,7 +132,7 @@ def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: Set
         settings: of the run.
 
     Raises:
-        LaunchError: the first node does not turn up, or the folder cannot be used.
+        LaunchError: the first node does not join, or the folder cannot be used.
     """
     path = os.path.join(run_dir, f"rendezvous-{hashlib.sha256(key.encode()).hexdigest()[:16]}")
     if index == 0:
@@ -160,7 +160,7 @@ def _first_node(
     server = Server(token, LOCAL if len(ranks) == 1 else "", launcher.supervisor.heard)
     client = rendezvous.Client(own_addresses(server.port, os.environ, len(ranks)), token)
     try:
-        client.set("begun", b"")  # which of the addresses leads here is known now
+        client.set("begun", b"")  # from now on it is known which address leads here
         launcher.decide(names, server)
         launcher.serve(ranks, client, str(client.host), 0, run_dir)
         if address_file is not None:
@@ -191,7 +191,7 @@ def _folder(keeper: Keeper, run_dir: str | None) -> str:
             os.makedirs(chosen, mode=0o700, exist_ok=True)
         except OSError as error:
             raise LaunchError(
-                f"{chosen}, the run's folder, cannot be made: {error.strerror}"
+                f"{chosen}, the run's folder, cannot be created: {error.strerror}"
             ) from error
         return os.path.abspath(chosen)
     made = tempfile.mkdtemp(prefix="aitne-run-")
@@ -206,48 +206,50 @@ def own_name() -> str:
 
 def _found(path: str, index: int, timeout_s: float) -> tuple[rendezvous.Client, socket.socket]:
     """Wait for the first node; return a client of its store and a connection to it."""
-    give_up, why = time.monotonic() + timeout_s, f"it has left no address in {path}"
+    give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
-        found = rendezvous.published(path)
-        if found is not None:
-            client = rendezvous.Client(*found)
+        endpoint = rendezvous.published(path)
+        if endpoint is not None:
+            client = rendezvous.Client(*endpoint)
             try:
                 return client, client.line(str(index))
             except ConnectionError as error:
-                why = str(error)  # an earlier run's, or it has just gone
+                reason = str(error)  # of an earlier run, or just closed
         time.sleep(_LOOK_S)
     raise LaunchError(
-        f"this node has waited {timeout_s:g} s for the first one: {why}. See what was printed there; nodes "
+        f"this node has waited {timeout_s:g} s for the first one: {reason}. See the output there; nodes "
         "must share the folder, and reach each other"
     )
 
 
-# --- by an MPI ------------------------------------------------------------------------------------
+# --- MPI -----------------------------------------------------------------------------------------
 
 
-def as_mpi(found: Sequence[Host], launcher: str, settings: Settings) -> list[str]:
+def as_mpi(targets: Sequence[Host], launcher: str, settings: Settings) -> list[str]:
     """Return the command whose ranks form an MPI world: ``mpirun``, or ``srun`` with PMIx.
 
     Raises:
-        LaunchError: there is none.
+        LaunchError: it is not available.
     """
-    size = sum(host.ranks for host in found)
+    size = sum(host.ranks for host in targets)
     inner = [*own_command(), "--", *settings.argv]
-    several = len(found) > 1
+    several = len(targets) > 1
     if launcher == "srun":
         kind = scheduler.pmix(scheduler.mpi_plugins())
         return ["srun", f"--ntasks={size}", f"--mpi={kind}", "--kill-on-bad-exit=1", *inner]
     if shutil.which("mpirun") is None:
         raise LaunchError(
-            "MPI's mpirun is not there: install Open MPI (apt-get install openmpi-bin), load its module, or use "
+            "MPI's mpirun is not installed: install Open MPI (apt-get install openmpi-bin), load its module, or use "
             "another --transport than mpi and horovod"
         )
-    where = ["--host", ",".join(f"{host.name}:{host.ranks}" for host in found)] if several else []
+    host_options = (
+        ["--host", ",".join(f"{host.name}:{host.ranks}" for host in targets)] if several else []
+    )
     return [
         "mpirun",
         "-np",
         str(size),
-        *where,
+        *host_options,
         *(["--tag-output"] if settings.prefix else []),
         *inner,
     ]
@@ -259,19 +261,25 @@ def become(
     """Replace this process by the program, as the rank that another launcher started.
 
     Raises:
-        NotStarted: it cannot be run.
-        LaunchError: ranks do not find each other.
+        NotStarted: the program cannot be run.
+        LaunchError: ranks cannot connect to each other.
     """
     number = environ.get("SLURM_NODEID") if world.source == "slurm" else environ.get("GROUP_RANK")
     node_number = int(number or world.cross_rank)
-    told = {**environ, **variables(world, node_number), rendezvous.TIMEOUT: f"{timeout_s:g}"}
+    program_environ = {
+        **environ,
+        **variables(world, node_number),
+        rendezvous.TIMEOUT: f"{timeout_s:g}",
+    }
     if not (environ.get("MASTER_ADDR") and environ.get("MASTER_PORT")):
-        host, port = rendezvous.agreed(world, told, lambda: str(free_port())).rsplit(":", 1)
-        told["MASTER_ADDR"], told["MASTER_PORT"] = host, port
-    told.setdefault("OMP_NUM_THREADS", str(threads(world.local_size)))
+        host, port = rendezvous.agreed(world, program_environ, lambda: str(free_port())).rsplit(
+            ":", 1
+        )
+        program_environ["MASTER_ADDR"], program_environ["MASTER_PORT"] = host, port
+    program_environ.setdefault("OMP_NUM_THREADS", str(threads(world.local_size)))
     if world.source != "torchrun":  # its ranks share one stream, where pieces of lines would mix
-        told.setdefault("PYTHONUNBUFFERED", "1")
+        program_environ.setdefault("PYTHONUNBUFFERED", "1")
     try:
-        os.execvpe(argv[0], list(argv), told)  # noqa: S606
+        os.execvpe(argv[0], list(argv), program_environ)  # noqa: S606
     except OSError as error:
         raise NotStarted(argv[0], error) from error

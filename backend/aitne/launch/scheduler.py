@@ -17,25 +17,25 @@ _PLUGIN = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
-    """Return the nodes of this job with their tasks; None: this is not a Slurm job.
+    """Return the nodes of this job with their tasks; None if this is not a Slurm job.
 
     Raises:
-        LaunchError: Slurm's variables or commands do not say it.
+        LaunchError: Slurm's variables or commands do not provide it.
     """
     names = environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST")
     text = environ.get("SLURM_TASKS_PER_NODE")
     if "SLURM_JOB_ID" not in environ or not names or not text:
         return None
-    each = hosts.counts(text)
-    if len(each) == 1 and "[" not in names and "," not in names:
-        return [hosts.Host(names, each[0])]
-    found = _asked(["scontrol", "show", "hostnames", names]).split()
-    if len(found) != len(each):
+    tasks = hosts.counts(text)
+    if len(tasks) == 1 and "[" not in names and "," not in names:
+        return [hosts.Host(names, tasks[0])]
+    nodes = _asked(["scontrol", "show", "hostnames", names]).split()
+    if len(nodes) != len(tasks):
         raise LaunchError(
-            f"Slurm's variables contradict each other: {names} are {len(found)} nodes, and SLURM_TASKS_PER_NODE "
-            f"({text}) is of {len(each)}. Start aitne-run where the job itself runs"
+            f"Slurm's variables contradict each other: {names} are {len(nodes)} nodes, and SLURM_TASKS_PER_NODE "
+            f"({text}) describes {len(tasks)}. Start aitne-run where the job itself runs"
         )
-    return [hosts.Host(name, each[number]) for number, name in enumerate(found)]
+    return [hosts.Host(name, tasks[number]) for number, name in enumerate(nodes)]
 
 
 def mpi_plugins() -> list[str]:
@@ -45,31 +45,31 @@ def mpi_plugins() -> list[str]:
 
 def plugins(text: str) -> list[str]:
     """Return the MPI types in the output of ``srun --mpi=list``, which differs between releases."""
-    found: list[str] = []
+    types: list[str] = []
     for line in text.splitlines():
         for word in line.partition("available:")[2].split(",") if "available:" in line else [line]:
             name = word.strip().rpartition("srun: ")[2].strip()
-            if _PLUGIN.fullmatch(name) and name not in found:
-                found.append(name)
-    return found
+            if _PLUGIN.fullmatch(name) and name not in types:
+                types.append(name)
+    return types
 
 
-def pmix(found: list[str]) -> str:
+def pmix(types: list[str]) -> str:
     """Return the newest PMIx of these MPI types. Raises ``LaunchError`` if there is none."""
-    known = sorted(
-        (name for name in found if name.startswith("pmix")), key=lambda name: (len(name), name)
+    pmix_types = sorted(
+        (name for name in types if name.startswith("pmix")), key=lambda name: (len(name), name)
     )
-    if not known:
+    if not pmix_types:
         raise LaunchError(
-            f"MPI needs PMIx, and Slurm here has no plug-in for it (srun --mpi=list: {', '.join(found) or 'nothing'}). "
+            f"MPI needs PMIx, and Slurm here has no plug-in for it (srun --mpi=list: {', '.join(types) or 'nothing'}). "
             "Use --launcher mpirun, or another --transport than mpi and horovod"
         )
-    return "pmix" if "pmix" in known else known[-1]
+    return "pmix" if "pmix" in pmix_types else pmix_types[-1]
 
 
 def _asked(argv: list[str]) -> str:
     try:
-        found = subprocess.run(
+        process = subprocess.run(
             argv,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -79,10 +79,10 @@ def _asked(argv: list[str]) -> str:
         )
     except FileNotFoundError as error:
         raise LaunchError(
-            f"{argv[0]} is not there: run aitne-run where Slurm's commands are, or use --launcher local"
+            f"{argv[0]} is not installed: run aitne-run where Slurm's commands are, or use --launcher local"
         ) from error
     except subprocess.TimeoutExpired as error:
         raise LaunchError(f"{' '.join(argv)} has not answered within {_ASK_S:g} s") from error
-    if found.returncode:
-        raise LaunchError(f"{' '.join(argv)} has failed: {found.stdout.strip()[-500:]}")
-    return found.stdout
+    if process.returncode:
+        raise LaunchError(f"{' '.join(argv)} has failed: {process.stdout.strip()[-500:]}")
+    return process.stdout

@@ -80,7 +80,7 @@ class Server:
         try:
             self._waker.send(b"\0")
         except (BlockingIOError, OSError):
-            return  # it is awake, or has ended
+            return  # the thread is awake, or has ended
 
     def _begin_to_close(self) -> None:
         self._closing = True
@@ -123,7 +123,7 @@ class Server:
         try:
             sock, _ = self._listener.accept()
         except OSError:
-            return  # it has hung up already, or there are no more file descriptors
+            return  # it is closed already, or there are no more file descriptors
         sock.setblocking(False)
         wire.keep(sock)
         peer = _Peer(sock)
@@ -216,7 +216,7 @@ class Server:
             while peer.out:
                 del peer.out[: peer.sock.send(memoryview(peer.out)[: 1 << 18].tobytes())]
         except BlockingIOError:
-            pass  # the rest goes when it can
+            pass  # the rest is sent later
         except OSError:
             self._hang_up(peer)
             return
@@ -238,7 +238,7 @@ class Server:
         try:
             peer.sock.sendall(peer.out)
         except OSError:
-            return  # it has gone: nobody is told
+            return  # the peer has closed the connection
 
 
 class _Peer:
@@ -265,5 +265,5 @@ def _listener(host: str) -> socket.socket:
                 ("", 0), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024
             )
         except OSError:
-            host = ""  # the kernel knows IPv6, and this machine has none
+            host = ""  # the kernel supports IPv6, but this machine has no such address
     return socket.create_server((host, 0), backlog=1024)

@@ -41,9 +41,7 @@ class NotStarted(LaunchError):
     def __init__(self, program: str, error: OSError) -> None:
         advice = "Give a program of this node, with its path or in PATH"
         if error.errno in _OF_LIMITS:
-            advice = (
-                "Start fewer ranks here, or raise what limits them (ulimit -n, ulimit -u, memory)"
-            )
+            advice = "Start fewer ranks here, or raise the limits (ulimit -n, ulimit -u, memory)"
         super().__init__(f"{program} cannot be started: {error.strerror}. {advice}")
         self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
 
@@ -52,12 +50,13 @@ class Ranks:
     """Processes of one node's ranks, from one start to their end.
 
     Args:
-        ended: called with a rank and its exit code, 128 + n for signal n, from a thread of each rank.
+        on_ended: called with a rank and its exit code, 128 + n for signal n, from a thread of each
+            rank.
     """
 
-    def __init__(self, keeper: Keeper, ended: Callable[[int, int], None]) -> None:
+    def __init__(self, keeper: Keeper, on_ended: Callable[[int, int], None]) -> None:
         self._keeper = keeper
-        self._ended = ended
+        self._ended = on_ended
         self._pids: dict[int, int] = {}
         self._over: set[int] = set()
         self._relay: Relay | None = None
@@ -142,14 +141,14 @@ class Ranks:
         self._keeper.group(pid)
 
     def _wait(self, rank: int, pid: int) -> None:
-        # It is not collected before all is over: until then nobody else gets its process group's number.
-        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        if found is None:
-            raise RuntimeError(f"process {pid} is not waited for")
-        exited = found.si_code == os.CLD_EXITED
+        # It is collected only at the end: until then its process group's number is not reused.
+        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        if info is None:
+            raise RuntimeError(f"process {pid} cannot be waited for")
+        exited = info.si_code == os.CLD_EXITED
         with self._lock:
             self._over.add(rank)
-        self._ended(rank, found.si_status if exited else 128 + found.si_status)
+        self._ended(rank, info.si_status if exited else 128 + info.si_status)
 
     @property
     def alive(self) -> bool:
@@ -189,7 +188,7 @@ class Ranks:
 
 
 def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
-    """Return the CPUs of each rank: adjacent, equally many; empty: fewer CPUs than ranks."""
+    """Return the CPUs of each rank: adjacent, equally many; empty if there are fewer than ranks."""
     if len(cpus) < ranks:
         return []
     edges = [len(cpus) * rank // ranks for rank in range(ranks + 1)]
@@ -222,13 +221,13 @@ def environment(
 
     The launcher's without the variables of outer launchers, plus ``more``.
     """
-    kept = {
+    base = {
         name: value for name, value in environ.items() if not name.startswith(_OF_OUTER_LAUNCHERS)
     }
-    kept.setdefault("OMP_NUM_THREADS", str(threads(local_size)))
+    base.setdefault("OMP_NUM_THREADS", str(threads(local_size)))
     # A pipe makes Python hold prints back, and the last ones of a rank that is killed would be lost.
-    kept.setdefault("PYTHONUNBUFFERED", "1")
-    return {**kept, MARK: run_id, **more}
+    base.setdefault("PYTHONUNBUFFERED", "1")
+    return {**base, MARK: run_id, **more}
 
 
 def threads(ranks: int) -> int:

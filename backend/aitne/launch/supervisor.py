@@ -46,7 +46,7 @@ class Supervisor:
         self.passed_on = range(0)
         """Nodes that receive the signals that reach this process."""
 
-    # --- what others call ------------------------------------------------------------------------
+    # --- interface -------------------------------------------------------------------------------
 
     def heard(self, name: str, payload: bytes | None) -> None:
         """Queue a message from another node's connection; called by the server."""
@@ -86,7 +86,9 @@ class Supervisor:
     def forward_signals(self) -> None:
         """Forward signals to the ranks from now on; they no longer end the launcher directly."""
         for number in FORWARDED:
-            if signal.getsignal(number) != signal.SIG_IGN:  # nohup's, or that of a background job
+            if (
+                signal.getsignal(number) != signal.SIG_IGN
+            ):  # ignored by nohup or for a background job
                 signal.signal(number, self._signalled)
 
     # --- the loop --------------------------------------------------------------------------------
@@ -104,9 +106,9 @@ class Supervisor:
 
     def _step(self) -> int | None:
         deadlines = [
-            each.deadline
-            for each in (self.node, self.coordinator)
-            if each is not None and each.deadline is not None
+            part.deadline
+            for part in (self.node, self.coordinator)
+            if part is not None and part.deadline is not None
         ]
         wait_s = min([*deadlines, time.monotonic() + _NEVER_S]) - time.monotonic()
         try:
@@ -116,7 +118,7 @@ class Supervisor:
         now = time.monotonic()
         if event[0] == "order":
             if event[1] is None:
-                say("the first node is gone: the ranks of this one are ended")
+                say("the first node is lost: the ranks of this one are terminated")
                 return LOST
             if event[1]["kind"] == "over":
                 return int(event[1]["code"])
@@ -130,18 +132,18 @@ class Supervisor:
             self.coordinator.heard(event[1], None, now)
         elif event[0] == "signal":
             self._tell_of(event[1])
-        for each in (self.node, self.coordinator):
-            if each is not None:
-                each.tick(now)
+        for part in (self.node, self.coordinator):
+            if part is not None:
+                part.tick(now)
         if self.node is None and self.coordinator is not None:
-            return self.coordinator.code  # where there is a node, it does what it was told before
+            return self.coordinator.code  # a node carries out its orders first
         return None
 
     def _signalled(self, number: int, _frame: object) -> None:
         if number in _ASKING:
             self._asked += 1
             if self._asked > 1:
-                number = signal.SIGKILL  # who asks twice does not want to wait
+                number = signal.SIGKILL  # a second request is not to wait
         if self.node is not None:
             self.node.signal(number)
         self._events.put(("signal", number))

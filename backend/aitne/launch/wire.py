@@ -39,7 +39,7 @@ def keep(
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, ask_after_s)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, ask_after_s)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _ASK_TIMES)
-    # Else what was sent before would be tried again for a quarter of an hour (tcp(7), tcp_retries2).
+    # Otherwise earlier data would be resent for a quarter of an hour (tcp(7), tcp_retries2).
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, give_up_s * 1_000)
 
 
@@ -54,8 +54,8 @@ def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
     """Return the payload of the next frame.
 
     Raises:
-        TimeoutError: it did not come before ``deadline`` (of ``time.monotonic``).
-        ConnectionError: the other end has closed the connection, or speaks something else.
+        TimeoutError: it did not arrive before ``deadline`` (of ``time.monotonic``).
+        ConnectionError: the other end has closed the connection, or uses another protocol.
     """
     (length,) = _LENGTH.unpack(_exactly(sock, _LENGTH.size, deadline))
     if length > MOST_BYTES:
@@ -64,7 +64,7 @@ def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
 
 
 def cut(buffer: bytearray) -> bytes | None:
-    """Remove the first complete frame from ``buffer`` and return its payload; None: incomplete."""
+    """Remove the first frame from ``buffer`` and return its payload; None if it is incomplete."""
     if len(buffer) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack_from(buffer)
@@ -89,17 +89,17 @@ def prove(sock: socket.socket, token: str, deadline: float) -> None:
     """Perform the client's part of the handshake.
 
     Raises:
-        Refused: somebody else listens there.
+        Refused: another program or run listens there.
         TimeoutError: it did not answer in time.
-        ConnectionError: it has gone.
+        ConnectionError: it has closed the connection.
     """
     greeting = _exactly(sock, len(MAGIC), deadline)
     if greeting != MAGIC:
-        raise Refused("somebody else's server listens there")
-    theirs, mine = _exactly(sock, NONCE, deadline), secrets.token_bytes(NONCE)
-    sock.sendall(frame(mine + proof(token, b"client", theirs, mine)))
+        raise Refused("the server of another program listens there")
+    theirs, nonce = _exactly(sock, NONCE, deadline), secrets.token_bytes(NONCE)
+    sock.sendall(frame(nonce + proof(token, b"client", theirs, nonce)))
     answer = receive(sock, deadline)
-    if not hmac.compare_digest(answer, proof(token, b"server", theirs, mine)):
+    if not hmac.compare_digest(answer, proof(token, b"server", theirs, nonce)):
         raise Refused("another run's rendezvous listens there")
 
 
@@ -107,10 +107,10 @@ def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytes:
     parts: list[bytes] = []
     while count:
         if deadline is not None:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining_s = deadline - time.monotonic()
+            if remaining_s <= 0:
                 raise TimeoutError("no answer in time")
-            sock.settimeout(left)
+            sock.settimeout(remaining_s)
         else:
             sock.settimeout(None)
         try:

@@ -52,7 +52,7 @@ def detect(environ: Mapping[str, str]) -> World:
     Of nested launchers the innermost counts: aitne-run, then torchrun, then mpirun, then srun.
 
     Raises:
-        LaunchError: variables are half there or contradict each other, or a launcher of several tasks
+        LaunchError: variables are incomplete or contradict each other, or a launcher of several tasks
             has started this process without saying which one it is.
     """
     if environ.get("AITNE_RENDEZVOUS"):
@@ -63,15 +63,15 @@ def detect(environ: Mapping[str, str]) -> World:
     if mpi is None and "PMIX_RANK" in environ:
         mpi = _pmix(environ, slurm)
     outer = _of(mpi, slurm) if mpi is not None else slurm
-    found = outer
+    world = outer
     if "HOROVOD_RANK" in environ or "HOROVOD_SIZE" in environ:
-        found = _inner(_horovod(environ, "horovod"), outer, "HOROVOD_RANK and HOROVOD_SIZE")
+        world = _inner(_horovod(environ, "horovod"), outer, "HOROVOD_RANK and HOROVOD_SIZE")
     elif "RANK" in environ or "WORLD_SIZE" in environ:
-        found = _inner(_plain(environ, outer), outer, "RANK and WORLD_SIZE")
-    if found is None:
+        world = _inner(_plain(environ, outer), outer, "RANK and WORLD_SIZE")
+    if world is None:
         _refuse_alone(environ)
         return World()
-    return found
+    return world
 
 
 def settled(world: World, nodes: Sequence[int]) -> World:
@@ -130,8 +130,8 @@ def _torch(environ: Mapping[str, str]) -> World:
     rank, size = _place(environ, "RANK", "WORLD_SIZE")
     local_rank, local_size = _place(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     cross_rank = _number(environ, "GROUP_RANK")
-    # torchrun says how many nodes there are; its nodes may have different numbers of ranks, but
-    # it does not say of which: a launcher of equal ones is what every rank can know alone.
+    # torchrun gives the number of nodes; they may have different numbers of ranks, which it does
+    # not give: every rank alone can only assume equal numbers.
     groups = _number(environ, "GROUP_WORLD_SIZE") if "GROUP_WORLD_SIZE" in environ else 0
     cross_size = max(cross_rank + 1, groups or -(-size // local_size))
     return _possible(World(rank, size, local_rank, local_size, cross_rank, cross_size, "torchrun"))
@@ -146,8 +146,12 @@ def _slurm(environ: Mapping[str, str]) -> World | None:
     rank, size = _place({**environ, "SLURM_NTASKS": tasks}, "SLURM_PROCID", "SLURM_NTASKS")
     local_rank, node = _number(environ, "SLURM_LOCALID"), _number(environ, "SLURM_NODEID")
     text = environ.get("SLURM_STEP_TASKS_PER_NODE") or environ.get("SLURM_TASKS_PER_NODE") or ""
-    each = hosts.counts(text)
-    if sum(each) != size or node >= len(each) or local_rank >= each[node]:
+    tasks_per_node = hosts.counts(text)
+    if (
+        sum(tasks_per_node) != size
+        or node >= len(tasks_per_node)
+        or local_rank >= tasks_per_node[node]
+    ):
         raise LaunchError(
             f"Slurm's variables contradict each other: task {rank} of {size} is number {local_rank} of node "
             f"{node}, and SLURM_STEP_TASKS_PER_NODE is {text}. They are those of another step: start the "
@@ -157,9 +161,9 @@ def _slurm(environ: Mapping[str, str]) -> World | None:
         rank,
         size,
         local_rank,
-        each[node],
-        sum(count > local_rank for count in each[:node]),
-        sum(count > local_rank for count in each),
+        tasks_per_node[node],
+        sum(count > local_rank for count in tasks_per_node[:node]),
+        sum(count > local_rank for count in tasks_per_node),
         "slurm",
     )
 
@@ -177,7 +181,7 @@ def _mpi(environ: Mapping[str, str]) -> World | None:
 
 
 def _pmix(environ: Mapping[str, str], slurm: World | None) -> World | None:
-    """Return Slurm's world of a PMIx task. Raises ``LaunchError``: there is none.
+    """Return Slurm's world of a PMIx task. Raises ``LaunchError`` if there is none.
 
     PMIx provides a task's number in a variable, but the number of tasks only through its server.
     """
@@ -222,7 +226,7 @@ def _plain(environ: Mapping[str, str], outer: World | None) -> World:
     """Return the world of torch's variables that a script has set without torchrun."""
     rank, size = _place(environ, "RANK", "WORLD_SIZE")
     if outer is not None and (outer.rank, outer.size) == (rank, size):
-        return outer  # a script's own need not say more
+        return outer  # a script's own variables need not be complete
     if "LOCAL_WORLD_SIZE" in environ or "LOCAL_RANK" in environ:
         local_rank, local_size = _place(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     elif size == 1:
@@ -235,24 +239,24 @@ def _plain(environ: Mapping[str, str], outer: World | None) -> World:
     return _possible(_guessed_cross(World(rank, size, local_rank, local_size, 0, 1, "torchrun")))
 
 
-# --- what must agree -----------------------------------------------------------------------------
+# --- consistency ---------------------------------------------------------------------------------
 
 
-def _inner(found: World, outer: World | None, names: str) -> World:
-    if outer is not None and (outer.rank, outer.size) == (found.rank, found.size):
-        return outer  # the same said twice, and it knows who started the ranks
+def _inner(inner: World, outer: World | None, names: str) -> World:
+    if outer is not None and (outer.rank, outer.size) == (inner.rank, inner.size):
+        return outer  # the same values, and it names the launcher of the ranks
     if (
         outer is not None
         and outer.size > 1
-        and outer.rank != found.rank
-        and outer.size == found.size
+        and outer.rank != inner.rank
+        and outer.size == inner.size
     ):
         starter = {"slurm": "srun", "mpi": "mpirun"}[outer.source]
         raise LaunchError(
-            f"{names} say rank {found.rank} of {found.size}, and {starter} says rank {outer.rank} of "
-            f"{outer.size}. The former are left from something else: unset them"
+            f"{names} say rank {inner.rank} of {inner.size}, and {starter} says rank {outer.rank} of "
+            f"{outer.size}. The former remain from another run: unset them"
         )
-    return found
+    return inner
 
 
 def _refuse_alone(environ: Mapping[str, str]) -> None:
@@ -268,7 +272,7 @@ def _refuse_alone(environ: Mapping[str, str]) -> None:
         if value is not None and value > 1:
             raise LaunchError(
                 f"{name} is {value}: this is one of several tasks, and no variable says which one. A launcher's "
-                "variables were lost on the way (a container or `env -i` does that), or it belongs to another "
+                "variables were lost (a container or `env -i` does that), or it belongs to another "
                 "MPI. Start the program by aitne-run"
             )
 
@@ -277,15 +281,15 @@ def _place(environ: Mapping[str, str], rank_name: str, size_name: str) -> tuple[
     for name, other in ((rank_name, size_name), (size_name, rank_name)):
         if name not in environ:
             raise LaunchError(
-                f"{name} is not set, and it belongs to this process's place among the ranks"
-                + (f" as {other} does, which is {environ[other]!r}" if other in environ else "")
-                + ": start the program by aitne-run, or unset what is left of another run"
+                f"{name} is not set, but it is necessary to determine the rank of this process"
+                + (f", as is {other}, which is {environ[other]!r}" if other in environ else "")
+                + ": start the program by aitne-run, or unset the variables of another run"
             )
     rank, size = _number(environ, rank_name), _number(environ, size_name)
     if rank >= size:
         raise LaunchError(
             f"{rank_name} is {rank} and {size_name} is {size}: ranks count from 0, so there is no such rank. "
-            "Unset what is left of another run"
+            "Unset the variables of another run"
         )
     return rank, size
 
@@ -294,10 +298,10 @@ def _number(environ: Mapping[str, str], name: str) -> int:
     value = environ.get(name)
     if value is None:
         raise LaunchError(f"{name} is not set: start the program by aitne-run")
-    found = hosts.number(value)
-    if found is None:
-        raise LaunchError(f"{name} is {value[:80]!r}, which is no number of a rank: unset it")
-    return found
+    integer = hosts.number(value)
+    if integer is None:
+        raise LaunchError(f"{name} is {value[:80]!r}, which is not the number of a rank: unset it")
+    return integer
 
 
 def _in_step(environ: Mapping[str, str]) -> bool:
@@ -309,6 +313,6 @@ def _possible(world: World) -> World:
     if world.local_size > world.size or world.cross_size > world.size:
         raise LaunchError(
             f"rank {world.rank} of {world.size} cannot be one of {world.local_size} on its node on "
-            f"{world.cross_size} nodes: the variables are left from different runs; unset them"
+            f"{world.cross_size} nodes: the variables remain from different runs; unset them"
         )
     return world

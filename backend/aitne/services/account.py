@@ -97,8 +97,8 @@ class AccountService:
         Return the number of sign-ins that ended.
         """
         require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
-        kept = None if keep is None else hashed(keep)
-        return await self._store.revoke_sign_ins(actor.name, keep=kept)
+        cookie_hash = None if keep is None else hashed(keep)
+        return await self._store.revoke_sign_ins(actor.name, keep=cookie_hash)
 
     async def reauthenticate(
         self, actor: Actor, cookie: str | None, *, code: str | None, password: str | None
@@ -106,15 +106,15 @@ class AccountService:
         """Confirm the identity of the user at the browser by a code or the password.
 
         Raises:
-            NotAllowed: neither is right.
-            InvalidInput: none is given, or the account has no such proof.
-            Conflict: not from a browser.
-            RateLimited: too many wrong ones.
-            Unavailable: the source of logins does not answer.
+            NotAllowed: the code or the password is wrong.
+            InvalidInput: neither is given, or the account has no such credential.
+            Conflict: the credential in use is not a browser login.
+            RateLimited: there were too many wrong attempts.
+            Unavailable: the identity source does not answer.
         """
         refuse_impersonation(actor, "confirm who they are")
         if cookie is None or actor.authenticated_at is None:
-            raise Conflict("Only a login of the portal can be confirmed, no token.")
+            raise Conflict("Only a login of the portal can be confirmed, not an access token.")
         if code is not None:
             await self._confirming(self._factors.check(actor.name, code))
         elif password is not None:
@@ -141,26 +141,26 @@ class AccountService:
         Tokens are deleted if requested.
 
         Raises:
-            NotAllowed: the current one is wrong.
-            Conflict: another source than the platform keeps it.
-            RateLimited: too many wrong ones.
+            NotAllowed: the current password is wrong.
+            Conflict: an identity source manages the password, not the platform.
+            RateLimited: there were too many wrong attempts.
         """
         require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         _own_password(await self._store.get_user(actor.name))
         await self._prove_password(actor, current)
         check_new_password(password, actor.user)
         password_hash = await self._hasher.hash(password)
-        kept = None if keep is None else hashed(keep)
+        cookie_hash = None if keep is None else hashed(keep)
         await self._store.set_password(
-            actor.name, password_hash, keep=kept, delete_tokens=delete_tokens
+            actor.name, password_hash, keep=cookie_hash, delete_tokens=delete_tokens
         )
 
     async def enrol(self, actor: Actor) -> Enrolment:
         """Begin to set up a second factor.
 
         Raises:
-            Conflict: there is one.
-            NotAllowed: the token in use may do less than a login.
+            Conflict: the user has a second factor already.
+            NotAllowed: the token in use has fewer permissions than a login.
         """
         self._full(actor)
         require_recent_authentication(actor, self._clock())
@@ -187,9 +187,9 @@ class AccountService:
         """Remove the actor's second factor, in exchange for a code or the password.
 
         Raises:
-            NotAllowed: neither is right.
-            Conflict: there is none, or the site's rule wants one.
-            RateLimited: too many wrong ones.
+            NotAllowed: the code or the password is wrong.
+            Conflict: the user has no second factor, or the site requires one.
+            RateLimited: there were too many wrong attempts.
         """
         self._full(actor)
         state = await self._factors.state(actor.user)
@@ -197,7 +197,7 @@ class AccountService:
             raise Conflict("There is no second factor to remove.")
         if state.required:
             raise Conflict(
-                "This platform wants you to have a second factor. To change the device, ask an "
+                "This platform requires a second factor. To change the device, ask an "
                 "administrator to reset it; you set up a new one with your next login."
             )
         if code is not None:
@@ -223,11 +223,11 @@ class AccountService:
         )
 
     async def create_reset_link(self, actor: Actor, name: str) -> Link:
-        """Create a link with which its reader can set a new password once.
+        """Create a link that can be used once to set a new password.
 
         Raises:
-            Conflict: another source than the platform keeps the password, or the account is disabled.
-            NotFound, NotAllowed: as for all that administrators do.
+            Conflict: an identity source manages the password, or the account is disabled.
+            NotFound, NotAllowed: there is no such user, or the actor is no administrator.
         """
         user = await self._administered(actor, name)
         require_full_login(actor, "A reset link")
@@ -250,7 +250,7 @@ class AccountService:
         Raises:
             NotAuthenticated: the link was used or has expired.
         """
-        # Hashed first: a link is not used up by what fails later.
+        # Hash the password first, so that a later failure does not use up the link.
         password_hash = await self._hasher.hash(password)
         now = self._clock()
         taken = await self._store.take_secret(_RESET, hashed(token), now)
@@ -294,20 +294,24 @@ class AccountService:
         return await self._store.revoke_sign_ins(name)
 
     async def impersonate(self, actor: Actor, name: str, cookie: str | None) -> datetime:
-        """Let the browser's login act as ``name``; return until when.
+        """Let the browser's login act as ``name``; return the time at which that ends.
 
         Raises:
             NotAllowed: the actor is no administrator, or ``name`` is one.
-            Conflict: not from a browser, for oneself, or the account is disabled.
+            Conflict: the credential in use is not a browser login, or the account is disabled.
             NotFound: there is no such user.
         """
         user = await self._administered(actor, name)
         if user.role is Role.ADMIN:
-            raise NotAllowed(f"{name} is an administrator, and nobody acts as one of those.")
+            raise NotAllowed(
+                f"{name} is an administrator, and administrators cannot be impersonated."
+            )
         if user.disabled:
-            raise Conflict(f"The account {name} is disabled, so nothing is to be seen as {name}.")
+            raise Conflict(f"The account {name} is disabled, so {name} cannot be impersonated.")
         if cookie is None:
-            raise Conflict("Only a login of the portal can speak for somebody else, no token.")
+            raise Conflict(
+                "Only a login of the portal can impersonate a user, not an access token."
+            )
         until = self._clock() + timedelta(seconds=IMPERSONATION_S)
         await self._store.act_as(hashed(cookie), new_secret(), name, until)
         return until
@@ -318,7 +322,7 @@ class AccountService:
         Raises ``Conflict`` if there is none.
         """
         if actor.impersonator is None or cookie is None:
-            raise Conflict("You act as nobody else.")
+            raise Conflict("You do not impersonate another user.")
         await self._store.act_as(hashed(cookie), new_secret(), None, None)
 
     async def _administered(self, actor: Actor, name: str) -> User:
@@ -338,16 +342,16 @@ class AccountService:
         """
         refuse_impersonation(actor, "change passwords")
         stored = await self._store.password_hash(actor.name)
-        if stored is None and first:  # whoever logged in by a link has none to give
+        if stored is None and first:  # a user who logged in by a link has no password yet
             require_full_login(actor, "A first password")
             return
         await self._count_password(actor)
         if current is None or not await self._hasher.verify(actor.name, current, stored):
-            raise NotAllowed("Your current password is needed for this; what was given is wrong.")
+            raise NotAllowed("This requires your current password, and it is missing or wrong.")
         await self._store.clear_lockout(_password_key(actor))
 
     async def _count_password(self, actor: Actor) -> None:
-        """Count an attempt with the actor's password until it turns out to be right.
+        """Count an attempt with the actor's password; a correct password resets the count.
 
         Raises ``RateLimited``.
         """
@@ -377,6 +381,4 @@ def _password_key(actor: Actor) -> str:
 
 def _own_password(user: User) -> None:
     if user.source is not None:
-        raise Conflict(
-            f"{user.source} keeps the password of {user.name}; it is changed there, not here."
-        )
+        raise Conflict(f"{user.source} manages the password of {user.name}; change it there.")

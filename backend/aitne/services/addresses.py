@@ -25,10 +25,10 @@ async def resolve(name: str) -> Sequence[str]:
     """Return the addresses of a name that this machine can resolve; empty if it cannot."""
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        infos = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return ()
-    return [str(entry[4][0]) for entry in found]
+    return [str(entry[4][0]) for entry in infos]
 
 
 class NodeAddresses:
@@ -43,19 +43,19 @@ class NodeAddresses:
         """Return why the hub must not use the address of ``job``; None if it may.
 
         Raises:
-            Unavailable: it is not known yet which nodes the job has.
+            Unavailable: the nodes of the job are not known yet.
         """
         if not self._settings.capabilities.remote or job.address is None:
             return None
         if not job.nodes:
-            raise Unavailable(f"Which nodes session {job.id} has is not known yet; ask again.")
+            raise Unavailable(f"The nodes of session {job.id} are not known yet; try again.")
         host, _, port = job.address.rpartition(":")
         host = host.strip("[]")
-        known = {node.name: node for node in await self._store.nodes()}
-        allowed = await self._allowed(_names(job.nodes, known))
+        nodes_by_name = {node.name: node for node in await self._store.nodes()}
+        allowed = await self._allowed(_names(job.nodes, nodes_by_name))
         if not self._listens_there(host, allowed):
             return (
-                f"the agent says that it listens at {job.address}, and that is no address of "
+                f"the agent reports that it listens at {job.address}, which is not an address of "
                 f"{', '.join(job.nodes)} ({', '.join(sorted(allowed))}). If the nodes have several "
                 "networks, an administrator sets agent_host in the [slurm] section to the right one."
             )
@@ -63,26 +63,27 @@ class NodeAddresses:
             int(port) in self._own_ports() and _own(host)
         ):
             return (
-                f"the agent says that it listens at {job.address}, a port that is not a session's."
+                f"the agent reports that it listens at {job.address}, but sessions do not use "
+                "this port."
             )
         return None
 
     def _listens_there(self, host: str, allowed: Iterable[str]) -> bool:
         if host in allowed:
             return True
-        wanted = self._settings.slurm.agent_host
-        if "/" not in wanted:
-            return host == wanted
+        agent_host = self._settings.slurm.agent_host
+        if "/" not in agent_host:
+            return host == agent_host
         try:
-            return ipaddress.ip_address(host) in ipaddress.ip_network(wanted, strict=False)
+            return ipaddress.ip_address(host) in ipaddress.ip_network(agent_host, strict=False)
         except ValueError:
             return False
 
     async def _allowed(self, names: Iterable[str]) -> set[str]:
-        found = set(names)
-        for addresses in await asyncio.gather(*map(self._resolve, sorted(found))):
-            found |= set(addresses)
-        return found
+        hosts = set(names)
+        for addresses in await asyncio.gather(*map(self._resolve, sorted(hosts))):
+            hosts |= set(addresses)
+        return hosts
 
     def _own_ports(self) -> tuple[int, ...]:
         settings = self._settings
@@ -95,22 +96,22 @@ class NodeAddresses:
         )
 
 
-def _names(nodes: Iterable[str], known: dict[str, Node]) -> set[str]:
+def _names(nodes: Iterable[str], nodes_by_name: dict[str, Node]) -> set[str]:
     """Return the names and network addresses of the nodes."""
-    found = set(nodes)
+    hosts = set(nodes)
     for name in nodes:
-        if name in known and (address := known[name].address):
-            found.add(address)
-    return found
+        if name in nodes_by_name and (address := nodes_by_name[name].address):
+            hosts.add(address)
+    return hosts
 
 
 def _own(host: str) -> bool:
     """Return whether this machine has the address, so that it leads to the machine's own ports."""
     try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-        family, kind, _, _, where = found[0]
+        infos = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        family, kind, _, _, address = infos[0]
         with socket.socket(family, kind) as probe:
-            probe.bind(where)
+            probe.bind(address)
     except OSError:
         return False
     return True

@@ -119,15 +119,15 @@ class Admission:
     async def again(self, actor: Actor, old: Job, *, continues: bool) -> Admitted:
         """Admit a job that repeats ``old``; with ``continues`` a session that takes up its work.
 
-        Raises as ``renewed``, and ``InvalidInput`` with why it cannot be run any more.
+        Raises as ``renewed``, and ``InvalidInput`` with the reasons why it can no longer run.
         """
-        wanted, problems = await self.renewed(actor, old)
+        resolved_job, problems = await self.renewed(actor, old)
         problems.check()
         if continues:
             lineage = old.spec.lineage or old.id
-            spec = wanted.spec.model_copy(update={"continues": old.id, "lineage": lineage})
-            wanted = replace(wanted, spec=spec)
-        return await self._admitted(actor, wanted)
+            spec = resolved_job.spec.model_copy(update={"continues": old.id, "lineage": lineage})
+            resolved_job = replace(resolved_job, spec=spec)
+        return await self._admitted(actor, resolved_job)
 
     async def renewed(self, actor: Actor, old: Job) -> tuple[Wanted, Problems]:
         """Resolve a job that repeats ``old``.
@@ -135,7 +135,7 @@ class Admission:
         Return it with the problems that prevent it from running.
 
         Raises:
-            InvalidInput: the actor is no more a member of its project.
+            InvalidInput: the actor is no longer a member of its project.
             NotAllowed: the credential may not create jobs.
         """
         project = await self._project(actor, old.project, Action.JOB_CREATE)
@@ -204,15 +204,15 @@ class Admission:
         problems.check()
         return verdict.waits_for
 
-    async def _admitted(self, actor: Actor, wanted: Wanted) -> Admitted:
-        await self._check_charged(actor, wanted.spec)
-        spec, limits = hold(wanted.spec, wanted.cluster, self._settings)
+    async def _admitted(self, actor: Actor, resolved_job: Wanted) -> Admitted:
+        await self._check_charged(actor, resolved_job.spec)
+        spec, limits = hold(resolved_job.spec, resolved_job.cluster, self._settings)
         return Admitted(
             spec=spec,
-            account=wanted.account,
-            fitting=wanted.fitting,
+            account=resolved_job.account,
+            fitting=resolved_job.fitting,
             limits=limits,
-            unseen=await self._offers.look(actor, spec, wanted.account),
+            unseen=await self._offers.look(actor, spec, resolved_job.account),
             after=await self._after(actor, spec.after),
         )
 
@@ -233,21 +233,22 @@ class Admission:
             )
 
     async def _account(self, actor: Actor) -> Account:
-        # A directory service that takes its time must not hold up everybody else.
+        # A slow directory service must not block other requests.
         return await asyncio.to_thread(self._accounts.of, actor.name)
 
     async def _project(self, actor: Actor, name: str | None, action: Action) -> str:
         project = name or actor.user.default_project
         decision = decide(action, actor, project=project)
-        known = actor.projects
-        if decision.visible and project not in known:
-            known |= {each.name for each in await self._store.list_projects(visible_to=None)}
-        if project not in known or not decision.visible:
+        project_names = actor.projects
+        if decision.visible and project not in project_names:
+            project_names |= {row.name for row in await self._store.list_projects(visible_to=None)}
+        if project not in project_names or not decision.visible:
             raise InvalidInput.field(
                 "project",
                 f"there is no project {project} that you are a member of",
                 value=project,
-                allowed=", ".join(sorted(known)) or "none: ask an administrator to add you to one",
+                allowed=", ".join(sorted(project_names))
+                or "none: ask an administrator to add you to one",
             )
         if not decision.allowed:
             raise NotAllowed(decision.reason)
@@ -259,7 +260,7 @@ class Admission:
         Raises ``InvalidInput`` if one is unknown or has ended without completing.
         """
         problems = Problems()
-        found = []
+        dependencies = []
         for job_id in after:
             try:
                 job = await self._store.get_job(job_id)
@@ -272,17 +273,17 @@ class Admission:
                     "after",
                     f"job {job_id} ended {job.state}, so this one would never start",
                     job_id,
-                    "jobs that have completed or still may",
+                    "jobs that completed or have not ended",
                 )
-            found.append(job)
+            dependencies.append(job)
         problems.check()
-        return found
+        return dependencies
 
     async def _check_live(self, actor: Actor, new: int) -> None:
-        most = self._settings.limits.max_live_jobs
+        max_jobs = self._settings.limits.max_live_jobs
         live = await self._store.count_live(actor.name)
-        if live + new > most:
+        if live + new > max_jobs:
             raise Conflict(
                 f"You have {live} jobs and tasks that wait or run, and this would add {new}; "
-                f"the most is {most}. Wait for some to end, or cancel some."
+                f"the limit is {max_jobs}. Wait for some to end, or cancel some."
             )

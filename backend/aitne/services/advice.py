@@ -48,32 +48,32 @@ class AdviceService:
             array=None,
             extra_allowed=(),
         )
-        # Whose other work it is concerns nobody but its owner.
-        own = actor.name == job.owner
+        # Other jobs of the owner are shown only to the owner.
+        is_owner = actor.name == job.owner
         return advise(
             job,
             nodes=queue.nodes,
             gpus=(await self._capacity.look()).gpus,
-            mine=await self._mine(job) if own else (),
-            before=await self._before(job) if own else (),
+            mine=await self._mine(job) if is_owner else (),
+            before=await self._before(job) if is_owner else (),
             limit=await self._limit(job),
         )
 
     async def _mine(self, job: Job) -> Sequence[Job]:
-        where = JobFilter(owner=job.owner, states=ACTIVE)
-        page = await self._store.list_jobs(where, visible_to=None, limit=100)
-        return [each for each in page.items if not each.is_array][:_MOST_NAMED]
+        job_filter = JobFilter(owner=job.owner, states=ACTIVE)
+        page = await self._store.list_jobs(job_filter, visible_to=None, limit=100)
+        return [other for other in page.items if not other.is_array][:_MOST_NAMED]
 
     async def _before(self, job: Job) -> Sequence[Job]:
-        found = []
-        for each in job.spec.after[:_MOST_NAMED]:
+        dependencies = []
+        for dependency_id in job.spec.after[:_MOST_NAMED]:
             try:
-                other = await self._store.get_job(each)
+                other = await self._store.get_job(dependency_id)
             except NotFound:
-                continue  # its record is gone; the scheduler still knows how it ended
+                continue  # its record was deleted; only the scheduler knows its outcome
             if other.owner == job.owner and not other.state.terminal:
-                found.append(other)
-        return found
+                dependencies.append(other)
+        return dependencies
 
     async def _limit(self, job: Job) -> str | None:
         look = await self._store.in_use()

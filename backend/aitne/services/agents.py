@@ -88,7 +88,7 @@ class _Early:
 
 
 class AgentService:
-    """An agent says when the program runs and what it uses; the scheduler decides how it ended.
+    """Processing of agents' reports; the scheduler's poll decides the states of jobs.
 
     An agent runs as the job's owner. That a job has its nodes, since when, and how often it was started
     again is therefore taken from the scheduler's poll alone: a report that is ahead of the poll is kept
@@ -182,7 +182,11 @@ class AgentService:
                 if early is not None:
                     await self._settle(await self._store.get_job(job_id), early)
             except AitneError as error:
-                log.warning("A report of job %s is left to the next: %s", job_id, error.message)
+                log.warning(
+                    "A report of job %s was not applied; the next one may be: %s",
+                    job_id,
+                    error.message,
+                )
 
     async def _settle(self, job: Job, early: _Early) -> None:
         """Apply a report if the scheduler has confirmed its run; otherwise keep it."""
@@ -193,7 +197,7 @@ class AgentService:
                 await self._apply(job, early)
                 break
             except Conflict:
-                # The controller was there in between: look again.
+                # The controller changed the row in the meantime: read it again.
                 job = await self._store.get_job(job.id)
         if self._early.get(job.id) is early:
             del self._early[job.id]
@@ -208,20 +212,20 @@ class AgentService:
             values = await self._snapshots.keep_results(job.id, report.results)
             await self._sweeps.judge(job, values)
 
-    async def _keep(self, job_id: UUID, given: dict[str, Any]) -> None:
+    async def _keep(self, job_id: UUID, document: dict[str, Any]) -> None:
         """Store the profile of the report.
 
         The job's own program writes it: an invalid profile is dropped, and the rest of the report
         counts.
         """
         try:
-            profile = Profile.model_validate(given)
+            profile = Profile.model_validate(document)
         except ValidationError as error:
-            log.info("The profile of job %s is none: %s", job_id, error.errors()[0]["msg"])
+            log.info("The profile of job %s is invalid: %s", job_id, error.errors()[0]["msg"])
             return
-        kept = profile.model_dump_json(by_alias=True)
-        if len(kept) <= MOST_BYTES:
-            await self._store.put_profile(job_id, json.loads(kept))
+        text = profile.model_dump_json(by_alias=True)
+        if len(text) <= MOST_BYTES:
+            await self._store.put_profile(job_id, json.loads(text))
 
     async def handover(self, token: str, job_id: UUID, *, wait_s: float = 0) -> Handover | None:
         """Return the hand-over that the hub left for the job.
@@ -237,10 +241,10 @@ class AgentService:
             payload = await self._store.get_handover(job_id)
             if payload is not None:
                 return Handover.model_validate_json(self._cipher.decrypt(payload, _purpose(job_id)))
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0 or self._events.stopped:
+            remaining_s = deadline - asyncio.get_running_loop().time()
+            if remaining_s <= 0 or self._events.stopped:
                 return None
-            await self._events.changed(mark, left)
+            await self._events.changed(mark, remaining_s)
 
     async def secrets(self, token: str, job_id: UUID) -> JobSecrets:
         """Return the values of the secrets that the job names.
@@ -260,14 +264,16 @@ class AgentService:
             NotFound: the platform does not use TLS, or the job is no session.
             Conflict: the address is not the stored one, as in a run that the scheduler has started
                 again and the poll has not seen yet, or it is not of the session's nodes.
-            InvalidInput: the request is none, or its key too weak.
-            Unavailable: which nodes the job has is not known yet.
+            InvalidInput: the request is invalid, or its key is too weak.
+            Unavailable: the nodes of the job are not known yet.
         """
         job = await self._job_of(token, job_id)
         if self._certificates is None or job.type is not JobType.SESSION:
             raise NotFound("certificate", job_id)
         if job.address is None or job.address != request.address:
-            raise Conflict(f"The session {job_id} is not known yet to listen at {request.address}.")
+            raise Conflict(
+                f"The session {job_id} has not reported the address {request.address} yet."
+            )
         refused = await self._addresses.problem(job)
         if refused is not None:
             raise Conflict(refused)
@@ -278,7 +284,7 @@ class AgentService:
 
         Raises:
             NotFound: no such session.
-            Unavailable: whether its address is its own cannot be told yet.
+            Unavailable: its address cannot be verified yet.
         """
         job = await self._session(job_id)
         live = not job.state.terminal
@@ -293,7 +299,7 @@ class AgentService:
         )
 
     async def put_handover(self, job_id: UUID, handover: Handover) -> None:
-        """Leave the server's environment for the agent.
+        """Store the server's environment for the agent.
 
         Raises:
             NotFound: no such session.
@@ -301,7 +307,7 @@ class AgentService:
         """
         job = await self._session(job_id)
         if job.state.terminal:
-            raise Conflict(f"The session {job_id} has ended ({job.state}); nobody waits in it.")
+            raise Conflict(f"The session {job_id} has ended ({job.state}); its agent has exited.")
         encrypted = self._cipher.encrypt(handover.model_dump_json(), _purpose(job_id))
         await self._store.put_handover(job_id, encrypted)
         self._events.pulse()
@@ -313,7 +319,7 @@ class AgentService:
     async def _job_of(self, token: str, job_id: UUID) -> Job:
         job = await self._store.job_of_token(hashed(token))
         if job is None or job_id not in (job.id, job.array_job_id):
-            raise NotAuthenticated("This is not the token of a job that lives.")
+            raise NotAuthenticated("This is not the token of a live job.")
         return job
 
     async def _target(self, job: Job, task: int | None) -> Job | None:
@@ -351,14 +357,14 @@ class AgentService:
     def _news(self, job: Job, early: _Early) -> JobChanges:
         """Collect what the report says that the row does not."""
         report, values = early.report, dict[str, object]()
-        # An app's address never changes while it runs, and the Hub leads others' browsers there.
+        # An app's address does not change while it runs, and the hub sends browsers to it.
         if report.address is not None and job.address is None:
             values["address"] = report.address
         if report.phase is Phase.READY and job.ready_at is None and not self._trusted:
-            # The Hub leads no browser there before: until now any account of the node may have answered.
+            # The hub sends no browser there before this: another account of the node may have answered.
             values["ready_at"] = self._clock()
         if job.started_at is None:
-            # No program begins before its job has nodes, whatever its agent says.
+            # A program cannot start before its job has nodes, whatever its agent reports.
             values["started_at"] = max(early.received_at, job.allocated_at or early.received_at)
         if not job.nodes and self._trusted:
             values["nodes"] = (report.node,)
@@ -375,7 +381,7 @@ class AgentService:
 
 
 def _is_early(job: Job, report: AgentReport) -> bool:
-    """Tell whether the report is of a run of this attempt that the scheduler's poll has not seen yet."""
+    """Return whether the report is of a run of this attempt that the poll has not seen yet."""
     ahead = job.state in _UNCONFIRMED or report.restart_count > job.restart_count
     return ahead and job.attempt == report.attempt and not job.state.terminal
 

@@ -17,29 +17,29 @@ def resources_of(
     file: JobFile, template: Template | None, limits: LimitSettings, problems: Problems
 ) -> Resources:
     """Return the number of nodes and the resources of each node that the job asks for."""
-    asked = file.resources
+    request = file.resources
     offered = template.resources if template else FREE
-    nodes = asked.nodes or offered.nodes.default
-    cpu = asked.cpu or offered.cpu.default
-    memory = asked.memory or offered.memory.default
-    gpu = asked.gpu or offered.gpu.default
+    nodes = request.nodes or offered.nodes.default
+    cpu = request.cpu or offered.cpu.default
+    memory = request.memory or offered.memory.default
+    gpu = request.gpu or offered.gpu.default
     if template is not None:
         _between("resources.nodes", nodes, offered.nodes.min, offered.nodes.max, problems)
         _between("resources.cpu", cpu, offered.cpu.min, offered.cpu.max, problems)
         low, high = offered.memory.min, offered.memory.max
         if memory < low or (high is not None and memory > high):
-            most = "" if high is None else f", at most {format_memory(high)}"
+            upper_bound = "" if high is None else f", at most {format_memory(high)}"
             problems.add(
                 "resources.memory",
                 f"template {template.name} does not offer that",
                 format_memory(memory),
-                f"at least {format_memory(low)}{most}",
+                f"at least {format_memory(low)}{upper_bound}",
             )
         check_most("resources.gpu", gpu.count, offered.gpu.max, problems, shown=str(gpu))
     check_most("resources.nodes", nodes, limits.max_nodes, problems)
     if gpu.count == 0 and gpu.type is not None:
         gpu = GpuRequest(count=0)
-    gres = asked.gres or {}
+    gres = request.gres or {}
     return Resources(nodes=nodes, cpu=cpu, memory_bytes=memory, gpu=gpu, gres=gres)
 
 
@@ -54,16 +54,16 @@ def duration_of(
 ) -> int:
     """Return the time limit of the job in seconds."""
     offered = (template.resources if template else FREE).max_duration
-    most = limits.max_duration
+    max_duration = limits.max_duration
     if template is not None and offered.max is not None:
-        most = min(most, offered.max)
+        max_duration = min(max_duration, offered.max)
     if file.max_duration is None:
-        return min(offered.default, most)
-    if file.max_duration > most:
+        return min(offered.default, max_duration)
+    if file.max_duration > max_duration:
         problems.add(
             "max_duration",
             "it is longer than allowed",
             format_duration(file.max_duration),
-            f"at most {format_duration(most)}",
+            f"at most {format_duration(max_duration)}",
         )
     return file.max_duration

@@ -26,16 +26,21 @@ class AnnouncementService:
         The most important come first, then the newest. Raises ``NotAllowed``.
         """
         require(Action.CLUSTER_READ, actor, "page", "announcements")
-        now, found = self._clock(), list[Announcement]()
+        now, announcements = self._clock(), list[Announcement]()
         cursor: str | None = None
         while True:
             page = await self._store.list_announcements(current_at=now, cursor=cursor)
-            found += [each for each in page.items if _concerns(each, actor)]
+            announcements += [
+                announcement for announcement in page.items if _concerns(announcement, actor)
+            ]
             if (cursor := page.next_cursor) is None:
                 break
         away = await self._store.dismissed(actor.name)
-        found.sort(key=lambda each: _WEIGHT[each.severity])
-        return [(each, each.id in away and _can_go(each)) for each in found]
+        announcements.sort(key=lambda announcement: _WEIGHT[announcement.severity])
+        return [
+            (announcement, announcement.id in away and _can_go(announcement))
+            for announcement in announcements
+        ]
 
     async def all(self, actor: Actor, *, cursor: str | None, limit: int) -> Page[Announcement]:
         """List all announcements, including past and future ones.
@@ -46,15 +51,15 @@ class AnnouncementService:
         return await self._store.list_announcements(current_at=None, cursor=cursor, limit=limit)
 
     async def get(self, actor: Actor, announcement_id: str) -> Announcement:
-        """Return one announcement.
+        """Return the announcement with this ID.
 
         Raises ``NotFound``, also if it is not shown to the actor.
         """
-        found = await self._store.get_announcement(announcement_id)
-        shown = found.current(self._clock()) and _concerns(found, actor)
+        announcement = await self._store.get_announcement(announcement_id)
+        shown = announcement.current(self._clock()) and _concerns(announcement, actor)
         if not (shown or actor.is_admin):
             raise NotFound("announcement", announcement_id)
-        return found
+        return announcement
 
     async def create(
         self,
@@ -70,7 +75,7 @@ class AnnouncementService:
 
         Raises:
             NotAllowed: the actor is no administrator.
-            InvalidInput: it ends before it starts, or says nothing.
+            InvalidInput: it ends before it starts, or its text is empty.
         """
         _administer(actor)
         now = self._clock()
@@ -100,9 +105,9 @@ class AnnouncementService:
         """Set the fields that ``changes`` names. Raises as ``create``, and ``NotFound``."""
         _administer(actor)
         old = await self._store.get_announcement(announcement_id)
-        given = old.model_dump() | changes | {"updated_at": self._clock()}
-        given["text"] = _said(str(given["text"]))
-        changed = Announcement.model_validate(given)
+        fields = old.model_dump() | changes | {"updated_at": self._clock()}
+        fields["text"] = _said(str(fields["text"]))
+        changed = Announcement.model_validate(fields)
         _check_order(changed)
         await self._store.save_announcement(changed, check=check)
         return changed
@@ -118,13 +123,15 @@ class AnnouncementService:
         """Dismiss the announcement for this actor.
 
         Raises:
-            NotFound: there is none that the actor is shown.
-            Conflict: it is critical, so it stays.
+            NotFound: no such announcement is shown to the actor.
+            Conflict: it is critical, so it cannot be dismissed.
         """
-        refuse_impersonation(actor, "put announcements away")
-        found = await self.get(actor, announcement_id)
-        if not _can_go(found):
-            raise Conflict("This announcement is critical, so it stays until it is over.")
+        refuse_impersonation(actor, "dismiss announcements")
+        announcement = await self.get(actor, announcement_id)
+        if not _can_go(announcement):
+            raise Conflict(
+                "This announcement is critical, so it cannot be dismissed before it ends."
+            )
         await self._store.dismiss(announcement_id, actor.name)
 
 
@@ -146,7 +153,7 @@ def _can_go(announcement: Announcement) -> bool:
 def _said(text: str) -> str:
     plain = text.strip()
     if not plain:
-        raise InvalidInput.field("text", "say something", value=text)
+        raise InvalidInput.field("text", "the text is empty", value=text)
     return plain
 
 

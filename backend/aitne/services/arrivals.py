@@ -27,7 +27,7 @@ _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 
 
 class NotJudged(Unavailable):
-    """The responsible source does not answer, so the password could not be checked."""
+    """Outage of the account's own source, so that the password could not be checked."""
 
 
 class Arrivals:
@@ -43,8 +43,10 @@ class Arrivals:
         self._store = store
         self._settings = settings
         self._clock = clock
-        self._forms = [each for each in sources if isinstance(each, FormSource)]
-        self._redirects = {each.name: each for each in sources if isinstance(each, RedirectSource)}
+        self._forms = [source for source in sources if isinstance(source, FormSource)]
+        self._redirects = {
+            source.name: source for source in sources if isinstance(source, RedirectSource)
+        }
 
     @property
     def takes_passwords(self) -> bool:
@@ -58,38 +60,38 @@ class Arrivals:
 
     def redirect(self, name: str) -> RedirectSource:
         """Return the redirect source of this name. Raises ``NotFound``."""
-        found = self._redirects.get(name)
-        if found is None:
+        source = self._redirects.get(name)
+        if source is None:
             raise NotFound("source of logins", name)
-        return found
+        return source
 
     async def by_form(self, username: str, password: str) -> tuple[User, str]:
         """Return the user with this name and password, and the source that confirmed them.
 
         Raises:
-            NotAuthenticated: nobody's, or those of a disabled account.
-            NotLetIn: they are right, and the person may not log in here.
-            Unavailable: a source that might know does not answer; ``NotJudged`` if none did that the
-                account belongs to.
+            NotAuthenticated: name or password is wrong, or the account is disabled.
+            NotLetIn: both are correct, but the user may not log in here.
+            Unavailable: a source that may have the user does not answer; ``NotJudged`` if it is the
+                account's own source.
         """
         user = await self.find(username)
-        own = None if user is None else (user.source or OWN)
+        own_source = None if user is None else (user.source or OWN)
         silent: Unavailable | None = None
         judged = False
         stored = None
-        if user is not None and own == OWN:
+        if user is not None and own_source == OWN:
             stored = await self._store.password_hash(user.name)
-        # The account's own source first: nobody else needs to see its password.
-        for source in sorted(self._forms, key=lambda each: each.name != own):
+        # The account's own source comes first: other sources need not see the password.
+        for source in sorted(self._forms, key=lambda form: form.name != own_source):
             try:
                 identity = await source.authenticate(username, password, stored)
             except Unavailable as error:
-                log.warning("%s was not asked about a login: %s", source.name, error.message)
+                log.warning("%s did not check a login: %s", source.name, error.message)
                 silent = silent or error
                 continue
             if identity is not None:
                 return await self.welcome(source.name, identity), source.name
-            judged = judged or source.name == own
+            judged = judged or source.name == own_source
         if silent is not None:
             raise silent if judged else NotJudged(silent.message)
         raise NotAuthenticated(WRONG)
@@ -98,23 +100,23 @@ class Arrivals:
         """Return the account of the identity; create it if the site allows that.
 
         Raises:
-            NotAuthenticated: it is disabled.
-            NotLetIn: there is none, or the one of that name is somebody else's.
+            NotAuthenticated: the account is disabled.
+            NotLetIn: there is no account, or the one of that name is another person's.
         """
         user = await self.find(identity.name) if source == OWN else None
         if source != OWN:
             user = await self._account(source, identity)
         if user is None or user.disabled:
             raise NotAuthenticated(WRONG)
-        said: dict[str, Any] = {
+        claims: dict[str, Any] = {
             "display_name": identity.display_name,
-            # Where notifications go is theirs to say.
+            # Users choose the address for notifications themselves.
             "mail": None if user.mail else identity.mail,
             "role": identity.role,
         }
         news = {
             field: value
-            for field, value in said.items()
+            for field, value in claims.items()
             if value is not None and value != getattr(user, field)
         }
         if not news:
@@ -123,7 +125,7 @@ class Arrivals:
             return await self._store.update_user(user.name, **news)
         except Conflict as error:
             log.warning(
-                "%s takes the role from %s, who keeps it: %s", source, user.name, error.message
+                "%s revokes the role of %s, which is kept: %s", source, user.name, error.message
             )
             return await self._store.update_user(user.name, **{**news, "role": None})
 
@@ -136,15 +138,16 @@ class Arrivals:
 
     async def _account(self, source: str, identity: Identity) -> User:
         if identity.subject is not None:
-            known = await self._store.user_of_subject(source, identity.subject)
-            if known is not None:
-                return known
+            existing = await self._store.user_of_subject(source, identity.subject)
+            if existing is not None:
+                return existing
         try:
             name = _NAME.validate_python(identity.name)
         except ValidationError as error:
             raise NotLetIn(
-                f"{source} calls you {identity.name!r}. A name here begins with a small letter and "
-                "has small letters, digits, - and _, at most 32. Ask an administrator.",
+                f"{source} reports your name as {identity.name!r}. A user name here begins with a "
+                "lower-case letter and has at most 32 lower-case letters, digits, - and _. Ask an "
+                "administrator.",
                 "bad_name",
             ) from error
         user = await self.find(name)
@@ -153,7 +156,7 @@ class Arrivals:
         if user.source != source:
             raise NotLetIn(
                 f"{source} knows you as {name}, but the account {name} here is not {source}'s. If "
-                "both are you, an administrator joins them: "
+                "both are yours, an administrator can link them: "
                 f"aitne admin user set {name} --source {source}",
                 "name_taken",
             )
@@ -163,7 +166,7 @@ class Arrivals:
         if subject is None:
             return await self._store.tie_user(name, source, identity.subject)
         raise NotLetIn(
-            f"The account {name} here belongs to somebody who had that name at {source} before you. "
+            f"The account {name} here belongs to another person who had that name at {source} before. "
             "Ask an administrator.",
             "name_taken",
         )
@@ -193,7 +196,7 @@ class Arrivals:
         try:
             await self._store.create_user(user, None, Project(name=project, created_at=now))
         except Conflict:
-            return await self._account(source, identity)  # made by somebody at the same moment
+            return await self._account(source, identity)  # created by a concurrent request
         if identity.subject is not None:
             return await self._store.tie_user(name, source, identity.subject)
         return user
@@ -210,6 +213,6 @@ async def free_project(store: UserStore, user: str) -> str:
     A user never becomes a member of an existing project because the names are equal.
     """
     wished = default_project_of(user)
-    taken = {each.name for each in await store.list_projects(visible_to=None)}
-    own = (f"{wished[:30]}-own{n or ''}" for n in count())
-    return next(each for each in chain([wished], own) if each not in taken)
+    taken = {project.name for project in await store.list_projects(visible_to=None)}
+    candidates = (f"{wished[:30]}-own{n or ''}" for n in count())
+    return next(candidate for candidate in chain([wished], candidates) if candidate not in taken)

@@ -66,17 +66,17 @@ class AuditService:
             log.error("Not in the audit log (%s): %s", error.message, draft.model_dump_json())
 
     async def list(
-        self, actor: Actor, where: AuditFilter, *, cursor: str | None, limit: int
+        self, actor: Actor, criteria: AuditFilter, *, cursor: str | None, limit: int
     ) -> Page[AuditEntry]:
         """List entries, newest first.
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
         _administrator(actor)
-        return await self._store.list_audit(where, cursor=cursor, limit=limit)
+        return await self._store.list_audit(criteria, cursor=cursor, limit=limit)
 
     async def export(
-        self, actor: Actor, where: AuditFilter, *, as_csv: bool
+        self, actor: Actor, criteria: AuditFilter, *, as_csv: bool
     ) -> AsyncGenerator[bytes, None]:
         """Yield all entries, oldest first, as JSON lines or CSV, in pieces.
 
@@ -84,7 +84,7 @@ class AuditService:
             NotAllowed: the actor is no administrator.
         """
         _administrator(actor)
-        return self._rows(where) if as_csv else self._lines(where)
+        return self._rows(criteria) if as_csv else self._lines(criteria)
 
     async def check(self, actor: Actor) -> AuditCheck:
         """Check the whole chain.
@@ -95,7 +95,7 @@ class AuditService:
         chain, reached = Chain(), 0
         while batch := await self._store.audit_after(reached, AuditFilter(), limit=_BATCH):
             entries = [entry.model_dump(mode="json") for entry in batch]
-            # Hashing a batch takes milliseconds, in which nobody else would be served.
+            # Hashing a batch takes milliseconds, which would delay other requests.
             if not await asyncio.to_thread(chain.follow, entries):
                 break
             reached = batch[-1].id
@@ -108,18 +108,18 @@ class AuditService:
             problem=None if broken is None else broken.problem,
         )
 
-    async def _lines(self, where: AuditFilter) -> AsyncGenerator[bytes, None]:
-        async for batch in self._batches(where):
+    async def _lines(self, criteria: AuditFilter) -> AsyncGenerator[bytes, None]:
+        async for batch in self._batches(criteria):
             yield "".join(f"{entry.line()}\n" for entry in batch).encode()
 
-    async def _rows(self, where: AuditFilter) -> AsyncGenerator[bytes, None]:
+    async def _rows(self, criteria: AuditFilter) -> AsyncGenerator[bytes, None]:
         yield _csv([["id", *_COLUMNS]])
-        async for batch in self._batches(where):
+        async for batch in self._batches(criteria):
             yield _csv([_row(entry) for entry in batch])
 
-    async def _batches(self, where: AuditFilter) -> AsyncGenerator[Sequence[AuditEntry], None]:
+    async def _batches(self, criteria: AuditFilter) -> AsyncGenerator[Sequence[AuditEntry], None]:
         reached = 0
-        while batch := await self._store.audit_after(reached, where, limit=_BATCH):
+        while batch := await self._store.audit_after(reached, criteria, limit=_BATCH):
             yield batch
             reached = batch[-1].id
 
@@ -129,9 +129,9 @@ def _administrator(actor: Actor) -> None:
 
 
 def _row(entry: AuditEntry) -> list[str]:
-    found = entry.model_dump(mode="json")
-    found["details"] = json.dumps(entry.details, sort_keys=True)
-    return [str(entry.id), *(cell(found[name]) for name in _COLUMNS)]
+    fields = entry.model_dump(mode="json")
+    fields["details"] = json.dumps(entry.details, sort_keys=True)
+    return [str(entry.id), *(cell(fields[name]) for name in _COLUMNS)]
 
 
 def _csv(rows: list[list[str]]) -> bytes:
@@ -151,7 +151,7 @@ def _storable(value: Any) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, Mapping):
-        return {_short(str(name)): _storable(each) for name, each in value.items()}
+        return {_short(str(name)): _storable(child) for name, child in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_storable(each) for each in value]
+        return [_storable(child) for child in value]
     return _short(str(value))

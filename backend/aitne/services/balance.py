@@ -19,22 +19,22 @@ MOST_MONTHS = 240
 class Share(Frozen):
     """Used and budgeted hours of one kind."""
 
-    budget: int | None = Field(description="What may be used; null: as much as there is.")
-    used: float | None = Field(description="What was used; null: that is not known yet.")
-    left: float | None = Field(description="What is left, never below zero; null: no budget.")
+    budget: int | None = Field(description="Hours that may be used; null: no limit.")
+    used: float | None = Field(description="Hours that were used; null: not known yet.")
+    left: float | None = Field(description="Remaining hours, never below zero; null: no budget.")
 
 
 class Balance(Frozen):
     """Budget of a project and its use."""
 
     project: str = Field(description="The project.")
-    period: str = Field(description="`month`: since its first day, in UTC; `total`: since `since`.")
-    since: UtcTime = Field(description="What was used is counted from here on.")
-    until: UtcTime | None = Field(description="Then a monthly budget begins anew; null: never.")
-    as_of: UtcTime | None = Field(description="When usage was last looked at; null: not yet.")
-    gpu_hours: Share = Field(description="GPU-hours: two GPUs for an hour are two.")
+    period: str = Field(description="`month`: from its first day, in UTC; `total`: from `since`.")
+    since: UtcTime = Field(description="Time from which usage is counted.")
+    until: UtcTime | None = Field(description="When a monthly budget resets; null: never.")
+    as_of: UtcTime | None = Field(description="When usage was last read; null: not yet.")
+    gpu_hours: Share = Field(description="GPU-hours; two GPUs for one hour count as two.")
     cpu_hours: Share = Field(description="CPU-hours.")
-    spent: bool = Field(description="Whether new jobs are refused because nothing is left.")
+    spent: bool = Field(description="Whether new jobs are refused because the budget is used up.")
 
 
 def month_of(moment: datetime) -> str:
@@ -51,12 +51,12 @@ def bounds(month: str) -> tuple[datetime, datetime]:
 
 def months_between(first: str, last: str) -> list[str]:
     """List the months from one to the other, both included; empty if the first is later."""
-    found: list[str] = []
+    months: list[str] = []
     month = first
-    while month <= last and len(found) < MOST_MONTHS:
-        found.append(month)
+    while month <= last and len(months) < MOST_MONTHS:
+        months.append(month)
         month = month_of(bounds(month)[1])
-    return found
+    return months
 
 
 def counted_months(budget: Budget | None, now: datetime) -> list[str]:
@@ -68,21 +68,21 @@ def counted_months(budget: Budget | None, now: datetime) -> list[str]:
 
 
 def balance_of(
-    name: str, budget: Budget | None, kept: Mapping[str, KeptMonth], now: datetime
+    name: str, budget: Budget | None, stored_months: Mapping[str, KeptMonth], now: datetime
 ) -> Balance:
     """Return the balance from the stored months.
 
     Has no side effects.
     """
     months = counted_months(budget, now)
-    # Of a total, months that are not kept yet can only add to those that are.
-    counted = [kept[month] for month in months if month in kept]
+    # For a total, months that are not stored yet can only add to the stored ones.
+    counted = [stored_months[month] for month in months if month in stored_months]
     rows = [row for month in counted for row in month.rows if row.account == name]
     gpu_s, cpu_s = sum(row.gpu_s for row in rows), sum(row.cpu_s for row in rows)
     monthly = budget is None or budget.period == "month"
-    known = bool(counted)
-    gpu = _share(budget.gpu_hours if budget else None, gpu_s, known=known)
-    cpu = _share(budget.cpu_hours if budget else None, cpu_s, known=known)
+    has_usage = bool(counted)
+    gpu = _share(budget.gpu_hours if budget else None, gpu_s, has_usage=has_usage)
+    cpu = _share(budget.cpu_hours if budget else None, cpu_s, has_usage=has_usage)
     start, end = bounds(months[0] if months else month_of(now))
     return Balance(
         project=name,
@@ -96,12 +96,12 @@ def balance_of(
     )
 
 
-def _share(budget: int | None, seconds: int, *, known: bool) -> Share:
+def _share(budget: int | None, seconds: int, *, has_usage: bool) -> Share:
     used = round(seconds / 3_600, 4)
-    if not known:
+    if not has_usage:
         return Share(budget=budget, used=None, left=None)
-    left = None if budget is None else round(max(0.0, budget - used), 4)
-    return Share(budget=budget, used=used, left=left)
+    remaining = None if budget is None else round(max(0.0, budget - used), 4)
+    return Share(budget=budget, used=used, left=remaining)
 
 
 class ProjectGate:
@@ -121,8 +121,8 @@ class ProjectGate:
         refused = closed_because(standing, now)
         if refused is not None or standing.budget is None or standing.budget.empty:
             return refused
-        kept = await self._store.usage_months(counted_months(standing.budget, now))
-        balance = balance_of(project, standing.budget, kept, now)
+        stored_months = await self._store.usage_months(counted_months(standing.budget, now))
+        balance = balance_of(project, standing.budget, stored_months, now)
         return spent_because(balance, gpus=gpus)
 
 
@@ -132,9 +132,9 @@ def closed_because(standing: Standing, now: datetime) -> str | None:
     if standing.state is ProjectState.REQUESTED:
         return f"{name} waits for an administrator to approve it"
     if standing.state is ProjectState.CLOSED:
-        why = f": {standing.note.rstrip('.')}" if standing.note else ""
-        return f"{name} is closed{why}; a manager or an administrator can reopen it"
-    # The controller notes the end within a minute; until then the clock says it.
+        note = f": {standing.note.rstrip('.')}" if standing.note else ""
+        return f"{name} is closed{note}; a manager or an administrator can reopen it"
+    # The controller records the end within a minute; until then the clock decides.
     if standing.state is ProjectState.EXPIRED or (ends is not None and ends <= now):
         when = "" if ends is None else f" on {ends.astimezone(UTC):%Y-%m-%d}"
         return f"{name} expired{when}; its manager can ask for more time"
@@ -151,7 +151,7 @@ def spent_because(balance: Balance, *, gpus: bool) -> str | None:
         if share.left is not None and share.left <= 0:
             anew = ""
             if balance.until is not None:
-                anew = f"; it begins anew on {balance.until:%Y-%m-%d}"
+                anew = f"; it resets on {balance.until:%Y-%m-%d}"
             return (
                 f"the budget of {balance.project} is used up: {share.used:g} of {share.budget} "
                 f"{what}-hours{anew}; an administrator can raise it"

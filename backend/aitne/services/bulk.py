@@ -57,10 +57,16 @@ class BulkCancel:
 
         Return one result for each distinct ID, in the order given.
         """
-        known = {job.id: job for job in await self._store.get_jobs(ids) if not job.is_task_group}
-        return [await self._one(actor, job_id, known.get(job_id)) for job_id in dict.fromkeys(ids)]
+        jobs_by_id = {
+            job.id: job for job in await self._store.get_jobs(ids) if not job.is_task_group
+        }
+        return [
+            await self._one(actor, job_id, jobs_by_id.get(job_id)) for job_id in dict.fromkeys(ids)
+        ]
 
-    async def by_filter(self, actor: Actor, where: JobFilter, expected: int) -> list[Cancelled]:
+    async def by_filter(
+        self, actor: Actor, job_filter: JobFilter, expected: int
+    ) -> list[Cancelled]:
         """Cancel all matching jobs that have not ended, if their number is ``expected``.
 
         Otherwise none.
@@ -71,16 +77,16 @@ class BulkCancel:
         """
         if expected > MOST:
             raise InvalidInput.field(
-                "expected", "so many are not ended at once", value=expected, allowed=f"0 to {MOST}"
+                "expected", "too many jobs for one request", value=expected, allowed=f"0 to {MOST}"
             )
-        wanted = where.model_copy(update={"states": (where.states or LIVE) & LIVE})
-        if not wanted.states:
+        live_filter = job_filter.model_copy(update={"states": (job_filter.states or LIVE) & LIVE})
+        if not live_filter.states:
             return []
-        page = await self._jobs.list(actor, wanted, cursor=None, limit=MOST)
+        page = await self._jobs.list(actor, live_filter, cursor=None, limit=MOST)
         if page.total != expected:
             raise Conflict(
                 f"{page.total} jobs that have not ended match, not {expected}. Nothing was "
-                "cancelled; look at the list again."
+                "cancelled; reload the list."
             )
         return [await self._one(actor, job.id, job) for job in page.items]
 
@@ -94,7 +100,7 @@ class BulkCancel:
         if not decision.allowed:
             outcome, reason = CancelOutcome.NOT_ALLOWED, decision.reason
         elif job.state.terminal:
-            outcome, reason = CancelOutcome.ENDED, "It had ended before."
+            outcome, reason = CancelOutcome.ENDED, "The job had already ended."
         else:
             verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
             message = f"{verb} by {actor.name}."
@@ -107,5 +113,5 @@ def _unknown(job_id: UUID) -> Cancelled:
     return Cancelled(
         id=job_id,
         outcome=CancelOutcome.NOT_FOUND,
-        reason="There is no job of this id that you may see.",
+        reason="There is no job with this ID that you may see.",
     )

@@ -45,9 +45,9 @@ class CapacityService:
 
     async def _read(self) -> Capacity:
         look = await self._cluster.look()
-        held, awaited = await self._store.gpus_held(), await self._store.gpus_awaited()
+        held_gpus, awaited = await self._store.gpus_held(), await self._store.gpus_awaited()
         return Capacity(
-            gpus=capacity(look.cluster.nodes, held, awaited, self._clock()),
+            gpus=capacity(look.cluster.nodes, held_gpus, awaited, self._clock()),
             as_of=look.as_of,
             stale=look.stale,
         )

@@ -1,9 +1,9 @@
-"""The platform's certificate authorities (CAs), and the certificates that its processes use.
+"""Certificate authorities (CAs) of the platform, and the certificates that its processes use.
 
-The platform's CA signs the certificate of the portal and of the sessions' origin where the site gives none,
-and the one that proxy and JupyterHub show to sessions. Clients, agents and sessions trust it. Certificates of
-sessions come from a CA of their own, which proxy and JupyterHub alone trust: a user has the key of a
-session, and could otherwise pass for the portal.
+The platform's CA signs the certificate of the portal and of the sessions' origin where the site provides none,
+and the one that proxy and JupyterHub present to sessions. Clients, agents and sessions trust it. Certificates
+of sessions come from a separate CA, which only proxy and JupyterHub trust: a user has the key of a session,
+and could otherwise impersonate the portal.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """A certificate with its chain and its private key, in PEM."""
+    """Certificate with its chain and its private key, in PEM."""
 
     certificate: Path
     key: Path
@@ -100,10 +100,10 @@ class CertificateAuthority:
     def sign_request(self, request: str, names: Sequence[str], lifetime: timedelta) -> str:
         """Return a server's certificate for the key of a certificate signing request, both in PEM.
 
-        What the request says of names and usage counts for nothing.
+        Names and usage in the request are ignored.
 
         Raises:
-            InvalidInput: it is no request, is not signed by its own key, or the key is too weak.
+            InvalidInput: the request is invalid or not signed by its own key, or the key is too weak.
         """
         try:
             parsed = x509.load_pem_x509_csr(request.encode())
@@ -150,7 +150,7 @@ def sessions_files(settings: Settings) -> CertificateFiles:
 
 
 def proxy_files(settings: Settings) -> CertificateFiles:
-    """Return what the proxy and JupyterHub show to sessions."""
+    """Return the certificate and key that the proxy and JupyterHub present to sessions."""
     return CertificateFiles(settings.tls_dir / "proxy.pem", settings.secrets_dir / "proxy_key.pem")
 
 
@@ -178,7 +178,7 @@ def _open(path: Path, key_path: Path, name: str) -> CertificateAuthority:
     except OSError as error:
         raise SetupError(
             f"The CA {path} cannot be used: {error.strerror}: {error.filename}. Restore it and "
-            f"{key_path} from a backup, or remove both for a new CA, which clients have to trust anew."
+            f"{key_path} from a backup, or remove both for a new CA, which clients must then trust."
         ) from error
     except ValueError as error:
         raise SetupError(f"The CA {path} or its key {key_path} is damaged: {error}.") from error
@@ -191,7 +191,7 @@ def _open(path: Path, key_path: Path, name: str) -> CertificateAuthority:
 
 
 def ensure_certificates(settings: Settings) -> None:
-    """Check the site's certificates, and issue what the CA has to issue: missing, other names, expiring.
+    """Check the site's certificates; issue those of the CA that are missing, expiring or for other names.
 
     Raises:
         SetupError: a certificate of the site cannot be used; or see ``open_authority``.
@@ -201,26 +201,26 @@ def ensure_certificates(settings: Settings) -> None:
     _renew(authority, proxy_files(settings), ["aitne-proxy"], client=True)
     portal, sessions = _portal_names(settings), _session_names(settings)
     if settings.tls.certificate is None:
-        own = [*portal, *sessions, *_addresses(settings)]
-        _renew(authority, portal_files(settings), list(dict.fromkeys(own)))
+        names = [*portal, *sessions, *_addresses(settings)]
+        _renew(authority, portal_files(settings), list(dict.fromkeys(names)))
     else:
         _check_given(portal_files(settings), portal)
         _check_given(sessions_files(settings), sessions)
 
 
 def session_names(settings: Settings, owner: str, address: str) -> list[str]:
-    """Return what a session's certificate is for: its node's address, and its host in browsers.
+    """Return the names in a session's certificate: its host in browsers and its node's address.
 
     The proxy passes on the browser's Host header and checks the certificate for that; JupyterHub
     connects by the address alone. ``address`` is ``host:port``.
     """
     host = _host(settings.sessions_origin)
-    own = f"{user_label(owner)}.{host}" if settings.user_domains else host
-    return list(dict.fromkeys((own, address.rpartition(":")[0].strip("[]"))))
+    session_host = f"{user_label(owner)}.{host}" if settings.user_domains else host
+    return list(dict.fromkeys((session_host, address.rpartition(":")[0].strip("[]"))))
 
 
 def session_signer(settings: Settings) -> Callable[[str, str, str], str]:
-    """Return what signs requests of sessions: from owner, ``host:port`` and request to a certificate.
+    """Return a function that signs a session's request, given owner, ``host:port`` and request.
 
     The certificate of the CA follows that of the session.
     """
@@ -235,20 +235,21 @@ def session_signer(settings: Settings) -> Callable[[str, str, str], str]:
 
 
 def validity(settings: Settings) -> Mapping[Path, tuple[datetime, datetime]]:
-    """Return from when to when each certificate is valid that the platform's processes use.
+    """Return the validity period of each certificate that the platform's processes use.
 
     Raises:
         SetupError: one cannot be read.
     """
     files = (portal_files, sessions_files, proxy_files)
     authorities = (authority_file(settings), sessions_authority_file(settings))
-    paths = {*authorities, *(each(settings).certificate for each in files)}
+    paths = {*authorities, *(locate(settings).certificate for locate in files)}
     try:
         loaded = {path: x509.load_pem_x509_certificate(path.read_bytes()) for path in paths}
     except (OSError, ValueError) as error:
         raise SetupError(f"A certificate of the platform cannot be read: {error}.") from error
     return {
-        path: (each.not_valid_before_utc, each.not_valid_after_utc) for path, each in loaded.items()
+        path: (certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+        for path, certificate in loaded.items()
     }
 
 
@@ -288,7 +289,7 @@ def _renew(
 
 
 def _holds(authority: CertificateAuthority, files: CertificateFiles, names: Sequence[str]) -> bool:
-    """Tell whether an issued certificate is still of use."""
+    """Return whether an issued certificate can still be used."""
     try:
         certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
         key = serialization.load_pem_private_key(files.key.read_bytes(), None)
@@ -309,7 +310,7 @@ def _check_given(files: CertificateFiles, hosts: Iterable[str]) -> None:
     except OSError as error:
         raise SetupError(
             f"{error.filename}, set in [tls], cannot be read: {error.strerror}. The platform's account "
-            "has to read it."
+            "must be able to read it."
         ) from error
     except (ValueError, TypeError) as error:
         raise SetupError(
@@ -322,7 +323,7 @@ def _check_given(files: CertificateFiles, hosts: Iterable[str]) -> None:
         )
     if certificate.not_valid_after_utc <= datetime.now(UTC):
         raise SetupError(
-            f"The certificate {files.certificate} has expired on "
+            f"The certificate {files.certificate} expired on "
             f"{certificate.not_valid_after_utc:%Y-%m-%d}. Renew it."
         )
     names = _names_of(certificate)
@@ -341,22 +342,25 @@ def _covers(names: set[str], host: str) -> bool:
 
 def _portal_names(settings: Settings) -> list[str]:
     """Return the hosts for which browsers and nodes check the portal's certificate."""
-    given = settings.slurm.portal_address
-    return [_host(settings.portal_url), *([] if given is None else [_host(given)])]
+    portal_address = settings.slurm.portal_address
+    return [
+        _host(settings.portal_url),
+        *([] if portal_address is None else [_host(portal_address)]),
+    ]
 
 
 def _session_names(settings: Settings) -> list[str]:
     """Return the hosts of the sessions' origin; with domains nodes check for JupyterHub's own."""
-    host, given = _host(settings.sessions_origin), settings.slurm.sessions_address
+    host, sessions_address = _host(settings.sessions_origin), settings.slurm.sessions_address
     if settings.user_domains:
         return [host, f"{WILDCARD}{host}"]
-    return [host, *([] if given is None else [_host(given)])]
+    return [host, *([] if sessions_address is None else [_host(sessions_address)])]
 
 
 def _addresses(settings: Settings) -> list[str]:
-    """Return by which names processes and nodes connect, beside those of browsers."""
-    given = (settings.slurm.sessions_address, settings.own_url)
-    hosts = [_host(url) for url in given if url is not None]
+    """Return the names by which processes and nodes connect, in addition to those of browsers."""
+    urls = (settings.slurm.sessions_address, settings.own_url)
+    hosts = [_host(url) for url in urls if url is not None]
     return [*hosts, socket.gethostname(), *_LOOPBACK]
 
 
@@ -388,11 +392,13 @@ def _general_names(names: Iterable[str]) -> list[x509.GeneralName]:
 
 def _names_of(certificate: x509.Certificate) -> set[str]:
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative_names = certificate.extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
     except x509.ExtensionNotFound:
         return set()
-    addresses = map(str, found.get_values_for_type(x509.IPAddress))
-    return {*found.get_values_for_type(x509.DNSName), *addresses}
+    addresses = map(str, alternative_names.get_values_for_type(x509.IPAddress))
+    return {*alternative_names.get_values_for_type(x509.DNSName), *addresses}
 
 
 def _key_usage(*, ca: bool) -> x509.KeyUsage:

@@ -38,7 +38,7 @@ class GpuSum(Frozen):
     """GPUs of one type on several nodes. ``free`` counts those that a job could get now."""
 
     type: str | None
-    """GPU type; None: GPUs without a type."""
+    """GPU type; None means GPUs without a type."""
     total: int
     """Number of GPUs of this type."""
     used: int
@@ -67,15 +67,15 @@ class PartitionSummary(Frozen):
     features: tuple[str, ...]
     """Features that jobs can name as constraints."""
     max_time_s: int | None
-    """Longest time limit of a job in seconds; None: no limit."""
+    """Longest time limit of a job in seconds; None means no limit."""
     default_time_s: int | None
     """Time limit in seconds of a job that names none."""
     max_nodes: int | None
-    """Maximum number of nodes of a job; None: no limit."""
+    """Maximum number of nodes of a job; None means no limit."""
     allow_accounts: tuple[str, ...] | None
-    """Accounts that may use the partition; None: all."""
+    """Accounts that may use the partition; None means all."""
     allow_qos: tuple[str, ...] | None
-    """QOS that jobs may name; None: all."""
+    """QOS that jobs may name; None means all."""
 
 
 class NodeStore(ClusterStore, AdministrationStore, Protocol):
@@ -120,16 +120,16 @@ class ClusterService:
             NotFound: there is no such node.
             NotAllowed: the actor is no administrator.
             InvalidInput: there is no reason.
-            NotSupported: the scheduler in use cannot.
-            SchedulerRejected, SchedulerUnavailable: as it says.
+            NotSupported: the scheduler cannot drain nodes.
+            SchedulerRejected, SchedulerUnavailable: the scheduler refuses or does not answer.
         """
         scheduler, node = await self._target(actor, name)
-        said = " ".join(reason.split())
-        if not said:
-            raise InvalidInput.field("reason", "say why, for those who wonder", value=reason)
-        await scheduler.drain(name, f"{said} ({actor.name})")
-        await self._store.note_node(name, "drain", actor=actor.name, reason=said)
-        await self._note("node.drained", actor, name, said)
+        reason_text = " ".join(reason.split())
+        if not reason_text:
+            raise InvalidInput.field("reason", "a reason is required", value=reason)
+        await scheduler.drain(name, f"{reason_text} ({actor.name})")
+        await self._store.note_node(name, "drain", actor=actor.name, reason=reason_text)
+        await self._note("node.drained", actor, name, reason_text)
         return node
 
     async def resume(self, actor: Actor, name: str) -> Node:
@@ -146,11 +146,11 @@ class ClusterService:
         """List the history of the node, newest first: its states, and who drained and resumed it.
 
         Raises:
-            NotFound: there is no such node, and never was one that is still remembered.
+            NotFound: there is no such node, and no history of one.
         """
         require(Action.CLUSTER_READ, actor, "node", name)
         page = await self._store.node_history(name, cursor=cursor, limit=limit)
-        if not page.total and all(each.name != name for each in await self._store.nodes()):
+        if not page.total and all(node.name != name for node in await self._store.nodes()):
             raise NotFound("node", name)
         return page
 
@@ -164,7 +164,9 @@ class ClusterService:
 
     async def _target(self, actor: Actor, name: str) -> tuple[Scheduler, Node]:
         require(Action.NODE_ADMINISTER, actor, "node", name)
-        node = next((each for each in await self._store.nodes() if each.name == name), None)
+        node = next(
+            (candidate for candidate in await self._store.nodes() if candidate.name == name), None
+        )
         if node is None:
             raise NotFound("node", name)
         if self._scheduler is None or not self._scheduler.capabilities.drains:
@@ -188,8 +190,8 @@ def summarize(cluster: Cluster) -> list[PartitionSummary]:
     for part in cluster.partitions:
         if not members[part.name]:
             members[part.name] = [nodes[name] for name in part.nodes if name in nodes]
-    found = [_summary(part, members[part.name]) for part in cluster.partitions]
-    return sorted(found, key=lambda part: (not part.default, part.name))
+    summaries = [_summary(part, members[part.name]) for part in cluster.partitions]
+    return sorted(summaries, key=lambda part: (not part.default, part.name))
 
 
 def _summary(part: Partition, nodes: Sequence[Node]) -> PartitionSummary:

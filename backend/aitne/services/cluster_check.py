@@ -34,8 +34,8 @@ class Problems:
 
     def extend(self, problems: Iterable[FieldProblem]) -> None:
         """Add several problems; a field keeps the first one."""
-        known = {each.field for each in self.found}
-        self.found.extend(each for each in problems if each.field not in known)
+        known_fields = {problem.field for problem in self.found}
+        self.found.extend(problem for problem in problems if problem.field not in known_fields)
 
     def check(self) -> None:
         """Raise ``InvalidInput`` with all problems that were added.
@@ -44,7 +44,8 @@ class Problems:
         """
         if self.found:
             raise InvalidInput(
-                "; ".join(f"{each.field}: {each.message}" for each in self.found), self.found
+                "; ".join(f"{problem.field}: {problem.message}" for problem in self.found),
+                self.found,
             )
 
 
@@ -98,29 +99,33 @@ def _check_drivers(wish: Wish, nodes: Sequence[Node], problems: Problems) -> tup
     """Add a problem if no node's driver can run the image; otherwise add notes about drivers."""
     if wish.image is None or wish.image.cuda is None or wish.resources.gpu.count == 0:
         return ()
-    found = drivers.match(wish.image.cuda, able(wish.resources, nodes))
-    said = drivers.describe(wish.image.cuda, found)
-    if said is None:
+    driver_match = drivers.match(wish.image.cuda, able(wish.resources, nodes))
+    message = drivers.describe(wish.image.cuda, driver_match)
+    if message is None:
         return ()
-    if found.impossible:
+    if driver_match.impossible:
         others = drivers.match(wish.image.cuda, [node for node in nodes if node.gpus]).able
         problems.add(
             "image",
-            said,
+            message,
             wish.image.reference,
-            f"nodes that would do: {compress_hostlist(others)}" if others else "an older image",
+            f"nodes that fit: {compress_hostlist(others)}" if others else "an older image",
         )
         return ()
-    hint = " Name them by `slurm.constraint`." if found.too_old and found.able else ""
-    return (said + hint,)
+    hint = " Name them by `slurm.constraint`." if driver_match.too_old and driver_match.able else ""
+    return (message + hint,)
 
 
 def check_most(
-    name: str, value: int, most: int | None, problems: Problems, *, shown: str | None = None
+    name: str, value: int, maximum: int | None, problems: Problems, *, shown: str | None = None
 ) -> None:
-    """Add a problem for a number above ``most``, unless the field already has one."""
-    if most is not None and value > most and name not in {each.field for each in problems.found}:
-        problems.add(name, f"{value} is more than the limit", shown or value, f"at most {most}")
+    """Add a problem for a number above ``maximum``, unless the field already has one."""
+    if (
+        maximum is not None
+        and value > maximum
+        and name not in {problem.field for problem in problems.found}
+    ):
+        problems.add(name, f"{value} is more than the limit", shown or value, f"at most {maximum}")
 
 
 def check_array(array: str | None, limits: LimitSettings, problems: Problems) -> None:

@@ -54,6 +54,6 @@ class ComparisonService:
             image = await self._images.get(actor, name, version)
         except (NotFound, NotAllowed):
             return None
-        if snapshot.image_digest not in {each.digest for each in image.artifacts}:
+        if snapshot.image_digest not in {artifact.digest for artifact in image.artifacts}:
             return None
         return {package.name: package.version for package in image.packages}

@@ -34,7 +34,7 @@ CACHES = {
 }
 """Environment variables that tell programs where to cache downloads, with the folder for each.
 
-XDG_CACHE_HOME is the base directory specification's; not all of the other programs heed it.
+XDG_CACHE_HOME is the base directory specification's; not all of the other programs follow it.
 """
 
 
@@ -44,19 +44,21 @@ def container_of(job: Job, folder: str, software: NodeSoftware, limits: Limits) 
     ``folder`` is the job's own folder.
 
     Raises:
-        InvalidInput: a folder is none that a container may be given.
+        InvalidInput: a folder may not be mounted into a container.
     """
     spec = job.spec
     home = spec.home or "/"
     if spec.image_use is None:
         return ContainerSpec(image=None, argv=(), home=home, workdir="/")
     folders = [spec.home or folder, folder, *(area.path for area in spec.areas)]
-    own = [Bind(source=path, target=path, writable=True) for path in _outermost(folders)]
+    own_binds = [Bind(source=path, target=path, writable=True) for path in _outermost(folders)]
     ours = [Bind(source=str(software.launcher.parent), target=LAB)] if spec.apps else []
     if spec.distributed is not None:
         ours.append(Bind(source=str(PurePath(software.spawner[-1]).parent), target=SPAWNER))
-    data = [Bind(source=each.path, target=f"{DATASETS}/{each.name}") for each in spec.datasets]
-    binds = sorted([*own, *ours, *data], key=lambda bind: PurePath(bind.target).parts)
+    data = [
+        Bind(source=dataset.path, target=f"{DATASETS}/{dataset.name}") for dataset in spec.datasets
+    ]
+    binds = sorted([*own_binds, *ours, *data], key=lambda bind: PurePath(bind.target).parts)
     roots = [BindRoot(source=path, writable=True) for path in folders]
     roots += [BindRoot(source=bind.source, target=bind.target) for bind in (*ours, *data)]
     check_binds(binds, roots)
@@ -85,8 +87,8 @@ def agents_workdir(job: Job, box: ContainerSpec) -> str:
     """
     if box.image is None:
         return job.spec.workdir or "~"
-    seen = [bind.source for bind in box.binds if bind.source == bind.target]
-    return box.workdir if within(box.workdir, seen) else "/"
+    shared_paths = [bind.source for bind in box.binds if bind.source == bind.target]
+    return box.workdir if within(box.workdir, shared_paths) else "/"
 
 
 def caches_of(spec: JobSpec) -> dict[str, str]:
@@ -105,7 +107,7 @@ def caches_of(spec: JobSpec) -> dict[str, str]:
 def needs_of(job: Job) -> tuple[AgentNeed, ...]:
     """List the files and folders that must exist on the node before the job starts."""
     spec = job.spec
-    needs = [_dataset(each) for each in spec.datasets]
+    needs = [_dataset(dataset) for dataset in spec.datasets]
     use = spec.image_use
     if use is None:
         return tuple(needs)
@@ -146,11 +148,11 @@ def own_roots(spec: JobSpec) -> tuple[str, ...]:
 
 def _outermost(paths: Iterable[str]) -> list[str]:
     """List the folders without duplicates and without those inside another one."""
-    found: list[str] = []
+    outermost: list[str] = []
     for path in sorted(paths):
-        if not within(path, found):
-            found.append(path)
-    return found
+        if not within(path, outermost):
+            outermost.append(path)
+    return outermost
 
 
 def _workdir(spec: JobSpec, home: str) -> str:
@@ -158,5 +160,5 @@ def _workdir(spec: JobSpec, home: str) -> str:
     if workdir == "~":
         return home
     path = home.rstrip("/") + workdir[1:] if workdir.startswith("~/") else workdir
-    # With ".." only the file system knows where it leads: runtimes refuse that.
+    # Only the file system can resolve a path with "..", so runtimes refuse it.
     return path if ".." in path.split("/") else "/" + posixpath.normpath(path).lstrip("/")

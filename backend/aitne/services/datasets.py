@@ -62,14 +62,16 @@ class DatasetService:
         """
         _require_reader(actor)
         seen_by = None if actor.is_admin else actor.name
-        return [_shown(each, actor) for each in await self._store.datasets(visible_to=seen_by)]
+        return [
+            _shown(dataset, actor) for dataset in await self._store.datasets(visible_to=seen_by)
+        ]
 
     async def versions(self, actor: Actor, name: str) -> Sequence[Dataset]:
         """List all versions of a dataset, newest first. Raises ``NotFound``, ``NotAllowed``."""
-        found = [each for each in await self.list(actor) if each.name == name]
-        if not found:
+        versions = [dataset for dataset in await self.list(actor) if dataset.name == name]
+        if not versions:
             raise NotFound("dataset", name)
-        return found
+        return versions
 
     async def get(self, actor: Actor, name: str, version: str) -> Dataset:
         """Return one version of a dataset. Raises ``NotFound``, ``NotAllowed``."""
@@ -92,30 +94,30 @@ class DatasetService:
             NotAllowed: the credential may not add datasets.
             InvalidInput: it is no manifest, or has another digest, or is too large.
             RateLimited: too many are uploaded at once.
-            Unavailable: it cannot be kept.
+            Unavailable: it cannot be stored.
         """
         project = actor.user.default_project
         require(Action.DATASET_ADD, actor, "project", project, project=project)
-        used = {each.manifest for each in await self._store.datasets(visible_to=None)}
+        used = {version.manifest for version in await self._store.datasets(visible_to=None)}
         return await self._manifests.receive(actor.name, digest, chunks, used)
 
     async def add(self, actor: Actor, new: NewDataset) -> Dataset:
         """Add a version to the catalogue; its manifest and its folder must exist.
 
         Raises:
-            NotFound: there is no such project that the actor may know of.
+            NotFound: there is no such project that the actor may see.
             NotAllowed: the actor may not add to it.
-            InvalidInput: the path is none that the actor may share, or cannot be read.
+            InvalidInput: the actor may not share the path, or it cannot be read.
             ManifestMissing: upload the manifest first.
-            Conflict: there is such a version already, or the name is another owner's.
-            Unavailable: the folder cannot be looked at, or the manifest not be kept.
+            Conflict: the version exists already, or the name belongs to another owner.
+            Unavailable: the folder cannot be read, or the manifest cannot be stored.
         """
         project = new.project or actor.user.default_project
         require(Action.DATASET_ADD, actor, "project", project, project=project)
         await self._check_free(new, actor.name)
         path = await self._paths.checked(actor, new.path)
-        # To know the digest of a manifest, from a job's record say, is not to have the manifest.
-        read = {each.manifest for each in await self.list(actor)}
+        # Knowing the digest of a manifest, such as from a job's record, does not prove possession.
+        read = {version.manifest for version in await self.list(actor)}
         summary = await self._manifests.find(actor.name, new.manifest, kept=new.manifest in read)
         if summary is None:
             raise ManifestMissing(
@@ -200,27 +202,32 @@ class DatasetService:
 
         Raises:
             NotAllowed: the credential may not read.
-            InvalidInput: with one problem for each reference that cannot be.
+            InvalidInput: with one problem for each reference that cannot be resolved.
         """
         if not references:
             return ()
-        seen = await self.list(actor)
+        visible = await self.list(actor)
         problems: builtins.list[FieldProblem] = []
-        found: dict[str, Dataset] = {}
+        chosen_by_name: dict[str, Dataset] = {}
         for index, reference in enumerate(references):
-            chosen = _choose(seen, actor, reference, project)
-            if isinstance(chosen, Dataset) and chosen.name in found:
-                chosen = f"{chosen.name} is named twice, and a job sees one version of it"
+            chosen = _choose(visible, actor, reference, project)
+            if isinstance(chosen, Dataset) and chosen.name in chosen_by_name:
+                chosen = f"{chosen.name} is named twice, but a job can read only one version"
             if isinstance(chosen, Dataset):
-                found[chosen.name] = chosen
+                chosen_by_name[chosen.name] = chosen
                 continue
-            known = ", ".join(_usable(seen, actor, project)) or "none"
-            problems.append(FieldProblem(f"datasets.{index}", chosen, reference, known))
+            usable_names = ", ".join(_usable(visible, actor, project)) or "none"
+            problems.append(FieldProblem(f"datasets.{index}", chosen, reference, usable_names))
         if problems:
             raise InvalidInput("; ".join(f"{p.field}: {p.message}" for p in problems), problems)
         return [
-            DatasetUse(name=each.name, version=each.version, path=each.path, manifest=each.manifest)
-            for each in found.values()
+            DatasetUse(
+                name=dataset.name,
+                version=dataset.version,
+                path=dataset.path,
+                manifest=dataset.manifest,
+            )
+            for dataset in chosen_by_name.values()
         ]
 
     async def warnings(self, actor: Actor, uses: Sequence[DatasetUse]) -> Sequence[str]:
@@ -228,14 +235,14 @@ class DatasetService:
 
         Damage does not prevent a job from reading a dataset. Raises ``NotAllowed``.
         """
-        named = {(each.name, each.version) for each in uses}
+        named = {(use.name, use.version) for use in uses}
         if not named:
             return ()
         return [
-            f"{each.reference} is damaged: {_paths(each.damaged_files)} differed from its manifest "
-            f"when {each.verified_by} verified it on {each.verified_at:%Y-%m-%d}."
-            for each in await self.list(actor)
-            if (each.name, each.version) in named and each.damaged_files
+            f"{dataset.reference} is damaged: {_paths(dataset.damaged_files)} differed from its manifest "
+            f"when {dataset.verified_by} verified it on {dataset.verified_at:%Y-%m-%d}."
+            for dataset in await self.list(actor)
+            if (dataset.name, dataset.version) in named and dataset.damaged_files
         ]
 
     async def _check_free(self, new: NewDataset, owner: str) -> None:
@@ -244,14 +251,16 @@ class DatasetService:
         Raises ``Conflict``.
         """
         versions = [
-            each for each in await self._store.datasets(visible_to=None) if each.name == new.name
+            version
+            for version in await self._store.datasets(visible_to=None)
+            if version.name == new.name
         ]
-        if versions and owner not in {each.owner for each in versions}:
+        if versions and owner not in {version.owner for version in versions}:
             raise Conflict(
-                f"The name {new.name} is another owner's dataset. Choose another name, such as "
+                f"The name {new.name} belongs to another owner's dataset. Choose another name, such as "
                 f"{owner}-{new.name}."
             )
-        if new.version in {each.version for each in versions}:
+        if new.version in {version.version for version in versions}:
             raise Conflict(
                 f"There is a dataset {new.name}:{new.version} already, and a version never changes. "
                 "Choose another version."
@@ -260,7 +269,7 @@ class DatasetService:
     async def _allowed(self, action: Action, actor: Actor, name: str, version: str) -> Dataset:
         _require_reader(actor)
         dataset = await self._store.dataset(name, version)
-        common = next((each for each in dataset.projects if each in actor.projects), None)
+        common = next((project for project in dataset.projects if project in actor.projects), None)
         require(action, actor, "dataset", f"{name}:{version}", owner=dataset.owner, project=common)
         return dataset
 
@@ -275,24 +284,30 @@ def _require_reader(actor: Actor) -> None:
         raise NotAllowed(may.reason)
 
 
-def _choose(seen: Sequence[Dataset], actor: Actor, reference: str, project: str) -> Dataset | str:
+def _choose(
+    visible: Sequence[Dataset], actor: Actor, reference: str, project: str
+) -> Dataset | str:
     """Return the version that is meant, or, as part of a sentence, why there is none."""
     try:
         name, version = split_reference(reference)
     except ValueError as error:
         return str(error)
-    named = [each for each in seen if each.name == name and version in (None, each.version)]
+    named = [
+        dataset
+        for dataset in visible
+        if dataset.name == name and version in (None, dataset.version)
+    ]
     if not named:
-        usable = _usable(seen, actor, project)
-        known = usable if version else [each.partition(":")[0] for each in usable]
-        return f"there is no dataset {reference!r} that you may read{suggestion(reference, known)}"
-    granted = [each for each in named if _grants(each, actor, project)]
+        usable = _usable(visible, actor, project)
+        references = usable if version else [full_name.partition(":")[0] for full_name in usable]
+        return f"there is no dataset {reference!r} that you may read{suggestion(reference, references)}"
+    granted = [dataset for dataset in named if _grants(dataset, actor, project)]
     if not granted:
         return (
             f"{reference} is not granted to the project {project}; ask its owner {named[0].owner}: "
             f"`aitne dataset grant {named[0].reference} {project}`"
         )
-    offered = [each for each in granted if not each.retired]
+    offered = [dataset for dataset in granted if not dataset.retired]
     return offered[0] if offered else f"{reference} is retired: new jobs may not name it"
 
 
@@ -300,8 +315,12 @@ def _grants(dataset: Dataset, actor: Actor, project: str) -> bool:
     return dataset.owner == actor.name or project in dataset.projects
 
 
-def _usable(seen: Sequence[Dataset], actor: Actor, project: str) -> Sequence[str]:
-    return [each.reference for each in seen if not each.retired and _grants(each, actor, project)]
+def _usable(visible: Sequence[Dataset], actor: Actor, project: str) -> Sequence[str]:
+    return [
+        dataset.reference
+        for dataset in visible
+        if not dataset.retired and _grants(dataset, actor, project)
+    ]
 
 
 def _paths(count: int) -> str:
@@ -313,5 +332,5 @@ def _shown(dataset: Dataset, actor: Actor) -> Dataset:
     """Return the dataset without the names of projects that the actor may not see."""
     if actor.is_admin or actor.name == dataset.owner:
         return dataset
-    mine = tuple(name for name in dataset.projects if name in actor.projects)
-    return dataset.model_copy(update={"projects": mine})
+    visible_projects = tuple(name for name in dataset.projects if name in actor.projects)
+    return dataset.model_copy(update={"projects": visible_projects})

@@ -32,8 +32,8 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
         name = spec.runtime.capitalize()
         held_by = HeldBy(runtime=True)
         sentences = (
-            f"Memory: {name} holds it to {size} (cgroup).",
-            f"CPUs: {name} holds it to {count} (cgroup).",
+            f"Memory: {name} limits the job to {size} (cgroup).",
+            f"CPUs: {name} limits the job to {count} (cgroup).",
         )
     else:
         memory, cpu = cluster.memory_held_by, cluster.cpus_held_by
@@ -64,7 +64,7 @@ def limits_of(spec: JobSpec) -> tuple[Limits, Limits]:
 def _known(by_agent: Sequence[str] | None, what: str) -> bool | None:
     """Return whether the agent can enforce the limit of this kind.
 
-    None: only the node can tell, so the agent tries there.
+    None means that only the node can tell, so the agent tries there.
     """
     return None if by_agent is None else what in by_agent
 
@@ -73,15 +73,17 @@ def _sentence(
     what: str, amount: str, scheduler: str, held_by: Holder, by_agent: bool | None
 ) -> str:
     if held_by is Holder.CGROUP:
-        return f"{what}: {scheduler} holds it to {amount} (cgroup)."
+        return f"{what}: {scheduler} limits the job to {amount} (cgroup)."
     if by_agent:
-        return f"{what}: a cgroup of the job's own holds it to {amount}."
-    where = " Where its node lets a job make a cgroup, that holds it." if by_agent is None else ""
+        return f"{what}: a cgroup of the job limits it to {amount}."
+    fallback = (
+        " Where its node lets a job create a cgroup, that limits it." if by_agent is None else ""
+    )
     if held_by is Holder.SAMPLING:
         return (
-            f"{what}: {scheduler} looks from time to time and ends it when it takes more than "
-            f"{amount}.{where}"
+            f"{what}: {scheduler} checks from time to time and ends the job when it takes more than "
+            f"{amount}.{fallback}"
         )
     if held_by is Holder.BINDING:
-        return f"{what}: {scheduler} binds it to {amount}, which a program can undo.{where}"
-    return f"{what}: nobody holds it to {amount}; {scheduler} only sets that much aside.{where}"
+        return f"{what}: {scheduler} binds the job to {amount}, which a program can undo.{fallback}"
+    return f"{what}: the limit of {amount} is not enforced; {scheduler} only reserves it.{fallback}"

@@ -197,8 +197,8 @@ class EventHub:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("The event stream broke off.", exc_info=error)
-            self.problem = "The event stream broke off; the log says why. Restart the API."
+            log.error("The event stream failed.", exc_info=error)
+            self.problem = "The event stream failed; see the log for the reason. Restart the API."
 
     async def _read(self) -> bool:
         """Publish new events; return whether there may be more."""

@@ -65,7 +65,7 @@ class FirstRun:
         """
         administrators = await self._store.list_administrators()
         if administrators:
-            return min(administrators, key=lambda each: (each.name != name, each.name))
+            return min(administrators, key=lambda admin: (admin.name != name, admin.name))
         user = await self._user(name)
         # An account that an identity source vouches for may belong to another person.
         if user is not None and user.source is None:
@@ -87,14 +87,14 @@ class FirstRun:
         now = self._clock()
         project = await free_project(self._store, name)
         user = User(name=name, role=Role.ADMIN, default_project=project, created_at=now)
-        # No password: the one-time link that `aitne up` prints is the way in until one is set.
+        # No password: until one is set, the user logs in by the one-time link of `aitne up`.
         return await self._store.create_user(user, None, Project(name=project, created_at=now))
 
     async def _works(self, secret: str | None) -> bool:
         if secret is None:
             return False
-        found = await self._store.token_user(hashed(secret), self._clock())
-        return found is not None and found[0].role is Role.ADMIN
+        match = await self._store.token_user(hashed(secret), self._clock())
+        return match is not None and match[0].role is Role.ADMIN
 
 
 def unix_user() -> str:

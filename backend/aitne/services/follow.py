@@ -101,14 +101,14 @@ class LogFollower:
             attempt = job.attempt
             while True:
                 # Taken before the read: what is written after it sets this very event.
-                changed, ended, now = watch.changed, watch.ended, watch.attempt
+                changed, has_ended, now = watch.changed, watch.ended, watch.attempt
                 chunk = await self._read(source, attempt, offset, CHUNK_BYTES)
                 offset = chunk.offset + len(chunk.data)
                 if chunk.data:
                     yield chunk.data
                 elif attempt != now:
                     attempt, offset = now, 0
-                elif ended:
+                elif has_ended:
                     return
                 elif watch.error is not None:
                     raise watch.error

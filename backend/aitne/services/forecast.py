@@ -29,11 +29,11 @@ class Outlook:
     def later(self, now: datetime) -> str | None:
         """Return a pending reason if the scheduler plans a later start.
 
-        None: the job need not wait, or its start is unknown.
+        None if the job need not wait, or its start is unknown.
         """
         if self.starts_at is None or self.starts_at <= now + SOON:
             return None
-        return "Waits its turn: others were given what is free."
+        return "Waits in the queue: the free resources are planned for other jobs."
 
 
 class Forecaster:
@@ -51,11 +51,9 @@ class Forecaster:
         if self._scheduler is None:
             return Outlook()
         try:
-            found = await self._scheduler.forecast(self._renderer.submit_request(job, after, ""))
+            forecast = await self._scheduler.forecast(self._renderer.submit_request(job, after, ""))
         except SchedulerRejected as error:
             raise InvalidInput.field(error.field or SCHEDULER, error.message) from error
         except Unavailable as error:
-            return Outlook(
-                warnings=(f"The scheduler could not be asked what it thinks of this: {error}",)
-            )
-        return Outlook() if found is None else Outlook(found.starts_at)
+            return Outlook(warnings=(f"The scheduler could not give a forecast: {error}",))
+        return Outlook() if forecast is None else Outlook(forecast.starts_at)

@@ -23,13 +23,13 @@ class Fresh(Generic[T]):
         """Last answer, and the time until which it is served."""
 
     async def get(self) -> T:
-        """Return the answer.
+        """Return the cached answer, or read a new one.
 
         Raises what reading raises; then the next request reads again.
         """
         async with self._looking:
             loop = asyncio.get_running_loop()
             if self._last is None or loop.time() >= self._last[1]:
-                found = await self._read()
-                self._last = found, loop.time() + self._fresh_s
+                answer = await self._read()
+                self._last = answer, loop.time() + self._fresh_s
             return self._last[0]

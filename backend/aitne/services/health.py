@@ -75,10 +75,10 @@ class HealthService:
 
     async def _look(self) -> Health:
         checks = self._checks.all()
-        found = await together(_checked(check) for check in checks.values())
+        findings = await together(_checked(check) for check in checks.values())
         now = self._clock()
         parts = [
-            self._noted(name, finding, now) for name, finding in zip(checks, found, strict=True)
+            self._noted(name, finding, now) for name, finding in zip(checks, findings, strict=True)
         ]
         parts.sort(key=lambda part: -SEVERITY.index(part.state))
         self._known = {part.name: part for part in parts}
@@ -111,4 +111,4 @@ async def _checked(check: Callable[[], Awaitable[Finding]]) -> Finding:
     try:
         return await check()
     except AitneError as error:
-        return Finding(HealthState.UNKNOWN, f"It could not be looked at: {error.message}")
+        return Finding(HealthState.UNKNOWN, f"It could not be checked: {error.message}")

@@ -39,10 +39,10 @@ NO_BYTES = 500 << 20
 _MOST_GROUPS = 5
 """Maximum number of node groups named with their reasons."""
 _RESTARTED = (
-    "The supervisor starts it again when it has ended, and kills it first when it has not answered for "
+    "The supervisor restarts it when it exits, and kills it first when it has not answered for "
     f"{HUNG_AFTER_S:.0f} s."
 )
-_LOGS = "`aitne status` shows the processes; their logs lie in `logs` of the data directory."
+_LOGS = "`aitne status` shows the processes; their logs are in `logs` of the data directory."
 
 
 Facts = dict[str, str | int | float | None]
@@ -50,7 +50,7 @@ Facts = dict[str, str | int | float | None]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of one check. ``since`` None: since the result was first seen."""
+    """Result of one check; ``since`` None means since the result was first seen."""
 
     state: HealthState
     says: str
@@ -119,15 +119,15 @@ class Checks:
             return Finding(
                 DOWN,
                 error.message,
-                "Nothing is lost: jobs go on, and the platform goes on when it answers again. "
-                "Start it, or free its disk.",
+                "No data is lost: running jobs continue, and the platform resumes when the database "
+                "answers again. Start it, or free space on its disk.",
             )
         taken = round(time.perf_counter() - began, 4)
         facts: Facts = {"kind": kind, "latency_s": taken}
         if taken > SLOW_DATABASE_S:
             says = f"{kind} took {taken:.1f} s to answer."
             return Finding(
-                DEGRADED, says, "Look at the load and the disk of its machine.", None, facts
+                DEGRADED, says, "Check the load and the disk of its machine.", None, facts
             )
         return Finding(OK, f"{kind} answers in {taken * 1_000:.0f} ms.", None, None, facts)
 
@@ -136,8 +136,8 @@ class Checks:
         if lease is None or lease.expired:
             return Finding(
                 DOWN,
-                "No controller leads, so nothing is submitted and no state is followed.",
-                f"{_RESTARTED} If it stays so: {_LOGS}",
+                "No controller leads, so no jobs are submitted and no states are updated.",
+                f"{_RESTARTED} If it does not recover: {_LOGS}",
                 None if lease is None else lease.expires_at,
             )
         facts: Facts = {"holder": lease.holder, "epoch": lease.epoch}
@@ -154,36 +154,38 @@ class Checks:
         }
         status = look.scheduler
         if status is None or age is None:
-            says = f"Nobody has asked {name} yet."
+            says = f"{name} has not been polled yet."
             return Finding(HealthState.UNKNOWN, says, "See the controller.", None, facts)
         if not status.answering:
             return Finding(
                 DOWN,
                 f"{name} does not answer: {status.message or 'no reason is known'}",
-                "Jobs go on. What is submitted is kept and handed over later. Look at slurmctld, or "
-                "at the broker.",
+                "Running jobs continue. New jobs are stored and submitted later. Check slurmctld, or "
+                "the broker.",
                 status.since,
                 facts,
             )
         if look.stale:
-            says = f"{name} was asked last {format_duration(int(age))} ago."
+            says = f"{name} was last polled {format_duration(int(age))} ago."
             return Finding(DEGRADED, says, "States may be old. See the controller.", None, facts)
-        return Finding(OK, f"{name} answers; asked {age:.0f} s ago.", None, status.since, facts)
+        return Finding(OK, f"{name} answers; polled {age:.0f} s ago.", None, status.since, facts)
 
     async def _nodes(self) -> Finding:
         nodes = (await self._cluster.look()).cluster.nodes
         out = [node for node in nodes if not node.state.usable]
         facts: Facts = {"nodes": len(nodes), "unusable": len(out)}
         if not nodes:
-            says = "The scheduler has named no node yet."
+            says = "The scheduler has not reported any nodes yet."
             return Finding(HealthState.UNKNOWN, says, "See the scheduler.", None, facts)
         if not out:
-            return Finding(OK, f"{len(nodes)} of {len(nodes)} nodes take jobs.", None, None, facts)
-        says = f"{len(out)} of {len(nodes)} nodes take no jobs: {_with_reasons(out)}."
+            return Finding(
+                OK, f"{len(nodes)} of {len(nodes)} nodes accept jobs.", None, None, facts
+            )
+        says = f"{len(out)} of {len(nodes)} nodes accept no jobs: {_with_reasons(out)}."
         if held_because(await self._store.maintenance(), self._clock()):
             return Finding(OK, f"Maintenance: {says}", None, None, facts)
         advice = (
-            "Repair what the reason names, then resume them: the page of nodes can, and `scontrol`."
+            "Fix the reported reason, then resume them on the page of nodes or with `scontrol`."
         )
         return Finding(DOWN if len(out) == len(nodes) else DEGRADED, says, advice, None, facts)
 
@@ -208,15 +210,17 @@ class Checks:
         problem = self._events.problem
         if problem is None:
             return Finding(OK, "Changes reach open pages at once.")
-        return Finding(DOWN, problem, "Restart the API if it does not come back.")
+        return Finding(DOWN, problem, "Restart the API if it does not recover.")
 
     async def _hub(self) -> Finding:
         url = f"http://127.0.0.1:{self._settings.port_of_hub}/hub/health"
-        return await self._answers(url, "JupyterHub", "Sessions that run go on; no new one opens.")
+        return await self._answers(
+            url, "JupyterHub", "Running sessions continue; new ones do not open."
+        )
 
     async def _proxy(self) -> Finding:
         url = f"http://127.0.0.1:{self._settings.port_of_proxy_api}/api/routes"
-        return await self._answers(url, "The proxy", "Nobody reaches a session.")
+        return await self._answers(url, "The proxy", "Sessions cannot be reached.")
 
     async def _isolation(self) -> Finding:
         notes = await isolation_notes(self._store, self._settings)
@@ -227,31 +231,33 @@ class Checks:
         return Finding(OK, "There is one user.")
 
     async def _certificates(self) -> Finding:
-        found = await asyncio.to_thread(certificates.validity, self._settings)
-        first, begins, path = min((end, begin, path) for path, (begin, end) in found.items())
+        periods = await asyncio.to_thread(certificates.validity, self._settings)
+        first, begins, path = min((end, begin, path) for path, (begin, end) in periods.items())
         facts: Facts = {"expires_at": first.isoformat()}
         if first - self._clock() < min(CERTIFICATE_NOTICE, (first - begins) / 3):
             authorities = (authority_file(self._settings), sessions_authority_file(self._settings))
             advice = "Renew it and restart the platform."
             if path in authorities:
-                advice = (
-                    "Remove it with its key and restart the platform: clients trust a new CA then."
-                )
+                advice = "Remove it with its key and restart the platform; clients must trust the new CA."
             elif path.is_relative_to(self._settings.tls_dir):
-                advice = "Restart the platform: it is issued again."
+                advice = "Restart the platform: this issues it again."
             return Finding(
-                DEGRADED, f"The certificate {path} ends on {first:%Y-%m-%d}.", advice, None, facts
+                DEGRADED,
+                f"The certificate {path} expires on {first:%Y-%m-%d}.",
+                advice,
+                None,
+                facts,
             )
-        if any(path.stat().st_mtime > self._started for path in found):
-            says = "A certificate was renewed, and the platform still uses the one before."
+        if any(path.stat().st_mtime > self._started for path in periods):
+            says = "A certificate was renewed, and the platform still uses the previous one."
             return Finding(DEGRADED, says, "Restart the platform.", None, facts)
-        return Finding(OK, f"The first certificate ends on {first:%Y-%m-%d}.", None, None, facts)
+        return Finding(OK, f"The next certificate expires on {first:%Y-%m-%d}.", None, None, facts)
 
     async def _answers(self, url: str, who: str, consequence: str) -> Finding:
         try:
             await self._probes.http(url)
         except Unavailable as error:
-            advice = f"{consequence} {_RESTARTED} If it stays so: {_LOGS}"
+            advice = f"{consequence} {_RESTARTED} If it does not recover: {_LOGS}"
             return Finding(DOWN, f"{who} does not answer: {error.message}", advice)
         return Finding(OK, f"{who} answers.")
 
@@ -263,7 +269,7 @@ class Checks:
             return Finding(
                 DOWN,
                 error.message,
-                "Nothing can be submitted, and no log be read. Start the broker's service.",
+                "Jobs cannot be submitted and logs cannot be read. Start the broker's service.",
             )
         return Finding(OK, "The broker listens.", None, None, {"socket": str(socket)})
 
@@ -284,11 +290,11 @@ class Checks:
         return Finding(OK, "Every storage area and dataset folder is there.", None, None, facts)
 
     async def _disk(self) -> Finding:
-        where = self._settings.data_dir
-        free, total = await self._probes.space(where)
-        facts: Facts = {"path": str(where), "free_bytes": free, "total_bytes": total}
-        says = f"{_gib(free)} of {_gib(total)} are free in {where}."
-        advice = "Free some space: without any the platform stops to accept jobs."
+        folder = self._settings.data_dir
+        free, total = await self._probes.space(folder)
+        facts: Facts = {"path": str(folder), "free_bytes": free, "total_bytes": total}
+        says = f"{_gib(free)} of {_gib(total)} are free in {folder}."
+        advice = "Free some space: when the disk is full, the platform accepts no jobs."
         if free < NO_BYTES:
             return Finding(DOWN, says, advice, None, facts)
         if free < LITTLE_BYTES or (free < RATHER_LITTLE_BYTES and free / total < LITTLE_SHARE):
@@ -300,11 +306,11 @@ class Checks:
         facts: Facts = {"templates": len(self._templates.templates()), "problems": len(problems)}
         if problems:
             first = problems[0]
-            where = first.path if first.line is None else f"{first.path}:{first.line}"
+            location = first.path if first.line is None else f"{first.path}:{first.line}"
             return Finding(
                 DEGRADED,
-                f"{len(problems)} template files are wrong, the first at {where}: {first.reason}",
-                "The others go on serving. Correct the file; it is read again by itself.",
+                f"{len(problems)} template files are invalid, the first at {location}: {first.reason}",
+                "The other templates stay in use. Correct the file; it is read again automatically.",
                 None,
                 facts,
             )
@@ -318,11 +324,11 @@ def _with_reasons(nodes: Iterable[Node]) -> str:
     """
     groups: dict[str, list[str]] = {}
     for node in nodes:
-        # Slurm adds by whom and when a reason was given, which differs from node to node.
+        # Slurm adds the author and time of a reason, which differ from node to node.
         reason = (node.reason or "no reason is given").partition(" [")[0]
         groups.setdefault(f"{node.state} ({reason})", []).append(node.name)
     largest = sorted(groups.items(), key=lambda group: -len(group[1]))
-    words = [f"{compress_hostlist(names)} {why}" for why, names in largest[:_MOST_GROUPS]]
+    words = [f"{compress_hostlist(names)} {state}" for state, names in largest[:_MOST_GROUPS]]
     rest = sum(len(names) for _, names in largest[_MOST_GROUPS:])
     return "; ".join([*words, *([f"and {rest} more"] if rest else [])])
 

@@ -24,7 +24,7 @@ class HubLogouts:
         self._store = store
         self._hub = hub
         self._due = asyncio.Event()
-        self._due.set()  # of the process before this one
+        self._due.set()  # for logins that ended before this process started
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -55,18 +55,18 @@ class HubLogouts:
             self._due.set()
 
     async def _pass_on(self) -> bool:
-        """End the logins of all pending users; return False if some are left."""
-        done = True
+        """End the logins of all pending users; return False if some remain."""
+        complete = True
         try:
             for owner, count in (await self._store.hub_logouts()).items():
                 try:
                     await self._hub.end_logins(owner)
                 except HubUnavailable as error:
-                    log.warning("%s It is asked again.", error.message)
-                    done = False
+                    log.warning("%s The request is retried.", error.message)
+                    complete = False
                 else:
                     await self._store.hub_logged_out(owner, count)
         except StoreUnavailable as error:
-            log.warning("Which logins ended is not known: %s", error.message)
-            done = False
-        return done
+            log.warning("The ended logins could not be read: %s", error.message)
+            complete = False
+        return complete

@@ -35,7 +35,7 @@ _MOST_TRIES = 5
 
 
 class LoginExpired(NotAuthenticated):
-    """The second step came too late, or its first step was already used."""
+    """Second step of a login that came too late, or whose first step was already used."""
 
     code = "login_expired"
 
@@ -157,17 +157,18 @@ class IdentityService:
         could lock a user out by sending wrong passwords.
 
         Raises:
-            NotAuthenticated: wrong, unknown or disabled, and it does not say which.
-            NotLetIn: they are right, and the person may not log in here.
+            NotAuthenticated: the password is wrong, or the account is unknown or disabled; the message
+                does not tell which.
+            NotLetIn: both are correct, but the user may not log in here.
             RateLimited: too many failures for this name or from this address, or in this browser.
-            Unavailable: a source that might know does not answer.
+            Unavailable: a source that may have the user does not answer.
         """
         key, address_key = lockout_key(username), f"address:{network_of(visit.address)}"
-        known = self._browsers.number(username.strip().casefold(), visit.browser)
-        if known is not None:
-            key = f"{key}/{known}"
+        browser_number = self._browsers.number(username.strip().casefold(), visit.browser)
+        if browser_number is not None:
+            key = f"{key}/{browser_number}"
         try:
-            if known is None:
+            if browser_number is None:
                 await self._count_address(address_key)
             locks = await self._count(key)
         except RateLimited:
@@ -176,10 +177,10 @@ class IdentityService:
         try:
             user, source = await self.arrivals.by_form(username, password)
         except NotJudged as error:
-            # An outage is nobody's guess.
-            most = self._settings.auth.max_failures
-            await self._store.take_back_attempt(key, self._clock(), most=most)
-            if known is None:
+            # An outage does not count as an attempt.
+            max_failures = self._settings.auth.max_failures
+            await self._store.take_back_attempt(key, self._clock(), most=max_failures)
+            if browser_number is None:
                 await self._store.take_back_noted(address_key)
             await self._record(username, "failed", visit, {"why": error.code})
             raise
@@ -189,8 +190,8 @@ class IdentityService:
             await self._record(username, outcome, visit, details)
             raise
         await self._store.clear_lockout(key)
-        if known is None:
-            # Only this attempt: another account of the guesser must not reset the count of the guesses.
+        if browser_number is None:
+            # Remove only this attempt: a login to another account must not reset the count of guesses.
             await self._store.take_back_noted(address_key)
         return await self._enter(user, source, visit, may_have_to_enrol=True)
 
@@ -200,7 +201,7 @@ class IdentityService:
         Raises:
             LoginExpired: the ticket is used up or expired.
             NotAuthenticated: the code is wrong.
-            RateLimited: too many wrong codes.
+            RateLimited: there were too many wrong codes.
         """
         now = self._clock()
         taken = await self._store.take_secret(_TICKET, hashed(ticket), now)
@@ -220,8 +221,10 @@ class IdentityService:
             tries = int(data["tries"]) + 1
             if isinstance(error, NotAuthenticated) and tries < _MOST_TRIES:
                 expires_at = datetime.fromisoformat(data["expires_at"])
-                kept = {**data, "tries": tries}
-                await self._store.put_secret(_TICKET, hashed(ticket), user.name, expires_at, kept)
+                ticket_data = {**data, "tries": tries}
+                await self._store.put_secret(
+                    _TICKET, hashed(ticket), user.name, expires_at, ticket_data
+                )
             raise
         login = await self._begin(user, str(data["source"]), visit, tuple(codes))
         await self._record(
@@ -233,9 +236,9 @@ class IdentityService:
         """Create a link that logs the actor in once, without a second factor.
 
         Raises:
-            NotAllowed: the token in use may do less than the login that the link gives.
+            NotAllowed: the token in use has fewer permissions than the login by the link.
         """
-        refuse_impersonation(actor, "make login links")
+        refuse_impersonation(actor, "create login links")
         require_full_login(actor, "A login link", outlives=False)
         secret = new_secret()
         expires_at = self._clock() + timedelta(seconds=self._settings.auth.login_link_lifetime)
@@ -277,13 +280,13 @@ class IdentityService:
         """
         source = self.arrivals.redirect(name)
         state, proof = new_secret(), new_secret()
-        url, kept = await source.begin(state, self._redirect_uri(name))
+        url, flow_data = await source.begin(state, self._redirect_uri(name))
         await self._store.put_secret(
             _REDIRECT,
             hashed(state),
             "",
             self._clock() + timedelta(seconds=REDIRECT_LIFETIME_S),
-            {"source": name, "next": next_path, "proof": hashed(proof), "kept": dict(kept)},
+            {"source": name, "next": next_path, "proof": hashed(proof), "kept": dict(flow_data)},
         )
         return Departure(url, proof)
 
@@ -294,8 +297,9 @@ class IdentityService:
 
         Raises:
             NotFound: no such source.
-            NotAuthenticated: nobody asked, too late, or by another browser.
-            NotLetIn, Unavailable: see the port.
+            NotAuthenticated: no such login was started, or it has expired, or another browser started it.
+            NotLetIn: the user may not log in here.
+            Unavailable: the provider does not answer.
         """
         source = self.arrivals.redirect(name)
         taken = await self._store.take_secret(
@@ -303,7 +307,7 @@ class IdentityService:
         )
         if taken is None or taken[1]["source"] != name or taken[1]["proof"] != hashed(proof):
             await self._record("?", "denied", visit, {"source": name, "why": "state"})
-            raise NotAuthenticated("This login was begun too long ago, or in another browser.")
+            raise NotAuthenticated("This login was started too long ago, or in another browser.")
         data = taken[1]
         try:
             identity = await source.finish(data["kept"], self._redirect_uri(name), answer)
@@ -323,33 +327,33 @@ class IdentityService:
 
     async def actor_of_session(self, token: str, address: str | None = None) -> WebSession:
         """Return the login that a cookie's token belongs to. Raises ``NotAuthenticated``."""
-        found = await self._store.open_sign_in(hashed(token), self._clock(), address)
-        if found is None:
+        login = await self._store.open_sign_in(hashed(token), self._clock(), address)
+        if login is None:
             raise NotAuthenticated("Your login has ended. Log in again.")
         behind = {
-            "until": found.token_expires_at,
-            "token_id": found.sign_in.token_id,
-            "token_created_by": found.token_created_by,
-            "authenticated_at": found.sign_in.authenticated_at or found.sign_in.created_at,
+            "until": login.token_expires_at,
+            "token_id": login.sign_in.token_id,
+            "token_created_by": login.token_created_by,
+            "authenticated_at": login.sign_in.authenticated_at or login.sign_in.created_at,
         }
-        if found.impersonator is None:
-            actor = await self._actor(found.user, frozenset(Scope))
-            return WebSession(actor.model_copy(update=behind), found.csrf)
-        actor = await self._actor(found.user, frozenset({Scope.READ, Scope.WRITE}))
-        actor = actor.model_copy(update={**behind, "impersonator": found.impersonator})
-        return WebSession(actor, found.csrf, found.sign_in.acting_until)
+        if login.impersonator is None:
+            actor = await self._actor(login.user, frozenset(Scope))
+            return WebSession(actor.model_copy(update=behind), login.csrf)
+        actor = await self._actor(login.user, frozenset({Scope.READ, Scope.WRITE}))
+        actor = actor.model_copy(update={**behind, "impersonator": login.impersonator})
+        return WebSession(actor, login.csrf, login.sign_in.acting_until)
 
     async def actor_of_token(self, token: str) -> Actor:
         """Return the actor that a personal access token belongs to. Raises ``NotAuthenticated``."""
-        found = None
+        match = None
         if token.startswith(TOKEN_PREFIX):
-            found = await self._store.token_user(hashed(token), self._clock())
-        if found is None:
+            match = await self._store.token_user(hashed(token), self._clock())
+        if match is None:
             raise NotAuthenticated(
-                "This token is unknown, was revoked or has expired. Make a new one under Tokens "
+                "This token is unknown, was revoked or has expired. Create a new one under Tokens "
                 "in the portal."
             )
-        user, stored = found
+        user, stored = match
         actor = await self._actor(user, stored.scopes)
         return actor.model_copy(
             update={
@@ -393,7 +397,7 @@ class IdentityService:
         token_id: str | None = None,
         until: datetime | None = None,
     ) -> WebLogin:
-        """Create a sign-in.
+        """Create a sign-in for the user.
 
         It ends with the token ``token_id`` that it was made with, and at ``until`` at the latest.
         """
@@ -429,7 +433,7 @@ class IdentityService:
         self, name: str, outcome: str, visit: Visit, details: Mapping[str, Any]
     ) -> None:
         if _A_NAME.fullmatch(name) is None:
-            # A password that was typed into the field for the name must not stand in the log for ever.
+            # A password that was typed into the field for the name must not be stored in the log.
             user = await self.arrivals.find(name.strip().casefold())
             name = "?" if user is None else user.name
         await self._audit.record(

@@ -40,7 +40,7 @@ class Choice:
     runtime: str = BARE
     use: ImageUse | None = None
     apps: frozenset[str] | None = None
-    """Apps of the image; None: no image, so all apps are available."""
+    """Apps of the image; None means no image, so all apps are available."""
     problem: FieldProblem | None = None
 
 
@@ -75,126 +75,128 @@ class ImageChooser:
             sorted(names, key=lambda name: (first.index(name) if name in first else 2, name))
         )
 
-    def choose(self, wanted: Wanted, images: Sequence[Image]) -> Choice:
+    def choose(self, request: Wanted, images: Sequence[Image]) -> Choice:
         """Choose the image and runtime; ``images`` are those that the user may see."""
-        if wanted.reference == BARE:
-            if wanted.runtime not in (None, BARE):
+        if request.reference == BARE:
+            if request.runtime not in (None, BARE):
                 return _problem(
-                    "container.runtime", "without an image there is no container", wanted.runtime
+                    "container.runtime", "without an image there is no container", request.runtime
                 )
             return Choice()
-        refused = self._refused(wanted.runtime)
+        refused = self._refused(request.runtime)
         if refused is not None:
             return refused
-        if wanted.reference.startswith("/"):
-            return self._own(wanted)
-        return self._from_catalogue(wanted, images)
+        if request.reference.startswith("/"):
+            return self._own(request)
+        return self._from_catalogue(request, images)
 
     def _refused(self, runtime: str | None) -> Choice | None:
         if runtime is None:
             return None
         if runtime not in self._refusals:
-            known = sorted(self._refusals)
+            runtime_names = sorted(self._refusals)
             return _problem(
                 "container.runtime",
-                f"there is no runtime {runtime!r}{suggestion(runtime, known)}",
+                f"there is no runtime {runtime!r}{suggestion(runtime, runtime_names)}",
                 runtime,
-                ", ".join(known),
+                ", ".join(runtime_names),
             )
-        why = self._refusals[runtime]
+        refusal = self._refusals[runtime]
         allowed = ", ".join(self.usable) or "none"
-        return None if why is None else _problem("container.runtime", why, runtime, allowed)
+        return None if refusal is None else _problem("container.runtime", refusal, runtime, allowed)
 
-    def _own(self, wanted: Wanted) -> Choice:
+    def _own(self, request: Wanted) -> Choice:
         if not self._settings.own_images:
             return _problem(
                 "image",
-                "this site runs no images but those of its catalogue",
-                wanted.reference,
+                "this site runs only images of its catalogue",
+                request.reference,
                 "an image's name; `aitne image ls` shows them",
             )
-        if wanted.runtime not in (None, FIRST) or FIRST not in self.usable:
+        if request.runtime not in (None, FIRST) or FIRST not in self.usable:
             return _problem(
                 "image",
-                f"an image file of one's own is run by {FIRST}"
+                f"a user's own image file is run by {FIRST}"
                 + ("" if FIRST in self.usable else ", which this platform does not have"),
-                wanted.runtime or wanted.reference,
+                request.runtime or request.reference,
                 f"container.runtime: {FIRST}",
             )
-        if wanted.apps:
+        if request.apps:
             return _problem(
                 "image",
-                f"nobody knows whether an image of one's own has the app {wanted.apps[0]}",
-                wanted.reference,
+                f"it is not known whether a user's own image has the app {request.apps[0]}",
+                request.reference,
                 "an image of the catalogue",
             )
-        return Choice(FIRST, ImageUse(reference=wanted.reference, path=wanted.reference))
+        return Choice(FIRST, ImageUse(reference=request.reference, path=request.reference))
 
-    def _from_catalogue(self, wanted: Wanted, images: Sequence[Image]) -> Choice:
-        name, _, version = wanted.reference.partition(":")
+    def _from_catalogue(self, request: Wanted, images: Sequence[Image]) -> Choice:
+        name, _, version = request.reference.partition(":")
         named = [image for image in images if image.name == name]
         if version:
             named = [image for image in named if image.version == version]
-        mine = [image for image in named if not image.projects or wanted.project in image.projects]
-        if not mine:
+        project_images = [
+            image for image in named if not image.projects or request.project in image.projects
+        ]
+        if not project_images:
             if named:
                 return _problem(
                     "image",
-                    f"{wanted.reference} is not for the project {wanted.project}",
-                    wanted.reference,
+                    f"{request.reference} is not for the project {request.project}",
+                    request.reference,
                     f"a project of {', '.join(sorted(named[0].projects))}",
                 )
-            known = _references(images, version=bool(version))
+            references = _references(images, version=bool(version))
             return _problem(
                 "image",
-                f"there is no image {wanted.reference!r}{suggestion(wanted.reference, known)}",
-                wanted.reference,
-                ", ".join([BARE, *known]),
+                f"there is no image {request.reference!r}{suggestion(request.reference, references)}",
+                request.reference,
+                ", ".join([BARE, *references]),
             )
         reasons = []
-        for image in sorted(mine, key=lambda image: image.created_at, reverse=True):
-            why = self._why_not(image, wanted)
-            if why is None:
-                return self._chosen(image, wanted)
-            reasons.append(f"{image.reference} {why}")
-        able = [image for image in images if self._why_not(image, wanted) is None]
+        for image in sorted(project_images, key=lambda image: image.created_at, reverse=True):
+            reason = self._why_not(image, request)
+            if reason is None:
+                return self._chosen(image, request)
+            reasons.append(f"{image.reference} {reason}")
+        able = [image for image in images if self._why_not(image, request) is None]
         return _problem(
             "image",
             "; ".join(reasons),
-            wanted.reference,
-            ", ".join([*([] if wanted.runtime else [BARE]), *_references(able, version=False)])
+            request.reference,
+            ", ".join([*([] if request.runtime else [BARE]), *_references(able, version=False)])
             or "none",
         )
 
-    def _why_not(self, image: Image, wanted: Wanted) -> str | None:
+    def _why_not(self, image: Image, request: Wanted) -> str | None:
         if image.state is ImageState.RETIRED:
             return "is retired: it is kept for jobs that run with it"
         if image.damage is not None:
             return f"is damaged: {image.damage}"
-        missing = [app for app in wanted.apps if app not in image.apps]
+        missing = [app for app in request.apps if app not in image.apps]
         if missing:
             return f"has no app {missing[0]}"
-        if not self._runtimes_of(image, wanted.runtime):
-            made_for = ", ".join(each.runtime for each in image.artifacts)
-            if wanted.runtime is not None:
-                return f"is made for {made_for}, not for {wanted.runtime}"
-            whys = [self._refusals.get(each.runtime) for each in image.artifacts]
-            said = " ".join(why for why in whys if why)
-            return f"is made for {made_for}, which cannot be used here. {said}".rstrip(". ")
+        if not self._runtimes_of(image, request.runtime):
+            made_for = ", ".join(artifact.runtime for artifact in image.artifacts)
+            if request.runtime is not None:
+                return f"is made for {made_for}, not for {request.runtime}"
+            whys = [self._refusals.get(artifact.runtime) for artifact in image.artifacts]
+            explanation = " ".join(refusal for refusal in whys if refusal)
+            return f"is made for {made_for}, which cannot be used here. {explanation}".rstrip(". ")
         return None
 
-    def _runtimes_of(self, image: Image, wanted: str | None) -> list[str]:
+    def _runtimes_of(self, image: Image, runtime: str | None) -> list[str]:
         return [
             name
             for name in self.usable
-            if image.artifact(name) is not None and wanted in (None, name)
+            if image.artifact(name) is not None and runtime in (None, name)
         ]
 
-    def _chosen(self, image: Image, wanted: Wanted) -> Choice:
-        runtime = self._runtimes_of(image, wanted.runtime)[0]
+    def _chosen(self, image: Image, request: Wanted) -> Choice:
+        runtime = self._runtimes_of(image, request.runtime)[0]
         artifact = image.artifact(runtime)
-        assert artifact is not None  # noqa: S101 - _runtimes_of has looked
-        python = next((image.apps[app].python for app in wanted.apps), None)
+        assert artifact is not None  # noqa: S101 - _runtimes_of has checked it
+        python = next((image.apps[app].python for app in request.apps), None)
         use = ImageUse(
             reference=image.reference,
             digest=artifact.digest,

@@ -37,14 +37,14 @@ class NewArtifact(Strict):
 
     runtime: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=["apptainer"])
     """Name of the runtime that starts it."""
-    digest: Digest = Field(description="Of the file, or Docker's own id of the image.")
+    digest: Digest = Field(description="Digest of the file, or Docker's ID of the image.")
     size_bytes: int = Field(
-        0, ge=0, le=1 << 60, description="Only without a path: of a file the platform looks itself."
+        0, ge=0, le=1 << 60, description="Size in bytes; for a file the platform determines it."
     )
     path: str | None = Field(
         None,
         pattern=r"^/[^\x00-\x1f\x7f]{1,4000}$",
-        description="The file, in the images' folder; omitted: the runtime's own store has it.",
+        description="File in the folder of images; omitted: the image is in the runtime's own store.",
     )
 
 
@@ -75,7 +75,7 @@ class NewImage(Strict):
     projects: list[ProjectName] = Field(
         default_factory=list,
         max_length=1_000,
-        description="Whose members see it; empty: everybody.",
+        description="Projects whose members see the image; empty: all users.",
     )
 
 
@@ -94,8 +94,8 @@ class ImageService:
 
         For administrators all images. Raises ``NotAllowed``.
         """
-        found = await self.candidates(actor)
-        return found if actor.is_admin else [image for image in found if image.offered]
+        images = await self.candidates(actor)
+        return images if actor.is_admin else [image for image in images if image.offered]
 
     async def candidates(self, actor: Actor) -> Sequence[Image]:
         """List all images that the actor may see, including retired and damaged ones.
@@ -131,21 +131,21 @@ class ImageService:
 
         Raises:
             NotAllowed: the actor is no administrator.
-            InvalidInput: a file is not what it must be, or there are two for one runtime.
+            InvalidInput: a file does not match its description, or a runtime has two artifacts.
             NotFound: there is no such project.
-            Conflict: the version has another content already.
+            Conflict: the version exists with other content.
         """
         require(Action.IMAGE_ADMINISTER, actor, "image", new.name, project=_any_project(actor))
-        runtimes = [each.runtime for each in new.artifacts]
+        runtimes = [entry.runtime for entry in new.artifacts]
         if len(set(runtimes)) < len(runtimes):
             raise InvalidInput.field(
-                "artifacts", "one runtime is there twice", value=", ".join(runtimes)
+                "artifacts", "a runtime is named twice", value=", ".join(runtimes)
             )
         artifacts = []
         for index, claim in enumerate(new.artifacts):
             artifact = Artifact.model_validate(claim.model_dump())
-            where = f"artifacts.{index}.path"
-            artifacts.append(await asyncio.to_thread(self._files.checked, artifact, where))
+            field_name = f"artifacts.{index}.path"
+            artifacts.append(await asyncio.to_thread(self._files.checked, artifact, field_name))
         now = self._clock()
         image = Image(
             name=new.name,
@@ -155,7 +155,9 @@ class ImageService:
             needs=new.needs,
             env=dict(new.env),
             artifacts=tuple(artifacts),
-            packages=tuple(Package.model_validate(each.model_dump()) for each in new.packages),
+            packages=tuple(
+                Package.model_validate(package.model_dump()) for package in new.packages
+            ),
             projects=tuple(sorted(set(new.projects))),
             created_at=now,
             created_by=actor.name,
@@ -205,7 +207,7 @@ class ImageService:
 
     async def _allowed(self, action: Action, actor: Actor, name: str, version: str) -> Image:
         reference = f"{name}:{version}"
-        # Whoever may not read at all learns nothing of what there is.
+        # An actor without read access must not learn which images exist.
         require(Action.IMAGE_READ, actor, "image", reference, project=_any_project(actor))
         image = await self._store.image(name, version)
         require(action, actor, "image", reference, project=_common_project(actor, image))
@@ -234,5 +236,5 @@ def _shown(image: Image, actor: Actor) -> Image:
     """Return the image without the names of projects that the actor may not see."""
     if actor.is_admin:
         return image
-    mine = tuple(name for name in image.projects if name in actor.projects)
-    return image.model_copy(update={"projects": mine})
+    visible_projects = tuple(name for name in image.projects if name in actor.projects)
+    return image.model_copy(update={"projects": visible_projects})

@@ -36,7 +36,7 @@ class AccountImport:
         map_: Mapping[str, str],
         operators: frozenset[str],
     ) -> None:
-        """Store the dependencies.
+        """Store the dependencies of the import.
 
         ``map_`` is ``[accounts] map``: user to Unix account where they differ.
         """
@@ -50,67 +50,72 @@ class AccountImport:
     async def run(self) -> None:
         """Import; if accounting does not answer, log that and leave it to the next start."""
         try:
-            found = await self._accounting.read()
+            associations = await self._accounting.read()
         except (Unavailable, NotSupported, SchedulerRejected) as error:
             log.warning("No user was imported from Slurm: %s", error.message)
             return
-        people = self._people(found)
-        projects = await self._projects(found)
-        present = {(each.project, each.user) for each in await self._store.memberships()}
-        await self._make_users(found, people, projects)
-        await self._make_members(found, people, projects, present)
+        people = self._people(associations)
+        projects = await self._projects(associations)
+        present = {
+            (membership.project, membership.user) for membership in await self._store.memberships()
+        }
+        await self._make_users(associations, people, projects)
+        await self._make_members(associations, people, projects, present)
 
-    def _people(self, found: Associations) -> dict[str, str]:
+    def _people(self, associations: Associations) -> dict[str, str]:
         """Return portal users by Unix account, for accounts that may have one."""
         people = {}
-        for each in found.users:
-            if each.privileged or each.name in self._operators:
-                log.info("Slurm user %s is not imported: an operator.", each.name)
+        for slurm_user in associations.users:
+            if slurm_user.privileged or slurm_user.name in self._operators:
+                log.info("Slurm user %s is not imported: an operator.", slurm_user.name)
                 continue
-            name = self._users.get(each.name, each.name)
+            name = self._users.get(slurm_user.name, slurm_user.name)
             try:
                 _USER.validate_python(name)
-                if self._unix(name) != each.name:
+                if self._unix(name) != slurm_user.name:
                     raise ValueError("accounts.map gives this name another Unix account")
             except (AitneError, ValidationError, ValueError) as error:
-                log.info("Slurm user %s is not imported: %s", each.name, _first_line(error))
+                log.info("Slurm user %s is not imported: %s", slurm_user.name, _first_line(error))
                 continue
-            people[each.name] = name
+            people[slurm_user.name] = name
         return people
 
-    async def _projects(self, found: Associations) -> set[str]:
-        known = {each.name for each in await self._store.list_projects(visible_to=None)}
+    async def _projects(self, associations: Associations) -> set[str]:
+        existing = {row.name for row in await self._store.list_projects(visible_to=None)}
         usable = set()
-        for each in found.accounts:
-            if each.account == ROOT:
+        for account in associations.accounts:
+            if account.account == ROOT:
                 continue
             try:
-                _PROJECT.validate_python(each.account)
+                _PROJECT.validate_python(account.account)
             except ValidationError:
                 log.info(
-                    "Slurm account %s is not imported: no project can have that name.", each.account
+                    "Slurm account %s is not imported: no project can have that name.",
+                    account.account,
                 )
                 continue
-            usable.add(each.account)
-            if each.account not in known:
-                project = Project(name=each.account, created_at=self._clock())
-                await self._store.create_project(project, each.limits, actor=ACTOR)
-                log.info("Project %s was made of the Slurm account.", each.account)
+            usable.add(account.account)
+            if account.account not in existing:
+                project = Project(name=account.account, created_at=self._clock())
+                await self._store.create_project(project, account.limits, actor=ACTOR)
+                log.info("Project %s was created from the Slurm account.", account.account)
         return usable
 
     async def _make_users(
-        self, found: Associations, people: Mapping[str, str], projects: set[str]
+        self, associations: Associations, people: Mapping[str, str], projects: set[str]
     ) -> None:
-        known = {user.name for user in await all_users(self._store)}
-        defaults = {each.name: each.default_account for each in found.users}
-        own = {(each.user, each.account) for each in found.members}
+        user_names = {user.name for user in await all_users(self._store)}
+        defaults = {
+            slurm_user.name: slurm_user.default_account for slurm_user in associations.users
+        }
+        associated = {(member.user, member.account) for member in associations.members}
         for account, name in people.items():
-            if name in known:
+            if name in user_names:
                 continue
             default = defaults.get(account)
-            if default not in projects or (account, default) not in own:
+            if default not in projects or (account, default) not in associated:
                 log.info(
-                    "Slurm user %s is not imported: the default account %s is no project.",
+                    "Slurm user %s is not imported: the default account %s is not a project.",
                     account,
                     default,
                 )
@@ -118,26 +123,28 @@ class AccountImport:
             now = self._clock()
             user = User(name=name, default_project=default, created_at=now)
             await self._store.create_user(user, None, Project(name=default, created_at=now))
-            log.info("Account %s was made of the Slurm user %s.", name, account)
+            log.info("Account %s was created from the Slurm user %s.", name, account)
 
     async def _make_members(
         self,
-        found: Associations,
+        associations: Associations,
         people: Mapping[str, str],
         projects: set[str],
         present: set[tuple[str, str]],
     ) -> None:
-        """Add missing memberships.
+        """Add the missing memberships of imported users.
 
         Those in ``present`` stay unchanged: their limits are managed on the platform.
         """
-        known = {user.name for user in await all_users(self._store)}
-        for each in found.members:
-            user = people.get(each.user or "")
-            if user is None or user not in known or each.account not in projects:
+        user_names = {user.name for user in await all_users(self._store)}
+        for member in associations.members:
+            user = people.get(member.user or "")
+            if user is None or user not in user_names or member.account not in projects:
                 continue
-            if (each.account, user) not in present:
-                await self._store.put_member(each.account, user, limits=each.limits, actor=ACTOR)
+            if (member.account, user) not in present:
+                await self._store.put_member(
+                    member.account, user, limits=member.limits, actor=ACTOR
+                )
 
 
 def _first_line(error: Exception) -> str:

@@ -22,24 +22,24 @@ def inactivity(
     The job file's value takes precedence, then the template's, then the site's, within their
     bounds.
     """
-    asked = file.inactivity_duration
+    requested = file.inactivity_duration
     if kind is not JobType.SESSION:
-        if asked is not None:
+        if requested is not None:
             problems.add(
-                "inactivity_duration", "a job ends by itself", str(asked), "only for sessions"
+                "inactivity_duration", "a job ends by itself", str(requested), "only for sessions"
             )
         return None
     offered = InactivityLimit() if template is None else template.resources.inactivity_duration
-    bounds = [most for most in (idle.max_inactivity_duration, offered.max) if most is not None]
-    most = min(bounds, default=None)
-    if asked is None:
+    bounds = [bound for bound in (idle.max_inactivity_duration, offered.max) if bound is not None]
+    maximum = min(bounds, default=None)
+    if requested is None:
         usual = offered.default or idle.inactivity_duration
-        return most if usual is None else min(usual, most or usual)
-    if most is not None and (asked == OFF or int(asked) > most):
+        return maximum if usual is None else min(usual, maximum or usual)
+    if maximum is not None and (requested == OFF or int(requested) > maximum):
         problems.add(
             "inactivity_duration",
             "it is longer than allowed",
-            OFF if asked == OFF else format_duration(int(asked)),
-            f"at most {format_duration(most)}",
+            OFF if requested == OFF else format_duration(int(requested)),
+            f"at most {format_duration(maximum)}",
         )
-    return None if asked == OFF else int(asked)
+    return None if requested == OFF else int(requested)

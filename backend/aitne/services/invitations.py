@@ -18,7 +18,7 @@ from aitne.core.policy import Action, require
 from aitne.core.ports.store import Store
 from aitne.services.secrets import hashed, new_secret
 
-_UNKNOWN = "No invitation has this link. Look whether all of it was copied, or ask for a new one."
+_UNKNOWN = "No invitation has this link. Check that it was copied completely, or ask for a new one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,15 @@ class NewInvitation:
 class InvitationPreview(Frozen):
     """Invitation as it is shown before a user joins: who invites to which project."""
 
-    project: str = Field(description="The project's name.")
-    title: str = Field(description="Its title.")
-    description: str = Field(description="What it is about.")
-    role: ProjectRole = Field(description="What one will be in it.")
-    invited_by: str = Field(description="Who made the invitation.")
-    inviter_name: str = Field(description="The name of that person.")
-    expires_at: UtcTime = Field(description="The link works until then.")
-    open: bool = Field(description="Whether it still lets somebody in.")
-    closed_because: str | None = Field(description="Why it does not; null: it does.")
+    project: str = Field(description="Name of the project.")
+    title: str = Field(description="Title of the project.")
+    description: str = Field(description="Description of the project.")
+    role: ProjectRole = Field(description="Role of the new member.")
+    invited_by: str = Field(description="User who created the invitation.")
+    inviter_name: str = Field(description="Display name of that user.")
+    expires_at: UtcTime = Field(description="Time until which the link is valid.")
+    open: bool = Field(description="Whether the invitation can still be accepted.")
+    closed_because: str | None = Field(description="Why it cannot be accepted; null: it can.")
 
 
 class InvitationService:
@@ -54,14 +54,14 @@ class InvitationService:
     async def create(
         self, actor: Actor, project: str, *, role: ProjectRole, max_uses: int, lifetime_s: int
     ) -> NewInvitation:
-        """Create an invitation.
+        """Create an invitation to the project.
 
         Raises ``NotFound``, ``NotAllowed``; ``Conflict``: the project is not active.
         """
         require(Action.PROJECT_MANAGE, actor, "project", project, project=project)
-        found = await self._store.get_project(project)
-        if found.state is not ProjectState.ACTIVE:
-            raise Conflict(f"{project} is {found.state}: it takes nobody now.")
+        project_row = await self._store.get_project(project)
+        if project_row.state is not ProjectState.ACTIVE:
+            raise Conflict(f"{project} is {project_row.state}: it accepts no new members.")
         now = self._clock()
         secret = new_secret()
         invitation = Invitation(
@@ -75,7 +75,7 @@ class InvitationService:
             max_uses=max_uses,
         )
         await self._store.create_invitation(invitation, hashed(secret))
-        # After the sign #, so that no server and no log ever sees it.
+        # In the fragment (#), which browsers do not send, so that no server and no log sees it.
         return NewInvitation(invitation, f"{self._portal_url}/invite#{secret}")
 
     async def list(self, actor: Actor, project: str) -> Sequence[Invitation]:
@@ -95,24 +95,24 @@ class InvitationService:
     async def look(self, token: str) -> InvitationPreview:
         """Return the invitation that a link leads to.
 
-        Any user may look at it. Raises ``NotFound``.
+        Any user may read it. Raises ``NotFound``.
         """
-        found = await self._store.invitation_of(hashed(token))
-        if found is None:
+        invitation = await self._store.invitation_of(hashed(token))
+        if invitation is None:
             raise NotFound("invitation", "of this link", _UNKNOWN)
-        project = await self._store.get_project(found.project)
-        inviter = await self._store.get_user(found.created_by)
-        because = self._closed(found)
+        project = await self._store.get_project(invitation.project)
+        inviter = await self._store.get_user(invitation.created_by)
+        because = self._closed(invitation)
         if because is None and project.state is not ProjectState.ACTIVE:
             because = f"The project is {project.state}."
         return InvitationPreview(
             project=project.name,
             title=project.title,
             description=project.description,
-            role=found.role,
+            role=invitation.role,
             invited_by=inviter.name,
             inviter_name=inviter.display_name or inviter.name,
-            expires_at=found.expires_at,
+            expires_at=invitation.expires_at,
             open=because is None,
             closed_because=because,
         )
@@ -121,14 +121,14 @@ class InvitationService:
         """Make the actor a member.
 
         A member stays one, and does not use up the invitation. Raises ``NotFound``, ``NotAllowed``;
-        ``Conflict``: it is over.
+        ``Conflict``: the invitation is no longer valid.
         """
         require(Action.PROJECT_JOIN, actor, "invitation", "of this link")
         return await self._store.accept_invitation(hashed(token), actor.name, self._clock())
 
-    def _closed(self, found: Invitation) -> str | None:
-        if found.revoked_at is not None:
-            return "It was taken back."
-        if found.expires_at <= self._clock():
+    def _closed(self, invitation: Invitation) -> str | None:
+        if invitation.revoked_at is not None:
+            return "It was revoked."
+        if invitation.expires_at <= self._clock():
             return "It has expired."
-        return "It was used up." if found.uses >= found.max_uses else None
+        return "It was used up." if invitation.uses >= invitation.max_uses else None

@@ -31,24 +31,24 @@ def summed(runs: Sequence[JobTime], start: datetime, end: datetime) -> list[Usag
 
     Runs that reach beyond are cut. Has no side effects.
     """
-    found: dict[tuple[str, str], Usage] = {}
+    usage_by_member: dict[tuple[str, str], Usage] = {}
     for run in runs:
         seconds = (min(run.ended_at or end, end) - max(run.started_at, start)).total_seconds()
         if seconds <= 0:
             continue
-        known = found.get((run.project, run.user)) or Usage(
+        usage = usage_by_member.get((run.project, run.user)) or Usage(
             account=run.project, user=run.user, cpu_s=0, gpu_s=0, jobs=0
         )
         gpu_s = round(seconds * run.nodes * run.gpus)
-        types = dict(known.gpu_s_by_type)
+        types = dict(usage.gpu_s_by_type)
         if gpu_s and run.gpu_type is not None:
             types[run.gpu_type] = types.get(run.gpu_type, 0) + gpu_s
-        found[run.project, run.user] = known.model_copy(
+        usage_by_member[run.project, run.user] = usage.model_copy(
             update={
-                "cpu_s": known.cpu_s + round(seconds * run.nodes * run.cpus),
-                "gpu_s": known.gpu_s + gpu_s,
+                "cpu_s": usage.cpu_s + round(seconds * run.nodes * run.cpus),
+                "gpu_s": usage.gpu_s + gpu_s,
                 "gpu_s_by_type": types,
-                "jobs": known.jobs + 1,
+                "jobs": usage.jobs + 1,
             }
         )
-    return [found[key] for key in sorted(found)]
+    return [usage_by_member[key] for key in sorted(usage_by_member)]

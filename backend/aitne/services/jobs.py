@@ -67,18 +67,18 @@ class JobService:
         draft = self._admission.draft(actor, admitted)
         by_limits = await self._admission.within_limits(draft)
         window, now = await self._store.maintenance(), self._clock()
-        held = held_because(window, now)
-        # Where nodes are drained, for the maintenance or otherwise, Slurm says that none will ever fit.
+        hold_reason = held_because(window, now)
+        # Where nodes are drained, for the maintenance or otherwise, Slurm reports that none will ever fit.
         forecast = (
             Outlook()
-            if held or fitting.away
+            if hold_reason or fitting.away
             else await self._forecaster.ask(
                 draft, [job.scheduler_id for job in waiting if job.scheduler_id is not None]
             )
         )
         in_turn = forecast.later(now)
         ahead = reaches_into(window, now, spec.max_duration_s)
-        waits_for = held or by_limits or fitting.reason or in_turn
+        waits_for = hold_reason or by_limits or fitting.reason or in_turn
         if waiting:
             which = "one other job" if len(waiting) == 1 else f"{len(waiting)} other jobs"
             waits_for = f"Waits for {which} to complete."
@@ -112,21 +112,21 @@ class JobService:
             IdempotencyConflict: the key was used with another file.
         """
         idempotency = _idempotency(actor, idempotency_key, "create", file.model_dump(mode="json"))
-        if (known := await self._replay(actor, idempotency)) is not None:
-            return known
+        if (earlier := await self._replay(actor, idempotency)) is not None:
+            return earlier
         admitted = await self._admission.of_file(actor, file, Action.JOB_CREATE)
         return await self._store_new(actor, admitted, idempotency)
 
     async def get(self, actor: Actor, job_id: UUID) -> Job:
         """Return the job, with hidden values of ``env`` unless it is the actor's own.
 
-        Raises ``NotFound``, also for a job that the actor may not know of; ``NotAllowed``."""
+        Raises ``NotFound``, also for a job that the actor may not see; ``NotAllowed``."""
         return with_visible_env(actor, await self._allowed(Action.JOB_READ, actor, job_id))
 
     async def list(
         self,
         actor: Actor,
-        where: JobFilter,
+        job_filter: JobFilter,
         *,
         cursor: str | None,
         limit: int,
@@ -136,12 +136,12 @@ class JobService:
         """List the jobs that the actor may see and that match, newest first by default.
 
         Raises:
-            InvalidInput: the cursor is not one of ours, or of another order.
+            InvalidInput: the cursor is invalid, or belongs to another order.
             NotAllowed: the credential may not read.
         """
         _check_scope(Action.JOB_READ, actor)
         return await self._store.list_jobs(
-            where,
+            job_filter,
             visible_to=_eyes(actor),
             cursor=cursor,
             limit=limit,
@@ -149,13 +149,13 @@ class JobService:
             descending=descending,
         )
 
-    async def count(self, actor: Actor, where: JobFilter) -> dict[JobState, int]:
+    async def count(self, actor: Actor, job_filter: JobFilter) -> dict[JobState, int]:
         """Return the number of jobs in each state that ``list`` would list.
 
         Raises ``NotAllowed``.
         """
         _check_scope(Action.JOB_READ, actor)
-        return await self._store.count_jobs(where, visible_to=_eyes(actor))
+        return await self._store.count_jobs(job_filter, visible_to=_eyes(actor))
 
     async def cancel(self, actor: Actor, job_id: UUID) -> Job:
         """Request the cancellation of the job; one that has ended is returned unchanged.
@@ -182,8 +182,8 @@ class JobService:
         old = await self._allowed(Action.JOB_RESUBMIT, actor, job_id)
         verb = "continue" if continues else "resubmit"
         idempotency = _idempotency(actor, idempotency_key, verb, str(job_id))
-        if (known := await self._replay(actor, idempotency)) is not None:
-            return known
+        if (earlier := await self._replay(actor, idempotency)) is not None:
+            return earlier
         admitted = await self._admission.again(actor, old, continues=continues)
         return await self._store_new(actor, admitted, idempotency)
 
@@ -209,15 +209,15 @@ class JobService:
         Raises ``NotFound``, also before they have reported.
         """
         await self._allowed(Action.JOB_READ, actor, job_id)
-        found = await self._store.profile(job_id)
-        if found is None:
+        profile = await self._store.profile(job_id)
+        if profile is None:
             raise NotFound(
                 "profile of job",
                 job_id,
-                f"Job {job_id} has no profile: the ranks of a program that uses aitne.distrib tell it once "
-                "they have made their first steps.",
+                f"Job {job_id} has no profile: the ranks of a program that uses aitne.distrib report it "
+                "after their first steps.",
             )
-        return Profile.model_validate(found)
+        return Profile.model_validate(profile)
 
     async def events(self, actor: Actor, job_id: UUID) -> Sequence[Event]:
         """List the job's events, oldest first. Raises ``NotFound``."""
@@ -232,8 +232,8 @@ class JobService:
         Raises ``NotFound``; ``InvalidInput`` for an array without a task; ``Unavailable``.
         """
         job = await self._logged(actor, job_id, task)
-        most = max(0, min(limit, MAX_LOG_READ))
-        return await self._follower.read(job, offset, most)
+        max_bytes = max(0, min(limit, MAX_LOG_READ))
+        return await self._follower.read(job, offset, max_bytes)
 
     async def follow_log(
         self, actor: Actor, job_id: UUID, *, task: int | None, offset: int
@@ -287,7 +287,7 @@ class JobService:
             return row
         raise InvalidInput.field(
             "task",
-            "say which task's log" if task is None else "this array has no such task",
+            "name the task whose log you want" if task is None else "this array has no such task",
             value=task,
             allowed=job.spec.array,
         )
@@ -307,7 +307,7 @@ class JobService:
 
 
 def _eyes(actor: Actor) -> str | None:
-    """Return the user whose visibility applies in the store; None: all is visible."""
+    """Return the user whose visibility applies in the store; None if all is visible."""
     return None if actor.is_admin else actor.name
 
 

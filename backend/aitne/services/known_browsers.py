@@ -37,7 +37,7 @@ class KnownBrowsers:
     def number(self, name: str, cookie: str | None) -> str | None:
         """Return the number by which that browser's failures are counted.
 
-        None: the user has never logged in with it.
+        None if the user has never logged in with it.
         """
         if cookie is None or len(cookie) > _LONGEST:
             return None

@@ -38,12 +38,12 @@ class Verdict:
 class LimitCheck:
     """Check of jobs against limits that are read from the store at most every few seconds."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime], own: str) -> None:
-        """Store the dependencies; ``own`` is the account of jobs that name none."""
+    def __init__(self, store: Store, clock: Callable[[], datetime], default_account: str) -> None:
+        """Store the dependencies; ``default_account`` is the account of jobs without one."""
         self._store = store
         self._gate = ProjectGate(store)
         self._clock = clock
-        self._own = own
+        self._own = default_account
         self._look: InUse | None = None
         self._read_at: datetime | None = None
 
@@ -62,8 +62,8 @@ class LimitCheck:
                 field = "project" if name == spec.project else "slurm.account"
                 return Verdict((FieldProblem(field, refused, name),))
         if self._read_at is None or now - self._read_at > _KEPT_FOR:
-            found = await self._store.in_use()
-            self._look, self._read_at = None if found is None else found[0], now
+            reading = await self._store.in_use()
+            self._look, self._read_at = None if reading is None else reading[0], now
         if self._look is None:
             return Verdict()
         return judge(spec, self._look, account or self._own)
@@ -79,63 +79,65 @@ def judge(spec: JobSpec, look: InUse, user: str) -> Verdict:
         return Verdict((_no_association(project, user, look),))
     if "limits" not in look.enforced and "safe" not in look.enforced:
         return Verdict()
-    asked = _asked(spec)
+    request = _asked(spec)
     never: list[tuple[int, FieldProblem]] = []
     waits: list[str] = []
-    for each in look.chain(project, user):
-        # A user has the limits of the account too, and those are told as the account's.
-        never[:0] = _never(each, asked, spec)
-        waits += _waits(each, asked, look)
+    for association in look.chain(project, user):
+        # The limits of the account also apply to the user; they are reported as the account's.
+        never[:0] = _never(association, request, spec)
+        waits += _waits(association, request, look)
     for qos in look.qos:
         if qos.name == (spec.slurm.qos or DEFAULT_QOS):
-            never += _never_in_qos(qos, asked, spec)
-            waits += _waits_in_qos(qos, asked, user)
+            never += _never_in_qos(qos, request, spec)
+            waits += _waits_in_qos(qos, request, user)
     tightest: dict[str, tuple[int, FieldProblem]] = {}
-    for most, problem in never:
-        known = tightest.get(problem.field)
-        if known is None or most < known[0]:
-            tightest[problem.field] = (most, problem)
+    for maximum, problem in never:
+        current = tightest.get(problem.field)
+        if current is None or maximum < current[0]:
+            tightest[problem.field] = (maximum, problem)
     problems = tuple(problem for _, problem in tightest.values())
     return Verdict(problems, waits[0] if waits and not problems else None)
 
 
-def summary(each: AssociationUse, tres: str, look: InUse) -> str | None:
+def summary(association: AssociationUse, tres: str, look: InUse) -> str | None:
     """Return a summary of the use of a limit; None if there is no limit.
 
     Such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``.
     """
-    gauge = each.tres.get(tres)
+    gauge = association.tres.get(tres)
     if gauge is None or gauge.limit is None:
         return None
-    by = "" if each.user is not None else _by(_users(each, tres, look), tres)
-    return f"{_name(each)}: {_of(tres, gauge.used, gauge.limit)} in use{by}"
+    by = "" if association.user is not None else _by(_users(association, tres, look), tres)
+    return f"{_name(association)}: {_of(tres, gauge.used, gauge.limit)} in use{by}"
 
 
 def _no_association(project: str, user: str, look: InUse) -> FieldProblem:
-    mine = sorted(each.account for each in look.associations if each.user == user)
+    accounts = sorted(
+        association.account for association in look.associations if association.user == user
+    )
     return FieldProblem(
         "slurm.account" if look.of(project) is None else "project",
-        f"Slurm does not let {user} work in the account {project}; an administrator can bring the two "
-        "in line: `aitne admin sync`",
+        f"Slurm does not let {user} use the account {project}; an administrator can synchronize the "
+        "two: `aitne admin sync`",
         project,
-        ", ".join(mine) or "none",
+        ", ".join(accounts) or "none",
     )
 
 
 def _asked(spec: JobSpec) -> dict[str, int]:
     """Return the resources of one task of the job under Slurm's names; memory in MiB."""
     wish = spec.resources
-    found = {
+    amounts = {
         "node": wish.nodes,
         "cpu": wish.nodes * wish.cpu,
         "mem": wish.nodes * -(-wish.memory_bytes // MIB),
         GPU: wish.nodes * wish.gpu.count,
     }
     if wish.gpu.type is not None:
-        found[f"{GPU}:{wish.gpu.type}"] = wish.nodes * wish.gpu.count
+        amounts[f"{GPU}:{wish.gpu.type}"] = wish.nodes * wish.gpu.count
     for name, count in wish.gres.items():
-        found[f"gres/{name}"] = wish.nodes * count
-    return {name: count for name, count in found.items() if count}
+        amounts[f"gres/{name}"] = wish.nodes * count
+    return {name: count for name, count in amounts.items() if count}
 
 
 def _field(tres: str) -> str:
@@ -156,56 +158,60 @@ def _things(tres: str) -> str:
     return _WORDS.get(tres, tres.removeprefix("gres/"))
 
 
-def _of(tres: str, used: int, most: int) -> str:
-    return f"{_amount(tres, used)} of {_amount(tres, most)} {_things(tres)}"
+def _of(tres: str, used: int, maximum: int) -> str:
+    return f"{_amount(tres, used)} of {_amount(tres, maximum)} {_things(tres)}"
 
 
-def _name(each: AssociationUse) -> str:
-    if each.user is None:
-        return f"project {each.account}"
-    return f"{each.user} in project {each.account}"
+def _name(association: AssociationUse) -> str:
+    if association.user is None:
+        return f"project {association.account}"
+    return f"{association.user} in project {association.account}"
 
 
 _Never = tuple[int, FieldProblem]
 """Permitted maximum, and the problem if it is exceeded."""
 
 
-def _too_many(name: str, what: str, tres: str, asked: int, most: int) -> _Never:
-    return most, FieldProblem(
+def _too_many(name: str, what: str, tres: str, count: int, maximum: int) -> _Never:
+    return maximum, FieldProblem(
         _field(tres),
-        f"it asks for {_amount(tres, asked)} {_things(tres)}, and {name} may use "
-        f"{_amount(tres, most)} {what}",
-        _amount(tres, asked),
-        f"at most {_amount(tres, most)}",
+        f"it asks for {_amount(tres, count)} {_things(tres)}, and {name} may use "
+        f"{_amount(tres, maximum)} {what}",
+        _amount(tres, count),
+        f"at most {_amount(tres, maximum)}",
     )
 
 
-def _never(each: AssociationUse, asked: Mapping[str, int], spec: JobSpec) -> Iterator[_Never]:
+def _never(
+    association: AssociationUse, request: Mapping[str, int], spec: JobSpec
+) -> Iterator[_Never]:
     """Yield the problems that remain even if nothing else runs."""
-    for tres, count in asked.items():
-        gauge = each.tres.get(tres)
+    for tres, count in request.items():
+        gauge = association.tres.get(tres)
         if gauge is not None and gauge.limit is not None and count > gauge.limit:
-            yield _too_many(_name(each), "at once", tres, count, gauge.limit)
-        if count > each.per_job.get(tres, count):
-            yield _too_many(_name(each), "for one job", tres, count, each.per_job[tres])
-    if each.max_wall_s is not None and spec.max_duration_s > each.max_wall_s:
-        yield _too_long(_name(each), spec.max_duration_s, each.max_wall_s)
-    for gauge in (each.grp_jobs, each.max_jobs):
+            yield _too_many(_name(association), "at once", tres, count, gauge.limit)
+        if count > association.per_job.get(tres, count):
+            yield _too_many(
+                _name(association), "for one job", tres, count, association.per_job[tres]
+            )
+    if association.max_wall_s is not None and spec.max_duration_s > association.max_wall_s:
+        yield _too_long(_name(association), spec.max_duration_s, association.max_wall_s)
+    for gauge in (association.grp_jobs, association.max_jobs):
         if gauge.limit == 0:
-            none = f"{_name(each)} may run no jobs"
-            yield 0, FieldProblem("project", none, each.account, None)
+            none = f"{_name(association)} may run no jobs"
+            yield 0, FieldProblem("project", none, association.account, None)
     new = len(parse_array(spec.array).indices) if spec.array else 1
-    for gauge in (each.grp_submitted, each.max_submitted):
+    for gauge in (association.grp_submitted, association.max_submitted):
         if gauge.limit is not None and gauge.used + new > gauge.limit:
-            left = max(0, gauge.limit - gauge.used)
+            remaining = max(0, gauge.limit - gauge.used)
             yield (
-                left,
+                remaining,
                 FieldProblem(
                     "array" if spec.array else "project",
-                    f"{_name(each)} has {gauge.used} jobs waiting or running, and this adds {new}; Slurm "
-                    f"takes no more than {gauge.limit} at a time",
+                    f"{_name(association)} has {gauge.used} jobs waiting or running, and this adds {new}; Slurm "
+                    f"accepts at most {gauge.limit} at a time",
                     str(new),
-                    f"at most {left} now",
+                    f"at most {remaining} now",
                 ),
             )
 
@@ -219,27 +225,27 @@ def _too_long(name: str, asked_s: int, most_s: int) -> _Never:
     )
 
 
-def _waits(each: AssociationUse, asked: Mapping[str, int], look: InUse) -> Iterator[str]:
-    for tres, count in asked.items():
-        gauge = each.tres.get(tres)
+def _waits(association: AssociationUse, request: Mapping[str, int], look: InUse) -> Iterator[str]:
+    for tres, count in request.items():
+        gauge = association.tres.get(tres)
         if gauge is not None and gauge.limit is not None and gauge.used + count > gauge.limit:
-            said = summary(each, tres, look)
-            yield f"Waits for the limit of {said}."
-    for gauge in (each.grp_jobs, each.max_jobs):
+            text = summary(association, tres, look)
+            yield f"Waits for the limit of {text}."
+    for gauge in (association.grp_jobs, association.max_jobs):
         if gauge.limit is not None and gauge.used >= gauge.limit > 0:
-            yield f"Waits for the limit of {_name(each)}: {gauge.used} of {gauge.limit} jobs run."
-    for tres, gauge in each.tres_minutes.items():
-        if gauge.limit is not None and asked.get(tres) and gauge.used >= gauge.limit:
+            yield f"Waits for the limit of {_name(association)}: {gauge.used} of {gauge.limit} jobs run."
+    for tres, gauge in association.tres_minutes.items():
+        if gauge.limit is not None and request.get(tres) and gauge.used >= gauge.limit:
             what = "GPU" if tres == GPU else _things(tres)
             yield (
-                f"Waits for the budget of {_name(each)}: {gauge.used // 60} of "
+                f"Waits for the budget of {_name(association)}: {gauge.used // 60} of "
                 f"{gauge.limit // 60} {what}-hours are used up."
             )
 
 
-def _never_in_qos(qos: QosUse, asked: Mapping[str, int], spec: JobSpec) -> Iterator[_Never]:
+def _never_in_qos(qos: QosUse, request: Mapping[str, int], spec: JobSpec) -> Iterator[_Never]:
     name = f"a job of QOS {qos.name}"
-    for tres, count in asked.items():
+    for tres, count in request.items():
         gauge = qos.tres.get(tres)
         if gauge is not None and gauge.limit is not None and count > gauge.limit:
             yield _too_many(f"QOS {qos.name}", "at once", tres, count, gauge.limit)
@@ -252,38 +258,38 @@ def _never_in_qos(qos: QosUse, asked: Mapping[str, int], spec: JobSpec) -> Itera
         yield _too_long(name, spec.max_duration_s, qos.max_wall_s)
 
 
-def _waits_in_qos(qos: QosUse, asked: Mapping[str, int], user: str) -> Iterator[str]:
-    for tres, count in asked.items():
+def _waits_in_qos(qos: QosUse, request: Mapping[str, int], user: str) -> Iterator[str]:
+    for tres, count in request.items():
         gauge = qos.tres.get(tres)
         if gauge is not None and gauge.limit is not None and gauge.used + count > gauge.limit:
             users = {who: used[tres] for who, used in qos.used_by.items() if tres in used}
             by = _by(users, tres)
             yield f"Waits for the limit of QOS {qos.name}: {_of(tres, gauge.used, gauge.limit)} in use{by}."
-        most, used = qos.per_user.get(tres), qos.used_by.get(user, {}).get(tres, 0)
-        if most is not None and used + count > most:
-            said = _of(tres, used, most)
-            yield f"Waits for the limit of {user} in QOS {qos.name}: {said} in use."
+        maximum, used = qos.per_user.get(tres), qos.used_by.get(user, {}).get(tres, 0)
+        if maximum is not None and used + count > maximum:
+            text = _of(tres, used, maximum)
+            yield f"Waits for the limit of {user} in QOS {qos.name}: {text} in use."
 
 
-def _users(each: AssociationUse, tres: str, look: InUse) -> dict[str, int]:
+def _users(association: AssociationUse, tres: str, look: InUse) -> dict[str, int]:
     """Return the usage of each user of an account and of the accounts below it."""
     parents = {a.account: a.parent for a in look.associations if a.user is None}
-    found: dict[str, int] = {}
+    usage: dict[str, int] = {}
     for one in look.associations:
         gauge = one.tres.get(tres)
         if one.user is None or gauge is None or not gauge.used:
             continue
         above: str | None = one.account
-        while above is not None and above != each.account:
+        while above is not None and above != association.account:
             above = parents.get(above)
         if above is not None:
-            found[one.user] = found.get(one.user, 0) + gauge.used
-    return found
+            usage[one.user] = usage.get(one.user, 0) + gauge.used
+    return usage
 
 
 def _by(users: Mapping[str, int], tres: str) -> str:
-    most = sorted(users.items(), key=lambda item: (-item[1], item[0]))
-    shown = [f"{name} {_amount(tres, used)}" for name, used in most[:_MOST_NAMES]]
-    if len(most) > _MOST_NAMES:
-        shown.append(f"{len(most) - _MOST_NAMES} others")
+    ranking = sorted(users.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{name} {_amount(tres, used)}" for name, used in ranking[:_MOST_NAMES]]
+    if len(ranking) > _MOST_NAMES:
+        shown.append(f"{len(ranking) - _MOST_NAMES} others")
     return f" by {', '.join(shown)}" if shown else ""

@@ -31,13 +31,13 @@ class Phase(StrEnum):
 class MaintenanceView(Frozen):
     """Maintenance as shown to users: whether new jobs start, and when that changes."""
 
-    phase: Phase = Field(description="on: new work is held until the end.")
-    starts_at: UtcTime | None = Field(None, description="When it begins, or began.")
+    phase: Phase = Field(description="`on`: new jobs are held until the end.")
+    starts_at: UtcTime | None = Field(None, description="Start of the maintenance.")
     ends_at: UtcTime | None = Field(
-        None, description="When it ends by itself; null: when an administrator says so."
+        None, description="Planned end; null: an administrator ends it."
     )
-    message: str = Field("", description="Why, as the administrator wrote it.")
-    created_by: str | None = Field(None, description="Who set it.")
+    message: str = Field("", description="Reason, as the administrator entered it.")
+    created_by: str | None = Field(None, description="Administrator who set it.")
     created_at: UtcTime | None = Field(None, description="When it was set.")
 
 
@@ -115,7 +115,7 @@ def held_because(window: Maintenance | None, now: datetime) -> str | None:
     if window is None or not window.on(now):
         return None
     until = "it is over" if window.ends_at is None else _clock_time(window.ends_at)
-    return f"Maintenance{_why(window)}: new work is held until {until}."
+    return f"Maintenance{_why(window)}: new jobs are held until {until}."
 
 
 def reaches_into(window: Maintenance | None, now: datetime, lasts_s: int) -> str | None:
@@ -129,8 +129,8 @@ def reaches_into(window: Maintenance | None, now: datetime, lasts_s: int) -> str
         return None
     return (
         f"A maintenance{_why(window)} begins {_clock_time(window.starts_at)}, within the time limit of this "
-        "job. What runs then is left alone as far as the administrators can; what has not begun by "
-        "then is held until it is over. A shorter time limit may let it end before."
+        "job. Running jobs are not interrupted if the administrators can avoid it; jobs that have not "
+        "started by then are held until it is over. With a shorter time limit the job may end before."
     )
 
 

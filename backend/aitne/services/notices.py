@@ -41,7 +41,7 @@ _BADLY = {
 
 
 def may_tell(event: Event) -> bool:
-    """Tell from the event alone whether ``of_job`` may have a notice about it."""
+    """Return, from the event alone, whether ``of_job`` may have a notice about it."""
     if event.data.get("array_job_id") is not None:
         return False
     return event.kind != "job.state" or JobState(event.data["state"]) in _TOLD
@@ -54,7 +54,7 @@ def of_job(event: Event, job: Job, now: datetime) -> Notice | None:
     notice.
     """
     if job.array_job_id is not None:
-        return None  # its array speaks for all tasks
+        return None  # its array has the notice for all tasks
     if event.kind == ENDING:
         return _expiring(event, job, now)
     if event.kind == IDLE:
@@ -80,7 +80,7 @@ def _state(event: Event, job: Job) -> Notice | None:
     if not state.terminal or job.state is not state:
         return None
     if state is JobState.COMPLETED:
-        # Who shuts a session down knows that it has ended.
+        # A user who shuts a session down knows that it has ended.
         return (
             None
             if session
@@ -114,7 +114,7 @@ def _expiring(event: Event, job: Job, now: datetime) -> Notice | None:
     if job.state.terminal or job.expires_at is None or job.expires_at <= now:
         return None
     left_s = _whole_minutes((job.expires_at - now).total_seconds())
-    text = "Its time is nearly up. Save your work, or give it more time."
+    text = "Its time limit is nearly reached. Save your work, or extend it."
     return _about(
         job,
         _K.SESSION_EXPIRING,
@@ -131,7 +131,7 @@ def _idle(event: Event, job: Job, now: datetime) -> Notice | None:
     if job.state.terminal or ends is None or ends <= now or job.cancel_requested_at:
         return None
     left_s = _whole_minutes((ends - now).total_seconds())
-    text = "Nobody has worked in it for a while. Keep it, or go on working and it stays."
+    text = "It has not been used for a while. Keep it, or continue to work in it."
     return _about(
         job,
         _K.SESSION_IDLE,
@@ -149,8 +149,8 @@ def _gpus(event: Event, job: Job) -> Notice | None:
     percent = round(100 * float(event.data.get("utilization", 0.0)))
     window = format_duration(int(event.data.get("window_s", 0)))
     text = (
-        f"Over the last {window} they were {percent} % busy on average. See whether the program uses "
-        "them at all, or cancel it so that others can."
+        f"Over the last {window} they were {percent} % busy on average. Check whether the program uses "
+        "them at all, or cancel it so that other jobs can."
     )
     return _about(job, _K.GPU_IDLE, Level.WARNING, "leaves its GPUs idle", text, percent=percent)
 
@@ -181,7 +181,7 @@ def _about(
 
 
 def wants_log(notice: Notice) -> bool:
-    """Return whether the last lines of the job's log are of use for the notice."""
+    """Return whether the last lines of the job's log are useful for the notice."""
     return notice.level is Level.ERROR and notice.job_id is not None
 
 
@@ -196,7 +196,7 @@ def last_lines(data: bytes, *, whole: bool) -> tuple[str, ...]:
         lines = lines[1:] or lines
     shown = []
     for line in lines:
-        # A progress bar writes its line again and again; what stands there last is what is seen.
+        # A progress bar rewrites its line; only the last version is visible.
         last = line.rstrip("\r").rpartition("\r")[2]
         clean = "".join(letter if letter.isprintable() else " " for letter in last).rstrip()
         shown.append(clean if len(clean) <= MOST_IN_LINE else f"{clean[: MOST_IN_LINE - 1]}…")
@@ -219,12 +219,12 @@ def of_project(event: Event) -> Notice | None:
     path, data = f"/projects/{name}", {"project": name, **event.data}
     by = str(event.data.get("actor") or "")
     if event.kind == "project.invited":
-        said = (
+        headline = (
             f"{by} made you a member of the project {name}" if by else f"You are a member of {name}"
         )
-        return Notice(kind=_K.PROJECT_INVITED, title=said, path=path, data=data)
+        return Notice(kind=_K.PROJECT_INVITED, title=headline, path=path, data=data)
     if event.kind == "project.requested":
-        title = f"{by} asks for something for the project {name}"
+        title = f"{by} has a request for the project {name}"
         text = str(event.data.get("reason") or "")
         return Notice(kind=_K.PROJECT_REQUESTED, title=title, text=text, path=path, data=data)
     days = event.data.get("days")
@@ -233,7 +233,7 @@ def of_project(event: Event) -> Notice | None:
         kind=_K.PROJECT_EXPIRING,
         level=Level.WARNING,
         title=f"The project {name} ends {when}",
-        text="After that no new jobs run in it. A leader can ask for more time.",
+        text="After that it accepts no new jobs. A manager can ask for more time.",
         path=path,
         data=data,
     )
@@ -261,7 +261,7 @@ def of_maintenance(window: Maintenance) -> Notice:
         kind=_K.MAINTENANCE,
         level=Level.WARNING,
         title=f"Maintenance from {begins}{until}",
-        text=f"{window.message}\n\nWhat runs goes on; what is new waits.".strip(),
+        text=f"{window.message}\n\nRunning jobs continue; new jobs wait.".strip(),
         path=f"/#maintenance-{round(window.created_at.timestamp())}",
         data={
             "starts_at": window.starts_at.isoformat(),
@@ -276,8 +276,8 @@ def of_disabled_webhook(event: Event) -> Notice:
     return Notice(
         kind=_K.WEBHOOK_DISABLED,
         level=Level.ERROR,
-        title=f"The webhook {url} is no longer told",
-        text=f"{error} Mend it, then enable it again.",
+        title=f"The webhook {url} was disabled",
+        text=f"{error} Fix it, then enable it again.",
         path="/account/notifications",
         data={"url": url, "error": error},
     )

@@ -47,7 +47,7 @@ class NotificationPreferences(Frozen):
     channels: tuple[str, ...]
     """Channels of this site, the inbox first."""
     mail: str | None
-    """Mail address; None: no mail is sent."""
+    """Mail address; None means that no mail is sent."""
     choices: dict[NotificationKind, dict[str, bool]]
     """Choice for every kind and channel, including defaults."""
     quiet_until: datetime | None
@@ -66,8 +66,8 @@ class NotificationService:
         """Store the dependencies; ``channels`` are the names of all plug-ins."""
         self._store = store
         self._settings = settings
-        gone = {MAIL: settings.mail.host is None, WEBHOOK: not settings.webhooks.enabled}
-        self._channels = (BROWSER, *(name for name in channels if not gone.get(name, False)))
+        disabled = {MAIL: settings.mail.host is None, WEBHOOK: not settings.webhooks.enabled}
+        self._channels = (BROWSER, *(name for name in channels if not disabled.get(name, False)))
         self._clock = clock
 
     async def inbox(
@@ -111,10 +111,10 @@ class NotificationService:
         *,
         check: Check[NotificationPreferences] = None,
     ) -> NotificationPreferences:
-        """Replace the preferences.
+        """Replace the preferences of the actor.
 
         Raises:
-            InvalidInput: the address is none, or there is no such channel.
+            InvalidInput: the address is invalid, or there is no such channel.
         """
         _require(Action.NOTIFICATION_WRITE, actor)
         if mail is not None:
@@ -135,10 +135,10 @@ class NotificationService:
                         value=name,
                         allowed=", ".join(self._channels),
                     )
-        seen: Check[tuple[str | None, NotificationChoices]] = (
-            None if check is None else lambda found: check(self._shown(*found))
+        store_check: Check[tuple[str | None, NotificationChoices]] = (
+            None if check is None else lambda stored: check(self._shown(*stored))
         )
-        await self._store.save_choices(actor.name, choices, mail=mail or "", check=seen)
+        await self._store.save_choices(actor.name, choices, mail=mail or "", check=store_check)
         return await self.preferences(actor)
 
     async def test_mail(self, actor: Actor) -> Delivery:
@@ -149,10 +149,10 @@ class NotificationService:
         _require(Action.NOTIFICATION_WRITE, actor)
         user = await self._store.get_user(actor.name)
         if MAIL not in self._channels or user.mail is None:
-            why = (
+            reason = (
                 "you have no mail address" if MAIL in self._channels else "this site sends no mail"
             )
-            raise InvalidInput.field("mail", why)
+            raise InvalidInput.field("mail", reason)
         return await self._test(actor, MAIL, "")
 
     async def mail_deliveries(self, actor: Actor) -> Sequence[Delivery]:
@@ -177,9 +177,9 @@ class NotificationService:
         """Create a webhook; its secret is shown only once.
 
         Raises:
-            InvalidInput: the URL leads where this site lets none.
-            NotAllowed: this site has no webhooks.
-            Conflict: there are too many.
+            InvalidInput: the site does not permit this URL.
+            NotAllowed: the site has disabled webhooks.
+            Conflict: the user has too many webhooks.
         """
         _require(Action.NOTIFICATION_WRITE, actor)
         require_recent_authentication(actor, self._clock())
@@ -259,9 +259,9 @@ class NotificationService:
     # ---------------------------------------------------------------------------------------------
 
     async def _webhook(self, action: Action, actor: Actor, webhook_id: str) -> Webhook:
-        found = await self._store.webhook(webhook_id)
-        require(action, actor, "webhook", webhook_id, owner=found.owner)
-        return found
+        webhook = await self._store.webhook(webhook_id)
+        require(action, actor, "webhook", webhook_id, owner=webhook.owner)
+        return webhook
 
     def _check_url(self, url: str) -> None:
         if not self._settings.webhooks.enabled:
@@ -280,15 +280,15 @@ class NotificationService:
         tests = await self._store.note_attempt(f"test:{actor.name}", now, window_s=TESTS_WITHIN_S)
         if tests > MOST_TESTS:
             raise RateLimited(
-                f"{MOST_TESTS} test messages in {TESTS_WITHIN_S / 60:.0f} minutes are the most. Look at "
-                "what became of those, and wait.",
+                f"At most {MOST_TESTS} test messages can be sent in {TESTS_WITHIN_S / 60:.0f} minutes. "
+                "Check the results of those, and wait.",
                 TESTS_WITHIN_S,
             )
         path = "/account/notifications"
         notice = Notice(
             kind=NotificationKind.ANNOUNCEMENT,
             title=f"This is a test from {self._settings.title}",
-            text="It was asked for in the portal. All is well.",
+            text="It was requested in the portal. Notifications work.",
             path=path,
         )
         message = message_of(

@@ -130,12 +130,12 @@ class OAuthService:
     ) -> AccessToken:
         """Exchange a code for an access token. Raises ``OAuthError``."""
         secret = read_secret(self._settings, "oauth_client_secret")
-        known = hmac.compare_digest(client_id.encode(), CLIENT_ID.encode())
-        if not hmac.compare_digest(client_secret.encode(), secret.encode()) or not known:
+        client_matches = hmac.compare_digest(client_id.encode(), CLIENT_ID.encode())
+        if not hmac.compare_digest(client_secret.encode(), secret.encode()) or not client_matches:
             raise OAuthError("invalid_client", "The client is unknown or its secret is wrong.")
         if grant_type != "authorization_code":
             raise OAuthError("unsupported_grant_type", "grant_type must be authorization_code.")
-        # Whatever is wrong with the request, its code is used up by it.
+        # Any request uses up its code, even an invalid one.
         taken = await self._store.take_secret(_CODE, hashed(code), self._clock())
         if taken is None:
             raise OAuthError("invalid_grant", "The code is unknown, expired or was used before.")

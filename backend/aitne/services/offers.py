@@ -76,14 +76,14 @@ class Offers:
         use = spec.image_use
         offer = await self._folders(actor, account, spec.project, contained=use is not None)
         if use is not None:
-            wanted = Wanted(
+            request = Wanted(
                 reference=use.reference,
                 runtime=spec.runtime,
                 project=spec.project,
                 apps=tuple(app.name for app in spec.apps),
             )
             named = () if use.digest is None else await self._images.candidates(actor)
-            choice = self.chooser.choose(wanted, named)
+            choice = self.chooser.choose(request, named)
             if choice.problem is not None:
                 problems.extend([choice.problem])
             elif choice.use is not None and choice.use.digest != use.digest:
@@ -94,14 +94,14 @@ class Offers:
                     "a new job",
                 )
             use = choice.use
-        references = [f"{each.name}:{each.version}" for each in spec.datasets]
+        references = [f"{dataset.name}:{dataset.version}" for dataset in spec.datasets]
         offer = await self._with_datasets(offer, actor, references, spec.project)
         problems.extend(offer.problems)
         for before, now in zip(spec.datasets, offer.datasets, strict=False):
             if before.manifest != now.manifest:
                 problems.add(
                     "datasets",
-                    f"there is other data as {now.name}:{now.version} now",
+                    f"the data of {now.name}:{now.version} has changed",
                     now.name,
                     "a new job",
                 )
@@ -141,14 +141,14 @@ class Offers:
         An area that does not answer now is kept: the agent checks it again on the node.
         """
         try:
-            found = await self._places.paths(account.name, [area.path for area in areas])
+            facts_of_areas = await self._places.paths(account.name, [area.path for area in areas])
         except (Unavailable, NotAllowed):
             return tuple(areas), []
         of_use, left_out = [], []
-        for area, facts in zip(areas, found, strict=True):
+        for area, facts in zip(areas, facts_of_areas, strict=True):
             if facts.nothing_there or (facts.kind is not None and not _enters(facts)):
-                why = facts.problem or "it is no folder"
-                left_out.append(f"The container is given no {area.name}: {area.path}: {why}.")
+                reason = facts.problem or "it is not a folder"
+                left_out.append(f"The container does not get {area.name}: {area.path}: {reason}.")
             else:
                 of_use.append(area)
         return tuple(of_use), left_out
@@ -159,16 +159,16 @@ class Offers:
         if not references:
             return offer
         try:
-            found = await self._datasets.resolve(actor, references, project)
+            uses = await self._datasets.resolve(actor, references, project)
         except InvalidInput as error:
             return replace(offer, problems=tuple(error.problems))
-        return replace(offer, datasets=tuple(found))
+        return replace(offer, datasets=tuple(uses))
 
     async def look(self, actor: Actor, spec: JobSpec, account: Account) -> tuple[str, ...]:
         """Check the image and the datasets as the account; return notes for the user.
 
         Raises:
-            InvalidInput: something is missing, unreadable or not what the catalogue says.
+            InvalidInput: something is missing, unreadable or differs from the catalogue.
         """
         paths = (
             [] if spec.image_use is None or spec.image_use.path is None else [spec.image_use.path]
@@ -179,30 +179,30 @@ class Offers:
         try:
             facts = await self._places.paths(account.name, paths)
         except (Unavailable, NotAllowed) as silent:
-            return (f"The image and the datasets could not be looked at: {silent.message}",)
-        found = {each.path: each for each in facts}
-        problems = [*self._image(spec, found), *_datasets(spec, found)]
+            return (f"The image and the datasets could not be checked: {silent.message}",)
+        facts_by_path = {entry.path: entry for entry in facts}
+        problems = [*self._image(spec, facts_by_path), *_datasets(spec, facts_by_path)]
         if problems:
             raise InvalidInput(
-                "; ".join(f"{each.field}: {each.message}" for each in problems), problems
+                "; ".join(f"{problem.field}: {problem.message}" for problem in problems), problems
             )
         return tuple(await self._datasets.warnings(actor, spec.datasets))
 
-    def _image(self, spec: JobSpec, found: dict[str, PathFacts]) -> Sequence[FieldProblem]:
+    def _image(self, spec: JobSpec, facts_by_path: dict[str, PathFacts]) -> Sequence[FieldProblem]:
         use = spec.image_use
         if use is None or use.path is None:
             return ()
-        facts = found[use.path]
+        facts = facts_by_path[use.path]
         name = use.reference
         if facts.kind is None or not facts.readable:
-            why = facts.problem or "there is nothing"
-            return (FieldProblem("image", f"{use.path} cannot be read: {why}", name),)
+            reason = facts.problem or "it does not exist"
+            return (FieldProblem("image", f"{use.path} cannot be read: {reason}", name),)
         if use.digest is None:
             if facts.kind != "file":
                 return (
                     FieldProblem(
                         "image",
-                        f"{use.path} is no file, and an image of one's own is one",
+                        f"{use.path} is not a file, and a user's own image must be one",
                         name,
                         "an image file, such as `apptainer build` makes",
                     ),
@@ -221,8 +221,8 @@ class Offers:
             return (
                 FieldProblem(
                     "image",
-                    f"{use.path} is not what the catalogue says: {use.size_bytes} bytes were "
-                    f"registered, {facts.size_bytes} are there. Ask an administrator to run "
+                    f"{use.path} differs from the catalogue: {use.size_bytes} bytes were "
+                    f"registered, {facts.size_bytes} were found. Ask an administrator to run "
                     f"`aitne admin image verify {name}`",
                     name,
                 ),
@@ -234,19 +234,19 @@ def _enters(facts: PathFacts) -> bool:
     return facts.kind == "folder" and facts.readable
 
 
-def _datasets(spec: JobSpec, found: dict[str, PathFacts]) -> Sequence[FieldProblem]:
+def _datasets(spec: JobSpec, facts_by_path: dict[str, PathFacts]) -> Sequence[FieldProblem]:
     problems = []
     for index, dataset in enumerate(spec.datasets):
-        facts = found[dataset.path]
+        facts = facts_by_path[dataset.path]
         if facts.kind == "folder" and facts.readable and facts.real_path == dataset.path:
             continue
-        why = facts.problem or (
-            f"it now leads to {facts.real_path}" if facts.kind else "there is nothing"
+        reason = facts.problem or (
+            f"it now leads to {facts.real_path}" if facts.kind else "it does not exist"
         )
         problems.append(
             FieldProblem(
                 f"datasets.{index}",
-                f"{dataset.path} cannot be read as {dataset.name}: {why}. Is its file system mounted, "
+                f"{dataset.path} cannot be read as {dataset.name}: {reason}. Is its file system mounted, "
                 "and may your account read it?",
                 f"{dataset.name}:{dataset.version}",
             )

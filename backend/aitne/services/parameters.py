@@ -13,32 +13,32 @@ from aitne.core.models.job import Scalar
 from aitne.core.models.template import Parameter, ParameterType, Template
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, names: Iterable[str]) -> str:
     """Return ``; did you mean "epochs"?`` if a known name is close, otherwise an empty text."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def check_parameters(template: Template, given: Mapping[str, Scalar]) -> dict[str, Scalar]:
+def check_parameters(template: Template, arguments: Mapping[str, Scalar]) -> dict[str, Scalar]:
     """Return every parameter of the template with its value, in the template's order.
 
     Raises:
         InvalidInput: one problem per wrong, missing or unknown value.
     """
-    known = {parameter.name: parameter for parameter in template.parameters}
+    parameters = {parameter.name: parameter for parameter in template.parameters}
     problems = [
         FieldProblem(
             f"parameters.{name}",
-            f"template {template.name} has no such parameter{suggestion(name, known)}",
+            f"template {template.name} has no such parameter{suggestion(name, parameters)}",
             str(value),
-            ", ".join(known) or "no parameters at all",
+            ", ".join(parameters) or "no parameters at all",
         )
-        for name, value in given.items()
-        if name not in known
+        for name, value in arguments.items()
+        if name not in parameters
     ]
     values: dict[str, Scalar] = {}
-    for name, parameter in known.items():
-        value = given.get(name, parameter.default)
+    for name, parameter in parameters.items():
+        value = arguments.get(name, parameter.default)
         try:
             if value is None:
                 raise ValueError("a value is needed")
@@ -72,7 +72,7 @@ def check_value(parameter: Parameter, value: Scalar) -> Scalar:
             raise ValueError(f"{value!r} is not one of the choices")
         return value
     if len(value) > parameter.max_length:
-        raise ValueError(f"it has {len(value)} characters; the most is {parameter.max_length}")
+        raise ValueError(f"it has {len(value)} characters; the limit is {parameter.max_length}")
     if kind is ParameterType.PATH and not value:
         raise ValueError("a path is needed")
     if parameter.pattern is not None and re.fullmatch(parameter.pattern, value) is None:

@@ -1,4 +1,4 @@
-"""The rules that a new password of a platform account keeps (OWASP ASVS 2.1.1, 2.1.7)."""
+"""Rules for a new password of a platform account (OWASP ASVS 2.1.1, 2.1.7)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,12 @@ def check_new_password(password: str, user: User, field: str = "password") -> No
     # Only a new password needs its word lists.
     from zxcvbn import zxcvbn
 
-    known = [user.name, *user.display_name.split(), user.name.replace("_", "").replace("-", "")]
-    score = zxcvbn(password[:_MAX_SCORED_CHARACTERS], user_inputs=known)["score"]
+    user_words = [
+        user.name,
+        *user.display_name.split(),
+        user.name.replace("_", "").replace("-", ""),
+    ]
+    score = zxcvbn(password[:_MAX_SCORED_CHARACTERS], user_inputs=user_words)["score"]
     if score < _MIN_SCORE:
         raise InvalidInput.field(
             field,

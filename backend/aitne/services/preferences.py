@@ -33,18 +33,18 @@ class PreferenceService:
         """Store the preference and return it. Raises ``NotAllowed``."""
         require(Action.PREFERENCE_WRITE, actor, "preference", key, owner=actor.name)
         document = value.model_dump(mode="json", exclude_defaults=True)
-        seen: Check[dict[str, Any] | None] = (
-            None if check is None else lambda found: check(_read(key, found))
+        store_check: Check[dict[str, Any] | None] = (
+            None if check is None else lambda stored: check(_read(key, stored))
         )
-        await self._store.put_preference(actor.name, key, document, check=seen)
+        await self._store.put_preference(actor.name, key, document, check=store_check)
         return value
 
 
-def _read(key: str, found: dict[str, Any] | None) -> Strict:
+def _read(key: str, document: dict[str, Any] | None) -> Strict:
     model = MODELS[key]
-    if found is None:
+    if document is None:
         return model()
     try:
-        return model.model_validate(found)
+        return model.model_validate(document)
     except ValueError:
         return model()

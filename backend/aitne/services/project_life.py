@@ -48,8 +48,8 @@ class ProjectLife:
         An administrator's project has no members yet; any other user becomes its manager.
 
         Raises:
-            NotAllowed: only administrators make projects here, or grant limits and budgets.
-            Conflict: the name is taken; the actor waits for too many already.
+            NotAllowed: only administrators may create projects here, or grant limits and budgets.
+            Conflict: the name is taken, or the actor has too many open requests.
         """
         require(Action.PROJECT_REQUEST, actor, "project", name)
         self._check_end(expires_at)
@@ -62,12 +62,12 @@ class ProjectLife:
             created_at=self._clock(),
         )
         if actor.is_admin:
-            given = {"budget": self._dated(budget)}
-            made = project.model_copy(update=given)
+            fields = {"budget": self._dated(budget)}
+            made = project.model_copy(update=fields)
             await self._store.create_project(made, limits or Limits(), actor=actor.name)
             return made
         if self._settings.creation == "admins":
-            raise NotAllowed("Only administrators make projects here. Ask one of them for yours.")
+            raise NotAllowed("Only administrators can create projects here. Ask an administrator.")
         if limits not in (None, Limits()) or budget is not None:
             raise NotAllowed("Limits and budgets are granted by an administrator: leave them out.")
         asks = self._settings.creation == "approval"
@@ -96,8 +96,8 @@ class ProjectLife:
         Raises ``NotFound``, ``NotAllowed``.
         """
         require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
-        given = {"title": title, "description": description}
-        fields = {field: value for field, value in given.items() if value is not None}
+        values = {"title": title, "description": description}
+        fields = {field: value for field, value in values.items() if value is not None}
         change = ProjectChange(" and ".join(fields), fields)
         return await self._store.change_project(name, change, actor=actor.name, check=check)
 
@@ -112,7 +112,7 @@ class ProjectLife:
     ) -> Project:
         """Approve a requested project.
 
-        ``expires_at`` None: the end that was requested. Raises ``NotFound``, ``NotAllowed``,
+        ``expires_at`` None keeps the requested end. Raises ``NotFound``, ``NotAllowed``,
         ``IllegalTransition``.
         """
         require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
@@ -152,18 +152,18 @@ class ProjectLife:
         """Reopen the project for jobs.
 
         Raises:
-            NotFound, IllegalTransition: there is none, or it is not closed.
-            NotAllowed: an administrator closed it, so only one reopens it.
-            Conflict: its time is over.
+            NotFound, IllegalTransition: there is no such project, or it is not closed.
+            NotAllowed: an administrator closed it, so only an administrator can reopen it.
+            Conflict: it has expired.
         """
         require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.closed_by == ADMIN and not actor.is_admin:
             raise NotAllowed(
-                f"An administrator closed {name}, so only an administrator reopens it."
+                f"An administrator closed {name}, so only an administrator can reopen it."
             )
         if project.expires_at is not None and project.expires_at <= self._clock():
-            raise Conflict(f"The time of {name} is over. Give it more, then reopen it.")
+            raise Conflict(f"{name} has expired. Set a later end, then reopen it.")
         fields = {"note": None, "closed_by": None}
         return await self._store.step_project(name, Step.REOPEN, actor=actor.name, fields=fields)
 
@@ -172,7 +172,7 @@ class ProjectLife:
     ) -> Project:
         """Set another end, or none; this also settles a request for more time.
 
-        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``; ``InvalidInput``: it has passed.
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``; ``InvalidInput``: the end has passed.
         """
         require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
@@ -189,11 +189,15 @@ class ProjectLife:
         require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.state not in (ProjectState.ACTIVE, ProjectState.EXPIRED):
-            raise Conflict(f"{name} is {project.state}: only what is active or expired gets time.")
+            raise Conflict(
+                f"{name} is {project.state}: only active and expired ones can be extended."
+            )
         self._check_end(until)
         if project.expires_at is None or until <= project.expires_at:
             ends = "none" if project.expires_at is None else f"later than {project.expires_at:%F}"
-            raise InvalidInput.field("until", "is no later end", value=f"{until:%F}", allowed=ends)
+            raise InvalidInput.field(
+                "until", "is not a later end", value=f"{until:%F}", allowed=ends
+            )
         wish = ExtensionRequest(until=until, reason=reason, by=actor.name, at=self._clock())
         return await self._store.ask_for_time(name, wish)
 
@@ -227,14 +231,14 @@ class ProjectLife:
             )
 
     async def _check_few_requests(self, actor: Actor) -> None:
-        found = await self._store.list_projects(visible_to=actor.name)
+        projects = await self._store.list_projects(visible_to=actor.name)
         waiting = [
-            each
-            for each in found
-            if each.state is ProjectState.REQUESTED and each.requested_by == actor.name
+            project
+            for project in projects
+            if project.state is ProjectState.REQUESTED and project.requested_by == actor.name
         ]
         if len(waiting) >= MOST_REQUESTS:
             raise Conflict(
-                f"{len(waiting)} projects that you asked for wait for an administrator. Wait for an "
-                "answer before you ask for more."
+                f"{len(waiting)} projects that you requested wait for an administrator. Wait for an "
+                "answer before you request more."
             )

@@ -27,18 +27,18 @@ _MONTHS_BACK = 12
 class UserWait(Frozen):
     """Waiting times of the jobs of one user."""
 
-    user: str = Field(description="Whose jobs.")
-    jobs: int = Field(description="How many began in the month.")
-    median_s: float = Field(description="Half of them waited no longer than this.")
-    slow_s: float = Field(description="Nine of ten waited no longer than this.")
-    longest_s: float = Field(description="The longest wait.")
+    user: str = Field(description="Owner of the jobs.")
+    jobs: int = Field(description="Number of jobs that started in the month.")
+    median_s: float = Field(description="Median of the waiting times in seconds.")
+    slow_s: float = Field(description="90th percentile of the waiting times in seconds.")
+    longest_s: float = Field(description="Longest waiting time in seconds.")
 
 
 class MonthSum(Frozen):
     """Usage of all members together in one month."""
 
-    month: str = Field(description="Such as 2026-03.")
-    jobs: int = Field(description="Jobs that ran.")
+    month: str = Field(description="The month, such as 2026-03.")
+    jobs: int = Field(description="Number of jobs that ran.")
     cpu_hours: float = Field(description="CPU-hours.")
     gpu_hours: float = Field(description="GPU-hours.")
 
@@ -47,35 +47,39 @@ class ProjectReport(UsageReport):
     """Month of one project: usage by user, waiting times and how jobs ended."""
 
     project: str = Field(description="The project.")
-    title: str = Field(description="Its title.")
+    title: str = Field(description="Title of the project.")
     source: str = Field(
-        description="`scheduler`: all that ran, by its accounting; `platform`: the platform's jobs."
+        description="`scheduler`: all jobs, by its accounting; `platform`: the platform's jobs."
     )
-    total: UsageRow = Field(description="All rows together.")
-    waits: tuple[UserWait, ...] = Field(description="Of the platform's jobs, by user.")
-    outcomes: dict[str, int] = Field(description="How many jobs ended in each state.")
+    total: UsageRow = Field(description="Sum of all rows.")
+    waits: tuple[UserWait, ...] = Field(
+        description="Waiting times of the platform's jobs, by user."
+    )
+    outcomes: dict[str, int] = Field(description="Number of jobs that ended in each state.")
     months: tuple[MonthSum, ...] = Field(description="The twelve months up to this one.")
-    balance: Balance = Field(description="What is left of the budget now.")
+    balance: Balance = Field(description="Present budget and its use.")
 
 
 class WaitingJob(Frozen):
     """Waiting job with its pending reason."""
 
-    id: str = Field(description="The job's id.")
-    name: str = Field(description="Its name.")
-    owner: str = Field(description="Whose it is.")
-    asks_for: str = Field(description="What it asks for, such as `2 × 4 a100, 32 CPUs`.")
-    waits_since: UtcTime = Field(description="When it was handed in.")
-    reason: str | None = Field(description="Why it waits, in plain words.")
-    expected_start_at: UtcTime | None = Field(description="By the scheduler's own plan.")
+    id: str = Field(description="ID of the job.")
+    name: str = Field(description="Name of the job.")
+    owner: str = Field(description="Owner of the job.")
+    asks_for: str = Field(description="Requested resources, such as `2 × 4 a100, 32 CPUs`.")
+    waits_since: UtcTime = Field(description="When it was submitted.")
+    reason: str | None = Field(description="Pending reason, in plain words.")
+    expected_start_at: UtcTime | None = Field(description="Start that the scheduler expects.")
 
 
 class WaitingPage(Frozen):
     """Page of waiting jobs, the oldest request last."""
 
-    items: list[WaitingJob] = Field(description="One page of them.")
-    next_cursor: str | None = Field(None, description="For the next page; null: this is the last.")
-    total: int = Field(description="How many wait in all.")
+    items: list[WaitingJob] = Field(description="Jobs of this page.")
+    next_cursor: str | None = Field(
+        None, description="Cursor of the next page; null: this is the last page."
+    )
+    total: int = Field(description="Number of all waiting jobs.")
 
 
 class ReportService:
@@ -91,20 +95,23 @@ class ReportService:
 
         Raises as ``UsageService.report``.
         """
-        found = await self._usage.report(actor, name, month)
+        usage = await self._usage.report(actor, name, month)
         project = await self._store.get_project(name)
-        start, end = bounds(found.month)
-        kept = await self._store.usage_months(_year_to(found.month))
-        own = kept.get(found.month)
+        start, end = bounds(usage.month)
+        stored_months = await self._store.usage_months(_year_to(usage.month))
+        stored_month = stored_months.get(usage.month)
         return ProjectReport(
-            **dict(found),
+            **dict(usage),
             project=name,
             title=project.title,
-            source="platform" if own is None else own.source,
-            total=total_of(name, found.rows),
+            source="platform" if stored_month is None else stored_month.source,
+            total=total_of(name, usage.rows),
             waits=waits_of(await self._store.waits(name, start, end)),
             outcomes=dict(await self._store.outcomes(name, start, end)),
-            months=tuple(_sum(each, kept.get(each), name) for each in _year_to(found.month)),
+            months=tuple(
+                _sum(year_month, stored_months.get(year_month), name)
+                for year_month in _year_to(usage.month)
+            ),
             balance=await self._usage.balance(actor, name),
         )
 
@@ -117,9 +124,9 @@ class ReportService:
         """
         require(Action.PROJECT_READ, actor, "project", name, project=name)
         await self._store.get_project(name)
-        where = JobFilter(project=name, states=WAITING, array=False)
+        job_filter = JobFilter(project=name, states=WAITING, array=False)
         page: Page[Job] = await self._store.list_jobs(
-            where, visible_to=None, cursor=cursor, limit=limit
+            job_filter, visible_to=None, cursor=cursor, limit=limit
         )
         return WaitingPage(
             items=[_waiting(job) for job in page.items],
@@ -155,12 +162,12 @@ def waits_of(waits: Sequence[Wait]) -> tuple[UserWait, ...]:
     by_user: dict[str, list[float]] = {}
     for wait in waits:
         by_user.setdefault(wait.user, []).append(wait.seconds)
-    found = []
+    user_waits = []
     for user, seconds in by_user.items():
         seconds.sort()
         # The smallest wait that nine of ten do not exceed: the nearest-rank percentile.
         slow = seconds[-(-9 * len(seconds) // 10) - 1]
-        found.append(
+        user_waits.append(
             UserWait(
                 user=user,
                 jobs=len(seconds),
@@ -169,7 +176,7 @@ def waits_of(waits: Sequence[Wait]) -> tuple[UserWait, ...]:
                 longest_s=round(seconds[-1], 1),
             )
         )
-    return tuple(sorted(found, key=lambda each: (-each.median_s, each.user)))
+    return tuple(sorted(user_waits, key=lambda user_wait: (-user_wait.median_s, user_wait.user)))
 
 
 def _year_to(month: str) -> list[str]:
@@ -179,8 +186,10 @@ def _year_to(month: str) -> list[str]:
     return months_between(start, month)
 
 
-def _sum(month: str, kept: KeptMonth | None, project: str) -> MonthSum:
-    rows = [] if kept is None else [row for row in kept.rows if row.account == project]
+def _sum(month: str, stored_month: KeptMonth | None, project: str) -> MonthSum:
+    rows = (
+        [] if stored_month is None else [row for row in stored_month.rows if row.account == project]
+    )
     return MonthSum(
         month=month,
         jobs=sum(row.jobs for row in rows),
@@ -193,12 +202,12 @@ def _waiting(job: Job) -> WaitingJob:
     wish = job.spec.resources
     parts = [] if not wish.gpu.count else [f"{wish.gpu.count} {wish.gpu.type or 'GPU'}"]
     parts.append(f"{wish.cpu} CPUs")
-    each = ", ".join(parts)
+    per_node = ", ".join(parts)
     return WaitingJob(
         id=str(job.id),
         name=job.name,
         owner=job.owner,
-        asks_for=each if wish.nodes == 1 else f"{wish.nodes} nodes with {each}",
+        asks_for=per_node if wish.nodes == 1 else f"{wish.nodes} nodes with {per_node}",
         waits_since=job.submitted_at or job.created_at,
         reason=job.message,
         expected_start_at=job.expected_start_at,

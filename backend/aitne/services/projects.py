@@ -39,14 +39,16 @@ class ProjectLimits(Frozen):
     """Limits of a project and of its members, and their use."""
 
     project: str = Field(description="The project.")
-    limits: Limits = Field(description="What holds: both of the following at once.")
-    granted: Limits = Field(Limits(), description="What an administrator grants it.")
-    own: Limits = Field(Limits(), description="What its managers hold it to, within that.")
-    members: tuple[Membership, ...] = Field(description="Who works in it, with their own limits.")
-    use: tuple[Use, ...] = Field(
-        description="Empty where the scheduler keeps no accounts, or has none of this name."
+    limits: Limits = Field(description="Limits in force: the lower of granted and own.")
+    granted: Limits = Field(Limits(), description="Limits that an administrator granted.")
+    own: Limits = Field(
+        Limits(), description="Limits that its managers set, within the granted ones."
     )
-    as_of: UtcTime | None = Field(description="When the scheduler was last looked at.")
+    members: tuple[Membership, ...] = Field(description="Members with their own limits.")
+    use: tuple[Use, ...] = Field(
+        description="Use of each limit; empty if the scheduler has no account of this name."
+    )
+    as_of: UtcTime | None = Field(description="When the scheduler was last polled.")
 
 
 class Member(Membership):
@@ -54,11 +56,11 @@ class Member(Membership):
 
     effective: Limits = Field(
         Limits(),
-        description="The most that the member can use: the least of its own limits and the project's.",
+        description="Limits in force for the member: the lower of its own and the project's.",
     )
     in_slurm: bool | None = Field(
-        description="Whether Slurm lets the member work in it; false: not before an administrator "
-        "brings the two in line. null: nobody keeps accounts."
+        description="Whether Slurm lets the member use the account; false: only after an administrator "
+        "synchronizes the two; null: the scheduler keeps no accounts."
     )
 
 
@@ -68,10 +70,10 @@ class ProjectService:
     def __init__(
         self, store: Store, clock: Callable[[], datetime], accounts: Mapping[str, str] | None = None
     ) -> None:
-        """Store the dependencies.
+        """Store the dependencies of the service.
 
-        ``accounts``: user to Unix account, where the names differ; None: all jobs run as one
-        account.
+        ``accounts``: user to Unix account, where the names differ; None means that all jobs run as
+        one account.
         """
         self._store = store
         self._clock = clock
@@ -86,7 +88,10 @@ class ProjectService:
         """List the members of the project with the limits of each. Raises ``NotFound``."""
         await self.get(actor, name)
         look, within = await self._store.in_use(), await self._in_force(name)
-        return [self._member(each, look, within) for each in await self._store.memberships(name)]
+        return [
+            self._member(membership, look, within)
+            for membership in await self._store.memberships(name)
+        ]
 
     async def put_member(
         self,
@@ -104,14 +109,16 @@ class ProjectService:
             NotFound: no such project or user.
             NotAllowed: the actor does not manage it, or is no administrator and names a default.
             InvalidInput: a manager gives a member more than the project was granted.
-            Conflict: it takes nobody yet; nobody would be left to manage it.
+            Conflict: the project accepts no members yet, or would have no manager left.
         """
         require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
         if default:
             require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.state is ProjectState.REQUESTED:
-            raise Conflict(f"{name} waits for an administrator to approve it; then it has members.")
+            raise Conflict(
+                f"{name} waits for an administrator to approve it; add members after that."
+            )
         if limits is not None and not actor.is_admin:
             _check_within(limits, await self._in_force(name), "limits.")
         made = await self._store.put_member(
@@ -158,12 +165,12 @@ class ProjectService:
         await self.get(actor, name)
         look = await self._store.in_use()
         granted = await self._store.limits_of(name)
-        own = await self._store.own_limits_of(name)
+        own_limits = await self._store.own_limits_of(name)
         return ProjectLimits(
             project=name,
-            limits=tightest(granted, own),
+            limits=tightest(granted, own_limits),
             granted=granted,
-            own=own,
+            own=own_limits,
             members=tuple(await self._store.memberships(name)),
             use=() if look is None else use_of(name, look[0]),
             as_of=None if look is None else look[1],
@@ -174,21 +181,24 @@ class ProjectService:
         return tightest(granted, await self._store.own_limits_of(name))
 
     def _member(
-        self, each: Membership, look: tuple[InUse, datetime] | None, within: Limits
+        self, membership: Membership, look: tuple[InUse, datetime] | None, within: Limits
     ) -> Member:
-        known: bool | None = None
+        in_slurm: bool | None = None
         if look is not None and look[0].enforced and self._accounts is not None:
-            account = self._accounts.get(each.user, each.user)
-            known = look[0].of(each.project, account) is not None
-        effective = tightest(within, each.limits)
-        return Member(**dict(each), in_slurm=known, effective=effective)
+            account = self._accounts.get(membership.user, membership.user)
+            in_slurm = look[0].of(membership.project, account) is not None
+        effective = tightest(within, membership.limits)
+        return Member(**dict(membership), in_slurm=in_slurm, effective=effective)
 
 
-def _check_within(wish: Limits, granted: Limits, where: str) -> None:
-    problems = [replace(each, field=where + each.field) for each in exceeding(wish, granted)]
+def _check_within(wish: Limits, granted: Limits, prefix: str) -> None:
+    problems = [
+        replace(problem, field=prefix + problem.field) for problem in exceeding(wish, granted)
+    ]
     if problems:
         raise InvalidInput(
-            f"{problems[0].field}: {problems[0].message}. An administrator grants more.", problems
+            f"{problems[0].field}: {problems[0].message}. Only an administrator can grant more.",
+            problems,
         )
 
 
@@ -197,39 +207,42 @@ def use_of(account: str, look: InUse) -> tuple[Use, ...]:
 
     GPUs are included also where they are not limited.
     """
-    each = look.of(account)
-    if each is None:
+    association = look.of(account)
+    if association is None:
         return ()
     users = look.users_of(account)
-    found = [
+    uses = [
         Use(
             limit=_limit_name(tres),
             used=gauge.used * _unit(tres),
             most=None if gauge.limit is None else gauge.limit * _unit(tres),
             by=_by(users, tres),
-            summary=summary(each, tres, look),
+            summary=summary(association, tres, look),
         )
-        for tres, gauge in sorted(each.tres.items())
+        for tres, gauge in sorted(association.tres.items())
         if tres in _BY_TRES or tres.startswith(f"{GPU}:")
     ]
     jobs = {one.user or "": one.grp_jobs.used for one in users if one.grp_jobs.used}
     waiting = {one.user or "": one.grp_submitted.used for one in users if one.grp_submitted.used}
-    found += [_counted("max_jobs", each, jobs), _counted("max_submitted", each, waiting)]
-    budget = each.tres_minutes.get(GPU)
+    uses += [
+        _counted("max_jobs", association, jobs),
+        _counted("max_submitted", association, waiting),
+    ]
+    budget = association.tres_minutes.get(GPU)
     if budget is not None and budget.limit is not None:
-        used, most = budget.used // 60, budget.limit // 60
-        found.append(Use(limit="gpu_hours", used=used, most=most, by={}, summary=None))
-    return tuple(found)
+        used, limit = budget.used // 60, budget.limit // 60
+        uses.append(Use(limit="gpu_hours", used=used, most=limit, by={}, summary=None))
+    return tuple(uses)
 
 
-def _counted(name: str, each: AssociationUse, by: Mapping[str, int]) -> Use:
-    gauge = each.grp_jobs if name == "max_jobs" else each.grp_submitted
+def _counted(name: str, association: AssociationUse, by: Mapping[str, int]) -> Use:
+    gauge = association.grp_jobs if name == "max_jobs" else association.grp_submitted
     return Use(limit=name, used=gauge.used, most=gauge.limit, by=dict(by), summary=None)
 
 
 def _limit_name(tres: str) -> str:
-    known = _BY_TRES.get(tres)
-    return known or f"max_gpus_by_type.{tres.removeprefix(f'{GPU}:')}"
+    name = _BY_TRES.get(tres)
+    return name or f"max_gpus_by_type.{tres.removeprefix(f'{GPU}:')}"
 
 
 def _unit(tres: str) -> int:
@@ -238,7 +251,7 @@ def _unit(tres: str) -> int:
 
 def _by(users: Sequence[AssociationUse], tres: str) -> dict[str, int]:
     return {
-        each.user or "": each.tres[tres].used * _unit(tres)
-        for each in users
-        if tres in each.tres and each.tres[tres].used
+        association.user or "": association.tres[tres].used * _unit(tres)
+        for association in users
+        if tres in association.tres and association.tres[tres].used
     }

@@ -50,9 +50,9 @@ class Renderer:
         software: NodeSoftware,
         authority: str | None = None,
     ) -> None:
-        """Store the dependencies.
+        """Store the dependencies of the renderer.
 
-        ``authority``: the certificate of the platform's CA (PEM); None: it does not use TLS.
+        ``authority``: the certificate of the platform's CA (PEM); None if it does not use TLS.
         """
         self._authority = authority
         self._settings = settings
@@ -92,7 +92,7 @@ class Renderer:
         """Return the contents of ``agent.json``.
 
         Raises:
-            InvalidInput: the runtime is gone, or it cannot serve the image.
+            InvalidInput: the runtime is no longer available, or it cannot run the image.
         """
         spec = job.spec
         runtime = self._runtime(spec)
@@ -122,7 +122,9 @@ class Renderer:
             workdir=agents_workdir(job, box),
             launch=runtime.launch(box),
             needs=needs_of(job),
-            datasets={} if spec.image_use else {each.name: each.path for each in spec.datasets},
+            datasets={}
+            if spec.image_use
+            else {dataset.name: dataset.path for dataset in spec.datasets},
             limits=by_agent,
             tmp_dir=str(self._settings.containers.tmp_dir),
             listen=self._settings.agent_host,
@@ -194,7 +196,7 @@ class Renderer:
         return (
             *(*program, "node", "--nodes", str(spec.resources.nodes), "--node-rank", NODE_RANK),
             *("--ranks", str(spec.distributed.ranks_per_node), "--run-dir", RUN_DIR),
-            # How long ranks may take to save their work is the scheduler's to say.
+            # The scheduler decides how long ranks may take to save their work.
             *("--job", str(job_id), "--grace", "86400", "--"),
         )
 
@@ -233,8 +235,8 @@ class Renderer:
 def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:
     if spec.sweep is None:
         return ()
-    found = expand(spec.sweep)
-    return tuple(AgentSetting(values=each, env=variables(each)) for each in found)
+    settings = expand(spec.sweep)
+    return tuple(AgentSetting(values=setting, env=variables(setting)) for setting in settings)
 
 
 def max_requeues(job: Job) -> int:

@@ -32,18 +32,18 @@ _MOST_SESSIONS = 200
 class Change(Frozen):
     """Difference from the state when the job ran."""
 
-    what: str = Field(description="code, packages, image, dataset or template.")
-    before: str | None = Field(description="As it was.")
-    now: str | None = Field(description="As it is; null: it is gone, or cannot be told.")
-    message: str = Field(description="A sentence for people.")
+    what: str = Field(description="Kind: code, packages, image, dataset or template.")
+    before: str | None = Field(description="Value when the job ran.")
+    now: str | None = Field(description="Present value; null: missing or unknown.")
+    message: str = Field(description="Description of the change, as a sentence.")
 
 
 class Rerun(Frozen):
     """Preview of running a job again. Nothing is stored."""
 
-    possible: bool = Field(description="Whether it can be run again as it was.")
-    problems: tuple[FieldProblem, ...] = Field(description="Why not.")
-    changes: tuple[Change, ...] = Field(description="What would be different, as far as is known.")
+    possible: bool = Field(description="Whether the job can run again unchanged.")
+    problems: tuple[FieldProblem, ...] = Field(description="Why it cannot run again.")
+    changes: tuple[Change, ...] = Field(description="Known differences from the last run.")
     notes: tuple[str, ...] = Field(description="What could not be compared, as sentences.")
 
 
@@ -73,22 +73,22 @@ class RerunService:
 
         Raises:
             NotFound: no such job.
-            NotAllowed: it is somebody else's.
-            InvalidInput: the actor is no more a member of its project.
+            NotAllowed: the job belongs to another user.
+            InvalidInput: the actor is no longer a member of its project.
         """
         job = await self._store.get_job(job_id)
         require(Action.JOB_RESUBMIT, actor, "job", job_id, owner=job.owner, project=job.project)
-        wanted, problems = await self._admission.renewed(actor, job)
+        resolved_job, problems = await self._admission.renewed(actor, job)
         snapshot = await self._snapshots.of(job)
         changes = [*await self._newer_datasets(actor, job), *self._newer_template(job)]
         notes: list[str] = []
         if snapshot.taken is None:
             notes.append(
-                "What it ran on is not known: its agent has not told. Compare its folder by hand."
+                "What it ran on is not known: its agent reported nothing. Compare its folder manually."
             )
         else:
-            found, unseen = await self._look(snapshot.taken, wanted.account.name)
-            changes += found
+            differences, unseen = await self._look(snapshot.taken, resolved_job.account.name)
+            changes += differences
             notes += unseen
         return Rerun(
             possible=not problems.found,
@@ -103,20 +103,20 @@ class RerunService:
         """Start the same session again, with what was open in the one that has ended.
 
         Raises:
-            Conflict: it still lives, or another one goes on with its work already.
+            Conflict: it has not ended, or another session continues its work already.
             NotFound: no such session.
-            NotAllowed: it is somebody else's.
-            InvalidInput: the platform can no longer give what it had.
+            NotAllowed: the job belongs to another user.
+            InvalidInput: the platform can no longer provide what it used.
         """
         job = await self._store.get_job(job_id)
         require(Action.JOB_RESUBMIT, actor, "session", job_id, owner=job.owner, project=job.project)
         if job.type is not JobType.SESSION:
             raise NotFound("session", job_id)
-        known = await self._jobs.replay(actor, "continue", str(job_id), idempotency_key)
-        if known is not None:
-            return known
+        earlier = await self._jobs.replay(actor, "continue", str(job_id), idempotency_key)
+        if earlier is not None:
+            return earlier
         if not job.state.terminal:
-            raise Conflict(f"The session still lives: it is {job.state}. Open it.")
+            raise Conflict(f"The session has not ended: it is {job.state}. Open it.")
         other = await self._goes_on(job)
         if other is not None:
             raise Conflict(goes_on(other))
@@ -126,25 +126,28 @@ class RerunService:
 
     async def _goes_on(self, job: Job) -> Job | None:
         """Return the live session that shares the workspace; None if there is none."""
-        where = JobFilter(owner=job.owner, type=JobType.SESSION, states=LIVE)
-        live = await self._store.list_jobs(where, visible_to=None, limit=_MOST_SESSIONS)
-        mine = job.spec.lineage or job.id
-        return next((each for each in live.items if (each.spec.lineage or each.id) == mine), None)
+        job_filter = JobFilter(owner=job.owner, type=JobType.SESSION, states=LIVE)
+        live = await self._store.list_jobs(job_filter, visible_to=None, limit=_MOST_SESSIONS)
+        lineage = job.spec.lineage or job.id
+        return next(
+            (session for session in live.items if (session.spec.lineage or session.id) == lineage),
+            None,
+        )
 
     async def _newer_datasets(self, actor: Actor, job: Job) -> Sequence[Change]:
-        found = []
+        changes = []
         for use in job.spec.datasets:
             try:
                 versions = await self._datasets.versions(actor, use.name)
             except NotFound:
-                continue  # that it is gone is among the problems
-            newest = next((each for each in versions if not each.retired), None)
+                continue  # the problems tell that it is missing
+            newest = next((version for version in versions if not version.retired), None)
             if newest is not None and newest.version != use.version:
                 message = f"There is a newer {use.name}: {newest.version}. It would read {use.version} again."
-                found.append(
+                changes.append(
                     Change(what="dataset", before=use.version, now=newest.version, message=message)
                 )
-        return found
+        return changes
 
     def _newer_template(self, job: Job) -> Sequence[Change]:
         spec = job.spec
@@ -165,67 +168,67 @@ class RerunService:
         if not folders:
             return [], []
         try:
-            found = await self._places.paths(account, list(folders.values()))
+            path_facts = await self._places.paths(account, list(folders.values()))
         except (Unavailable, NotAllowed) as silent:
-            return [], [f"Its folders could not be looked at: {silent.message}"]
-        facts = dict(zip(folders, found, strict=True))
+            return [], [f"Its folders could not be checked: {silent.message}"]
+        facts = dict(zip(folders, path_facts, strict=True))
         changes: list[Change] = []
         notes: list[str] = []
-        if (seen := facts.get("code")) is not None:
-            _code(taken, seen, changes, notes)
-        if (seen := facts.get("packages")) is not None:
-            _packages(taken, seen, changes, notes)
+        if (current := facts.get("code")) is not None:
+            _code(taken, current, changes, notes)
+        if (current := facts.get("packages")) is not None:
+            _packages(taken, current, changes, notes)
         return changes, notes
 
 
 def _folders(taken: Taken) -> dict[str, str]:
-    found = {}
+    folders = {}
     if taken.git is not None:
-        found["code"] = taken.git.root
+        folders["code"] = taken.git.root
     environment = taken.environment
     if environment is None or environment.kind is EnvironmentKind.SYSTEM:
-        return found
+        return folders
     if environment.path and environment.python:
         version = ".".join(environment.python.split(".")[:2])
         below = ("lib", f"python{version}", "site-packages")
-        found["packages"] = posixpath.join(environment.path, *below)
-    return found
+        folders["packages"] = posixpath.join(environment.path, *below)
+    return folders
 
 
-def _code(taken: Taken, seen: PathFacts, changes: list[Change], notes: list[str]) -> None:
+def _code(taken: Taken, current: PathFacts, changes: list[Change], notes: list[str]) -> None:
     git = taken.git
     if git is None:
         return
     before = git.commit and git.commit[:10]
-    if seen.nothing_there:
-        message = f"The folder {git.root} is gone."
+    if current.nothing_there:
+        message = f"The folder {git.root} no longer exists."
         changes.append(Change(what="code", before=before, now=None, message=message))
-    elif seen.commit is None:
-        notes.append(f"Which commit is checked out in {git.root} now could not be told.")
-    elif seen.commit != git.commit:
-        now = seen.commit[:10]
+    elif current.commit is None:
+        notes.append(f"The commit that is checked out in {git.root} now is not known.")
+    elif current.commit != git.commit:
+        now = current.commit[:10]
         message = f"It ran commit {before}; in {git.root} {now} is checked out now."
         changes.append(Change(what="code", before=before, now=now, message=message))
     if git.dirty:
         notes.append(
-            "It ran with changes that were not committed. Whether they are still there is not looked at; "
+            "It ran with changes that were not committed. Whether they are still there is not checked; "
             "the snapshot has them as a diff."
         )
 
 
-def _packages(taken: Taken, seen: PathFacts, changes: list[Change], notes: list[str]) -> None:
+def _packages(taken: Taken, current: PathFacts, changes: list[Change], notes: list[str]) -> None:
     environment = taken.environment
     if environment is None or environment.path is None:
         return
-    if seen.nothing_there:
-        message = f"The environment {environment.path} is gone, or has another Python."
+    if current.nothing_there:
+        message = f"The environment {environment.path} no longer exists, or has another Python."
         changes.append(
             Change(what="packages", before=environment.python, now=None, message=message)
         )
-    elif seen.mtime_ns is None:
-        notes.append(f"The environment {environment.path} could not be looked at.")
-    elif seen.mtime_ns > taken.taken_at.timestamp() * 1e9:
-        when = datetime.fromtimestamp(seen.mtime_ns / 1e9, taken.taken_at.tzinfo)
+    elif current.mtime_ns is None:
+        notes.append(f"The environment {environment.path} could not be checked.")
+    elif current.mtime_ns > taken.taken_at.timestamp() * 1e9:
+        when = datetime.fromtimestamp(current.mtime_ns / 1e9, taken.taken_at.tzinfo)
         message = (
             f"Packages were installed or removed in {environment.path} since, last at "
             f"{when:%Y-%m-%d %H:%M} UTC."

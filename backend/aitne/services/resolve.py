@@ -169,22 +169,22 @@ def _choose_image(
     offer: Offer,
     problems: Problems,
 ) -> Choice:
-    wanted = Wanted(
+    request = Wanted(
         reference=offer.reference,
         runtime=file.container.runtime if file.container else None,
         project=project,
         apps=tuple(app.name for app in template.apps if not app.optional) if template else (),
     )
-    choice = chooser.choose(wanted, offer.images)
+    choice = chooser.choose(request, offer.images)
     if choice.problem is not None:
         problems.extend([choice.problem])
-    if wanted.reference == BARE:
+    if request.reference == BARE:
         if file.container is not None and (file.container.writable or not file.container.network):
             problems.add("container", "without an image there is no container", None, "an image")
     elif file.environment is not None:
         problems.add(
             "environment",
-            f"modules and environments of the node are not seen in the image {wanted.reference}",
+            f"modules and environments of the node are not visible in the image {request.reference}",
             None,
             "either an image or an environment",
         )
@@ -207,15 +207,15 @@ def _distributed(
             "distributed", "a session is one program, not many ranks", None, "only for jobs"
         )
         return None
-    given = file.distributed.model_dump(exclude_unset=True) if file.distributed else {}
+    options = file.distributed.model_dump(exclude_unset=True) if file.distributed else {}
     if offered is not None:
         for field in ("ranks_per_node", "backend"):
             name = getattr(offered, f"{field}_from")
             if name in expanded.parameters:
-                given.setdefault(field, expanded.parameters[name])
-    # A form has no empty number: 0 stands for one that was left out.
-    given["ranks_per_node"] = given.get("ranks_per_node") or max(1, resources.gpu.count)
-    spec = DistributedSpec.model_validate(given)
+                options.setdefault(field, expanded.parameters[name])
+    # A form has no empty number: 0 means that it was omitted.
+    options["ranks_per_node"] = options.get("ranks_per_node") or max(1, resources.gpu.count)
+    spec = DistributedSpec.model_validate(options)
     problems.extend(distributed.problems(spec, resources))
     return spec
 
@@ -227,12 +227,16 @@ def _sweep(
     if file.sweep is None:
         return None, file.array
     if kind is JobType.SESSION:
-        problems.add("sweep", "a session is worked in, not swept", None, "only for jobs")
+        problems.add(
+            "sweep", "a session is interactive and cannot be a sweep", None, "only for jobs"
+        )
     if file.array is not None:
-        problems.add("sweep", "a sweep makes the array itself", file.array, "sweep or array")
-    own = {each.name.upper() for each in template.parameters} if template else set[str]()
+        problems.add("sweep", "a sweep creates the array itself", file.array, "sweep or array")
+    template_names = (
+        {parameter.name.upper() for parameter in template.parameters} if template else set[str]()
+    )
     for name in file.sweep.parameters:
-        if name.upper() in own:
+        if name.upper() in template_names:
             problems.add(
                 f"sweep.parameters.{name}",
                 "the template has a parameter of that name, and both would be one variable",
@@ -275,14 +279,14 @@ def _template(file: JobFile, templates: TemplateCatalog, problems: Problems) -> 
     try:
         return templates.get(name)
     except NotFound:
-        known = [template.name for template in templates.templates()]
+        names = [template.name for template in templates.templates()]
         problems.add(
             "template",
-            f"there is no template {name!r}{suggestion(name, known)}",
+            f"there is no template {name!r}{suggestion(name, names)}",
             name,
-            ", ".join(known) or "none",
+            ", ".join(names) or "none",
         )
-        # Without its template nothing else can be judged.
+        # Without its template nothing else can be checked.
         problems.check()
         raise
 
@@ -315,7 +319,7 @@ def _check_kind(
         if file.commands:
             problems.add(
                 "commands",
-                f"template {template.name} brings its own; leave out these or the template",
+                f"template {template.name} has its own; omit these or the template",
                 file.commands[0],
                 "none with a template",
             )
@@ -323,7 +327,7 @@ def _check_kind(
         if file.container is not None and not file.container.network:
             problems.add(
                 "container.network",
-                "without a network nobody could reach the session",
+                "without a network the session could not be reached",
                 "false",
                 "true; false is for jobs",
             )
@@ -342,21 +346,21 @@ def _default_name(file: JobFile, template: Template | None) -> str:
 
 
 def _notes(spec: JobSpec) -> tuple[str, ...]:
-    found: list[str] = []
+    notes: list[str] = []
     if spec.distributed is not None:
-        found += distributed.warnings(spec.distributed, spec.resources)
+        notes += distributed.warnings(spec.distributed, spec.resources)
     elif spec.resources.nodes > 1:
         there = (
-            "" if spec.image_use is None else ", and the image has to have what does that (srun)"
+            "" if spec.image_use is None else ", and the image must have a program for that (srun)"
         )
-        found.append(
+        notes.append(
             f"The commands run on the first of the {spec.resources.nodes} nodes; "
-            f"they have to start the others' programs themselves{there}, or the job file says "
+            f"they must start the programs on the others themselves{there}, or the job file must set "
             "distributed."
         )
     if spec.datasets and spec.image_use is None:
-        found.append(
-            "Without an image the datasets are links: that nothing in them is changed is up to the "
-            "file system's own permissions."
+        notes.append(
+            "Without an image the datasets are links: only the permissions of the file system protect "
+            "them from changes."
         )
-    return tuple(found)
+    return tuple(notes)

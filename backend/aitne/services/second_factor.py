@@ -85,7 +85,7 @@ class SecondFactors:
         """Create a secret; it is not required before ``confirm``.
 
         Raises:
-            Conflict: there is a confirmed one.
+            Conflict: there is a confirmed factor.
         """
         factor = SecondFactor(owner=user.name, salt=secrets.token_hex(20), created_at=self._clock())
         await self._store.enrol_second_factor(factor)
@@ -95,21 +95,21 @@ class SecondFactors:
         """Confirm the second factor; return the recovery codes, which are shown only once.
 
         Raises:
-            NotAuthenticated: the device does not make the right codes.
-            Conflict: there is none to confirm.
-            RateLimited: too many wrong ones.
+            NotAuthenticated: the code is wrong.
+            Conflict: there is no factor to confirm.
+            RateLimited: there were too many wrong codes.
         """
         factor = await self._store.second_factor(user.name)
         if factor is None or factor.confirmed_at is not None:
-            raise Conflict("There is no second factor to confirm. Begin to set one up.")
+            raise Conflict("There is no second factor to confirm. Set one up first.")
         await self._count(user.name)
         step = self._matching(factor, code)
         if step is None:
             raise NotAuthenticated(_WRONG)
         codes = _new_codes()
-        hashes = [self._code_hash(user.name, each) for each in codes]
+        hashes = [self._code_hash(user.name, recovery_code) for recovery_code in codes]
         if not await self._store.confirm_second_factor(user.name, self._clock(), step, hashes):
-            raise Conflict("There is no second factor to confirm. Begin to set one up.")
+            raise Conflict("There is no second factor to confirm. Set one up first.")
         await self._store.clear_lockout(_key(user.name))
         return codes
 
@@ -117,8 +117,8 @@ class SecondFactors:
         """Use up a code and return its kind: ``totp`` or ``recovery_code``.
 
         Raises:
-            NotAuthenticated: wrong, or used before.
-            RateLimited: too many wrong ones.
+            NotAuthenticated: the code is wrong, or was used before.
+            RateLimited: there were too many wrong codes.
         """
         await self._count(name)
         factor = await self._store.second_factor(name)
@@ -140,9 +140,11 @@ class SecondFactors:
         Raises ``Conflict`` if there is no second factor.
         """
         if not await self.has(name):
-            raise Conflict("Recovery codes are for a second factor, and there is none.")
+            raise Conflict("There is no second factor, so there are no recovery codes.")
         codes = _new_codes()
-        await self._store.put_recovery_codes(name, [self._code_hash(name, each) for each in codes])
+        await self._store.put_recovery_codes(
+            name, [self._code_hash(name, recovery_code) for recovery_code in codes]
+        )
         return codes
 
     async def remove(self, name: str) -> bool:
@@ -177,7 +179,7 @@ class SecondFactors:
         digits = code.replace(" ", "")
         totp = pyotp.TOTP(self._secret(factor.salt), interval=STEP_S)
         now = int(self._clock().timestamp()) // STEP_S
-        for step in (now + each for each in _AROUND):
+        for step in (now + offset for offset in _AROUND):
             expected = totp.generate_otp(step)
             if step > factor.last_step and hmac.compare_digest(expected.encode(), digits.encode()):
                 return step
@@ -192,7 +194,7 @@ class SecondFactors:
             name=factor.owner, issuer_name=self._settings.title
         )
         picture = io.BytesIO()
-        # With its namespace: as a picture of its own, not as a part of a page.
+        # With its namespace, because it is an image file and not part of a page.
         segno.make(uri, error="m").save(
             picture, kind="svg", scale=4, border=4, light="#fff", xmldecl=False
         )

@@ -28,14 +28,14 @@ def read_secret(settings: Settings, name: str) -> str:
     """Return the content of a file in the secrets folder.
 
     Raises:
-        SetupError: it is not there or is empty.
+        SetupError: the file is missing or empty.
     """
     path = settings.secrets_dir / name
     try:
         secret = path.read_text().strip()
     except OSError as error:
         raise SetupError(
-            f"The secret {path} cannot be read: {error.strerror}. `aitne up` makes it at its start."
+            f"The secret {path} cannot be read: {error.strerror}. `aitne up` creates it at its start."
         ) from error
     if not secret:
         raise SetupError(f"The secret {path} is empty. Remove it and run `aitne up` again.")

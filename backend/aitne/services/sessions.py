@@ -37,20 +37,20 @@ class SessionService:
 
         Raises:
             NotFound: there is no such session, or it has no such entry point.
-            NotAllowed: it is somebody else's.
+            NotAllowed: the session belongs to another user.
             Conflict: it is not ready.
         """
         job = await self._session(Action.JOB_OPEN, actor, job_id)
         if job.state is not JobState.READY or job.url is None:
-            why = f" {job.message}" if job.message else ""
+            message = f" {job.message}" if job.message else ""
             advice = "Start a new one." if job.state.terminal else "Wait until it is READY."
-            raise Conflict(f"The session cannot be opened: it is {job.state}.{why} {advice}")
+            raise Conflict(f"The session cannot be opened: it is {job.state}.{message} {advice}")
         if app is None:
             return job.url
-        found = entry_points(job)
-        url = next((each.url for each in found if each.name == app), None)
+        entries = entry_points(job)
+        url = next((entry.url for entry in entries if entry.name == app), None)
         if url is None:
-            names = ", ".join(each.name for each in found)
+            names = ", ".join(entry.name for entry in entries)
             raise NotFound("entry point", app, f"Session {job.name} has {names}, and no {app}.")
         return url
 
@@ -62,8 +62,8 @@ class SessionService:
             NotFound, NotAllowed: as ``open``.
             Conflict: it does not run.
         """
-        # Before the session: what is carried out in between has moved the end that is read then.
-        asked = await self._store.limit_asked(job_id)
+        # Read before the session: an extension carried out in between has moved the end read then.
+        pending_limit_s = await self._store.limit_asked(job_id)
         job = await self._session(Action.JOB_EXTEND, actor, job_id)
         began = job.allocated_at or job.started_at
         ends = job.expires_at
@@ -74,26 +74,26 @@ class SessionService:
             )
         if seconds < 1:
             raise InvalidInput.field(
-                "duration", "it has to be longer than nothing", value=seconds, allowed="at least 1s"
+                "duration", "it must be longer than zero", value=seconds, allowed="at least 1s"
             )
-        most, whose = await self._longest(job)
-        ends = max(ends, began + timedelta(seconds=asked or 0))
+        max_s, whose = await self._longest(job)
+        ends = max(ends, began + timedelta(seconds=pending_limit_s or 0))
         limit_s = round((ends - began).total_seconds()) + seconds
-        if limit_s > most:
-            left = max(0, limit_s - seconds)
+        if limit_s > max_s:
+            current_s = max(0, limit_s - seconds)
             raise InvalidInput.field(
                 "duration",
-                f"a session may last {format_duration(most)} in all ({whose}), and "
-                f"this one already has {format_duration(left)}",
+                f"a session may last {format_duration(max_s)} in all ({whose}), and "
+                f"this one already has {format_duration(current_s)}",
                 value=format_duration(seconds),
-                allowed=f"at most {format_duration(max(0, most - left))}",
+                allowed=f"at most {format_duration(max(0, max_s - current_s))}",
             )
         if ends + timedelta(seconds=seconds) <= self._clock():
-            raise Conflict("The session's time is up already; start a new one.")
-        found = await self._store.request_extend(job_id, limit_s, asked=asked)
-        told = {"by": actor.name, "seconds": seconds, "time_limit_s": limit_s}
-        await self._store.add_job_event(job_id, EXTENDED, told)
-        return found
+            raise Conflict("The session has already reached its end; start a new one.")
+        extended_job = await self._store.request_extend(job_id, limit_s, asked=pending_limit_s)
+        details = {"by": actor.name, "seconds": seconds, "time_limit_s": limit_s}
+        await self._store.add_job_event(job_id, EXTENDED, details)
+        return extended_job
 
     async def keep(self, actor: Actor, job_id: UUID) -> Job:
         """Record that a user wants to keep the session: its idle time starts again.
@@ -124,13 +124,13 @@ class SessionService:
 
     async def _longest(self, job: Job) -> tuple[int, str]:
         """Return the longest total duration of the session in seconds, and the limit's name."""
-        found = self._settings.limits.max_duration, "limits.max_duration"
+        longest = self._settings.limits.max_duration, "limits.max_duration"
         named = job.partition or job.spec.slurm.partition
         for part in (await self._store.cluster()).partitions:
             ours = part.name in named.split(",") if named else part.default
-            if ours and part.max_time_s is not None and part.max_time_s < found[0]:
-                found = part.max_time_s, f"MaxTime of the partition {part.name}"
-        return found
+            if ours and part.max_time_s is not None and part.max_time_s < longest[0]:
+                longest = part.max_time_s, f"MaxTime of the partition {part.name}"
+        return longest
 
     async def relaunch(
         self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None
@@ -140,14 +140,14 @@ class SessionService:
         This session must have ended.
 
         Raises:
-            Conflict: it still lives.
+            Conflict: it has not ended.
             NotFound, NotAllowed: as ``open``.
-            InvalidInput: the platform can no longer give what it had.
+            InvalidInput: the platform can no longer provide what it used.
         """
         job = await self._session(Action.JOB_RESUBMIT, actor, job_id)
         if not job.state.terminal:
             raise Conflict(
-                f"The session still lives: it is {job.state}. Stop it first, or open it."
+                f"The session has not ended: it is {job.state}. Stop it first, or open it."
             )
         return await self._jobs.resubmit(actor, job_id, idempotency_key=idempotency_key)
 

@@ -1,4 +1,4 @@
-"""The rule for platforms whose jobs all run as one account of the machine.
+"""Rule for platforms whose jobs all run as one account of the machine.
 
 Nothing protects the platform's secrets, or the files of other users, from a job of that account.
 """

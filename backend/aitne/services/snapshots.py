@@ -29,31 +29,33 @@ class SnapshotService:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def keep_snapshot(self, job_id: UUID, given: Mapping[str, Any]) -> None:
+    async def keep_snapshot(self, job_id: UUID, document: Mapping[str, Any]) -> None:
         """Store the snapshot of a job.
 
         An invalid one is dropped: it comes from the job's own account.
         """
-        taken = _read(Taken, given, job_id)
+        taken = _read(Taken, document, job_id)
         if taken is not None:
             await self._store.put_snapshot(job_id, taken)
 
-    async def keep_files(self, job_id: UUID, given: Mapping[str, Any]) -> None:
+    async def keep_files(self, job_id: UUID, document: Mapping[str, Any]) -> None:
         """Store the list of files that a job has written."""
-        files = _read(WrittenFiles, given, job_id)
+        files = _read(WrittenFiles, document, job_id)
         if files is not None:
             await self._store.put_document(job_id, DocumentKind.FILES, files)
 
-    async def keep_results(self, job_id: UUID, given: Mapping[str, Any]) -> Mapping[str, float]:
+    async def keep_results(self, job_id: UUID, document: Mapping[str, Any]) -> Mapping[str, float]:
         """Store the results of a job and return their values."""
-        found = _read(Results, given, job_id)
-        if found is None:
+        results = _read(Results, document, job_id)
+        if results is None:
             return {}
-        series = {name: found["series"][name][:_MOST_POINTS] for name in _first(found, "series")}
-        values = {name: found["values"][name] for name in _first(found, "values")}
+        series = {
+            name: results["series"][name][:_MOST_POINTS] for name in _first(results, "series")
+        }
+        values = {name: results["values"][name] for name in _first(results, "values")}
         await self._store.put_document(job_id, DocumentKind.SERIES, series)
-        kept = {**found, "values": values, "series": {}}
-        await self._store.put_document(job_id, DocumentKind.VALUES, kept)
+        stored_values = {**results, "values": values, "series": {}}
+        await self._store.put_document(job_id, DocumentKind.VALUES, stored_values)
         return values
 
     async def snapshot(self, actor: Actor, job_id: UUID) -> Snapshot:
@@ -62,11 +64,11 @@ class SnapshotService:
 
     async def of(self, job: Job) -> Snapshot:
         """Return the snapshot, like ``snapshot``, of a job that was already read."""
-        found = await self._store.snapshot(job.id)
+        document = await self._store.snapshot(job.id)
         spec = job.spec
         return Snapshot(
             attempt=job.attempt,
-            taken=None if found is None else Taken.model_validate(found),
+            taken=None if document is None else Taken.model_validate(document),
             image=spec.image,
             image_digest=None if spec.image_use is None else spec.image_use.digest,
             datasets=spec.datasets,
@@ -80,28 +82,28 @@ class SnapshotService:
         Raises ``NotFound``, also if they were not determined.
         """
         job = await self._readable(actor, job_id)
-        found = await self._store.document(job_id, DocumentKind.FILES)
-        if found is None:
+        document = await self._store.document(job_id, DocumentKind.FILES)
+        if document is None:
             raise NotFound(
                 "list of files of job",
                 job_id,
-                f"Job {job.name} has no list of the files that it wrote: its agent makes one when the "
+                f"Job {job.name} has no list of the files that it wrote: its agent creates one when the "
                 "program has ended by itself.",
             )
-        return WrittenFiles.model_validate(found)
+        return WrittenFiles.model_validate(document)
 
     async def results(self, actor: Actor, job_id: UUID) -> Results:
         """Return the results of the job's program. Raises ``NotFound``, also if it has none yet."""
         job = await self._readable(actor, job_id)
-        found = await self.results_of(job)
-        if found is None:
+        results = await self.results_of(job)
+        if results is None:
             raise NotFound(
                 "results of job",
                 job_id,
-                f"Job {job.name} has told no results: its program writes metrics.json, metrics.jsonl or "
+                f"Job {job.name} has reported no results: its program writes metrics.json, metrics.jsonl or "
                 "TensorBoard's event files to $AITNE_METRICS.",
             )
-        return found
+        return results
 
     async def results_of(self, job: Job) -> Results | None:
         """Return the results of a job that was already read; None if there are none."""
@@ -117,19 +119,26 @@ class SnapshotService:
         return job
 
 
-def _first(found: Mapping[str, Any], part: str) -> list[str]:
-    most = _MOST_SERIES if part == "series" else _MOST_VALUES
-    return [name for name in found[part] if len(name) <= 200][:most]
+def _first(document: Mapping[str, Any], part: str) -> list[str]:
+    maximum = _MOST_SERIES if part == "series" else _MOST_VALUES
+    return [name for name in document[part] if len(name) <= 200][:maximum]
 
 
-def _read(model: type[BaseModel], given: Mapping[str, Any], job_id: UUID) -> dict[str, Any] | None:
+def _read(
+    model: type[BaseModel], document: Mapping[str, Any], job_id: UUID
+) -> dict[str, Any] | None:
     try:
-        found = model.model_validate(given)
+        instance = model.model_validate(document)
     except ValidationError as error:
-        log.info("What job %s tells is no %s: %s", job_id, model.__name__, error.errors()[0]["msg"])
+        log.info(
+            "The report of job %s has no valid %s: %s",
+            job_id,
+            model.__name__,
+            error.errors()[0]["msg"],
+        )
         return None
-    if len(found.model_dump_json()) > MOST_BYTES:
-        log.info("What job %s tells is too long for a %s.", job_id, model.__name__)
+    if len(instance.model_dump_json()) > MOST_BYTES:
+        log.info("The report of job %s is too long for a %s.", job_id, model.__name__)
         return None
-    kept: dict[str, Any] = found.model_dump(mode="json", by_alias=True)
-    return kept
+    fields: dict[str, Any] = instance.model_dump(mode="json", by_alias=True)
+    return fields

@@ -31,7 +31,7 @@ class StorageView(Frozen):
     """Storage areas of one user."""
 
     account: str | None
-    """Unix account of the areas; None: the user has none, and `problems` tells why."""
+    """Unix account of the areas; None if the user has none; `problems` tells why."""
     areas: tuple[AreaFacts, ...]
     """Areas, the home folder first."""
     problems: tuple[str, ...]
@@ -67,8 +67,8 @@ class StorageService:
         With ``project`` those of this project, otherwise of all projects of the actor.
 
         Raises:
-            NotFound: the project is none of the actor's.
-            InvalidInput: the actor has no account, or one that no folder can be named after.
+            NotFound: the actor is not a member of the project.
+            InvalidInput: the actor has no account, or no folder can be named after it.
         """
         require(Action.STORAGE_READ, actor, "storage", actor.name, owner=actor.name)
         if project is not None:
@@ -90,19 +90,19 @@ class StorageService:
         try:
             account, areas = await self.areas(actor, project)
         except InvalidInput as error:
-            said = error.problems[0].message if _no_account(error) else error.message
-            return StorageView(account=None, areas=(), problems=(said,), as_of=self._clock())
+            message = error.problems[0].message if _no_account(error) else error.message
+            return StorageView(account=None, areas=(), problems=(message,), as_of=self._clock())
         key, now = (account.name, tuple(areas)), time.monotonic()
-        kept = self._views.get(key)
-        if kept is None or kept[0] < now:
+        cached_view = self._views.get(key)
+        if cached_view is None or cached_view[0] < now:
             if len(self._views) >= _MOST_KEPT:
                 self._views = {
-                    each: found for each, found in self._views.items() if found[0] >= now
+                    view_key: view for view_key, view in self._views.items() if view[0] >= now
                 }
             task = asyncio.create_task(self._look(account, areas), name="storage-look")
-            kept = self._views[key] = (now + self._fresh_s, task)
-        # Whoever hangs up must not take the look away from those who share it.
-        return await asyncio.shield(kept[1])
+            cached_view = self._views[key] = (now + self._fresh_s, task)
+        # A client that disconnects must not cancel the query for the others that share it.
+        return await asyncio.shield(cached_view[1])
 
     async def ensure(self, actor: Actor, project: str | None = None) -> tuple[str, ...]:
         """Create the missing folders that the platform creates; return the problems.
@@ -135,9 +135,9 @@ class StorageService:
         ]
         if not doubtful:
             return []
-        seen = await self._places.paths(account.name, [area.path for area in doubtful])
+        path_facts = await self._places.paths(account.name, [area.path for area in doubtful])
         missing = []
-        for area, facts in zip(doubtful, seen, strict=True):
+        for area, facts in zip(doubtful, path_facts, strict=True):
             if facts.kind == "folder":
                 self._know(area.path, now)
             elif facts.nothing_there:
@@ -151,20 +151,20 @@ class StorageService:
 
     async def _look(self, account: Account, areas: Sequence[Area]) -> StorageView:
         try:
-            found = tuple(await self._places.areas(account.name, areas))
-            absent = [facts.area for facts in found if not facts.there]
+            area_facts = tuple(await self._places.areas(account.name, areas))
+            absent = [facts.area for facts in area_facts if not facts.there]
             if missing := await self._missing(account, absent):
                 await self._places.make(account.name, missing)
-                found = tuple(await self._places.areas(account.name, areas))
-            problems = [said for facts in found for said in _problems(facts)]
+                area_facts = tuple(await self._places.areas(account.name, areas))
+            problems = [message for facts in area_facts for message in _problems(facts)]
         except Unavailable as error:
-            found = tuple(
+            area_facts = tuple(
                 AreaFacts(area=area, there=False, problem=error.message) for area in areas
             )
             problems = [error.message]
         return StorageView(
             account=account.user or account.name,
-            areas=found,
+            areas=area_facts,
             problems=tuple(dict.fromkeys(problems)),
             as_of=self._clock(),
         )
@@ -180,30 +180,32 @@ def _no_account(error: InvalidInput) -> bool:
 
 def _problems(facts: AreaFacts) -> list[str]:
     area = facts.area
-    found = [] if facts.problem is None else [facts.problem]
+    messages = [] if facts.problem is None else [facts.problem]
     if facts.there and not facts.writable:
-        found.append(f"You may not write into {area.path}.")
+        messages.append(f"You may not write into {area.path}.")
     whose = area.name if area.project is None else f"{area.name} of project {area.project}"
-    found += _full(f"Your quota of {whose}", facts.user_quota)
-    found += _full(f"The project's quota of {whose}", facts.project_quota)
+    messages += _full(f"Your quota of {whose}", facts.user_quota)
+    messages += _full(f"The project's quota of {whose}", facts.project_quota)
     if facts.there and facts.free_bytes == 0 and facts.total_bytes:
-        found.append(f"The file system of {area.path} is full.")
-    bad = [each for each in facts.targets if not each.state.lower().startswith("online/good")]
+        messages.append(f"The file system of {area.path} is full.")
+    bad = [target for target in facts.targets if not target.state.lower().startswith("online/good")]
     if bad:
-        named = ", ".join(f"{each.name} ({each.state})" for each in bad[:5])
-        found.append(f"{area.path} lies on storage targets that are not well: {named}.")
-    return found
+        named = ", ".join(f"{target.name} ({target.state})" for target in bad[:5])
+        messages.append(f"{area.path} lies on storage targets with problems: {named}.")
+    return messages
 
 
 def _full(what: str, quota: Quota | None) -> list[str]:
     if quota is None:
         return []
-    found = []
+    messages = []
     used, limit = quota.used_bytes, quota.limit_bytes
     if used is not None and limit is not None and used >= limit:
         shown = f"{format_memory(used)} of {format_memory(limit)}"
-        found.append(f"{what} is used up: {shown}. Delete something, or ask for more.")
-    files, most = quota.used_files, quota.limit_files
-    if files is not None and most is not None and files >= most:
-        found.append(f"{what} is used up: {files} of {most} files. Delete some, or ask for more.")
-    return found
+        messages.append(f"{what} is used up: {shown}. Delete something, or ask for more.")
+    files, max_files = quota.used_files, quota.limit_files
+    if files is not None and max_files is not None and files >= max_files:
+        messages.append(
+            f"{what} is used up: {files} of {max_files} files. Delete some, or ask for more."
+        )
+    return messages

@@ -36,14 +36,14 @@ class SweepService:
 
         Raises:
             NotFound: no such job, or it is no sweep.
-            NotAllowed: it is somebody else's.
+            NotAllowed: the sweep belongs to another user.
             Conflict: it has ended.
         """
         array, spec = await self._sweep(Action.JOB_CANCEL, actor, job_id)
         if array.state.terminal:
             raise Conflict(f"The sweep has ended ({array.state}): there is nothing to stop.")
-        found = await self._look(array, spec)
-        keep = {task.job_id for task in found.tasks if task.task == found.best}
+        sweep = await self._look(array, spec)
+        keep = {task.job_id for task in sweep.tasks if task.task == sweep.best}
         return await self._store.request_cancel(
             array.id,
             self._clock(),
@@ -61,11 +61,11 @@ class SweepService:
         if value is None or not stop.met(value):
             return
         tasks = await self._store.array_tasks(task.array_job_id)
-        if any(each.id == task.id and each.cancel_requested_at is not None for each in tasks):
-            return  # another one was as good before it: that one is kept
+        if any(other.id == task.id and other.cancel_requested_at is not None for other in tasks):
+            return  # another task reached the goal first and is kept
         if not any(
-            each.id != task.id and not each.state.terminal and each.cancel_requested_at is None
-            for each in tasks
+            other.id != task.id and not other.state.terminal and other.cancel_requested_at is None
+            for other in tasks
         ):
             return
         message = (
@@ -78,7 +78,7 @@ class SweepService:
             message,
             keep={task.id},
             reason=TerminationReason.GOAL_REACHED,
-            unless_cancelled=task.id,  # by another that was as good in the same moment
+            unless_cancelled=task.id,  # by another task that reached the goal at the same time
         )
 
     async def _sweep(self, action: Action, actor: Actor, job_id: UUID) -> tuple[Job, SweepSpec]:

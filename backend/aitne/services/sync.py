@@ -41,7 +41,7 @@ class Difference(Frozen):
     project: str
     """Project of the account."""
     user: str | None
-    """User of the association; None: the project's own."""
+    """User of the association; None means the project's own."""
     what: str
     """Kind of the difference: an account, an association, a limit."""
     slurm: str
@@ -76,7 +76,7 @@ class SyncService:
         operators: frozenset[str],
         runs_as: str | None,
     ) -> None:
-        """Store the dependencies.
+        """Store the dependencies of the service.
 
         ``runs_as``: the one account that all jobs run as, if there is no broker.
         """
@@ -95,40 +95,40 @@ class SyncService:
             NotSupported: this cluster keeps no accounts.
         """
         require(Action.ACCOUNTING_SYNC, actor, "cluster", "accounting")
-        found, changes, notes = await self._look()
-        return _report(found, changes, notes)
+        associations, changes, notes = await self._look()
+        return _report(associations, changes, notes)
 
     async def apply(self, actor: Actor, digest: str) -> SyncReport:
         """Apply the differences that ``compare`` returned.
 
         Raises as ``compare``, and:
-            Conflict: something differs now that was not shown.
-            SchedulerRejected: accounting said no to a change; those before it are made.
+            Conflict: the differences have changed since they were shown.
+            SchedulerRejected: accounting refused a change; those before it were applied.
         """
         require(Action.ACCOUNTING_SYNC, actor, "cluster", "accounting")
-        found, changes, notes = await self._look()
-        report = _report(found, changes, notes)
+        associations, changes, notes = await self._look()
+        report = _report(associations, changes, notes)
         if report.digest != digest:
             raise Conflict(
-                "What differs has changed since it was shown. Look at it again, then apply that."
+                "The differences have changed since they were shown. Compare again, then apply those."
             )
         if changes:
             await self._accounting.apply(changes)
-            said = [each.model_dump(mode="json") for each in changes]
-            await self._store.note_synced(said, actor=actor.name)
+            documents = [change.model_dump(mode="json") for change in changes]
+            await self._store.note_synced(documents, actor=actor.name)
         return report.model_copy(update={"applied": True})
 
     async def _look(self) -> tuple[Associations, Sequence[Change], list[str]]:
-        found = await self._accounting.read()
-        wanted, notes = await self._wanted(found)
-        known = {each.account for each in found.accounts}
+        associations = await self._accounting.read()
+        target, notes = await self._wanted(associations)
+        slurm_accounts = {account.account for account in associations.accounts}
         notes += [
-            f"account {each}: the platform has no project of this name"
-            for each in sorted(known - wanted.accounts.keys() - {ROOT})
+            f"account {account}: the platform has no project of this name"
+            for account in sorted(slurm_accounts - target.accounts.keys() - {ROOT})
         ]
-        return found, difference(wanted, found), notes
+        return associations, difference(target, associations), notes
 
-    async def _wanted(self, found: Associations) -> tuple[Wanted, list[str]]:
+    async def _wanted(self, associations: Associations) -> tuple[Wanted, list[str]]:
         notes: list[str] = []
         in_force, closed = await self._projects(notes)
         unix = {user.name: user for user in await all_users(self._store)}
@@ -139,12 +139,12 @@ class SyncService:
             except AitneError as error:
                 notes.append(f"user {name}: {error.message}")
         members: dict[tuple[str, str], Limits] = {}
-        for each in await self._store.memberships():
-            if each.project in in_force and each.user in names:
+        for membership in await self._store.memberships():
+            if membership.project in in_force and membership.user in names:
                 # Slurm lets a member's time limit and QOS override those of the account.
-                limits = held_to(in_force[each.project], each.limits)
-                members.setdefault((each.project, names[each.user]), limits)
-        # Slurm then takes no new jobs either; those that wait or run stay.
+                limits = held_to(in_force[membership.project], membership.limits)
+                members.setdefault((membership.project, names[membership.user]), limits)
+        # Slurm then accepts no new jobs either; waiting and running ones stay.
         accounts = in_force | {
             name: in_force[name].model_copy(update={"max_submitted": 0}) for name in closed
         }
@@ -155,15 +155,17 @@ class SyncService:
             for name, user in unix.items()
             if name in names and (user.default_project, names[name]) in members
         }
-        untouched = {each.name for each in found.users if each.privileged} | self._operators
-        for held in found.members:
-            user = held.user or ""
-            if held.account in accounts and user not in {*names.values(), *untouched}:
+        untouched = {
+            slurm_user.name for slurm_user in associations.users if slurm_user.privileged
+        } | self._operators
+        for association in associations.members:
+            user = association.user or ""
+            if association.account in accounts and user not in {*names.values(), *untouched}:
                 try:
                     await asyncio.to_thread(self._unix, user)
                 except AitneError as error:
                     untouched.add(user)
-                    notes.append(f"user {user} in account {held.account}: {error.message}")
+                    notes.append(f"user {user} in account {association.account}: {error.message}")
         return Wanted(accounts, members, defaults, frozenset(untouched)), notes
 
     async def _projects(self, notes: list[str]) -> tuple[dict[str, Limits], set[str]]:
@@ -174,13 +176,13 @@ class SyncService:
         in_force, closed = {}, set()
         for project in await self._store.list_projects(visible_to=None):
             if project.name == ROOT:
-                notes.append("project root: Slurm's account root stands above all others")
+                notes.append("project root: Slurm's account root is the parent of all others")
             elif project.state is ProjectState.REQUESTED:
                 notes.append(f"project {project.name}: it waits for its approval")
             else:
                 granted = await self._store.limits_of(project.name)
-                own = await self._store.own_limits_of(project.name)
-                in_force[project.name] = tightest(granted, own)
+                own_limits = await self._store.own_limits_of(project.name)
+                in_force[project.name] = tightest(granted, own_limits)
                 if project.state is not ProjectState.ACTIVE:
                     closed.add(project.name)
         return in_force, closed
@@ -188,22 +190,24 @@ class SyncService:
 
 async def all_users(store: Store) -> Sequence[User]:
     """Return every account of the platform."""
-    found: list[User] = []
+    users: list[User] = []
     cursor: str | None = None
     while True:
         page = await store.list_users(cursor=cursor, limit=500)
-        found += page.items
+        users += page.items
         if (cursor := page.next_cursor) is None:
-            return found
+            return users
 
 
-def _report(found: Associations, changes: Sequence[Change], notes: Sequence[str]) -> SyncReport:
-    text = json.dumps([each.model_dump(mode="json") for each in changes], sort_keys=True)
+def _report(
+    associations: Associations, changes: Sequence[Change], notes: Sequence[str]
+) -> SyncReport:
+    text = json.dumps([change.model_dump(mode="json") for change in changes], sort_keys=True)
     return SyncReport(
-        cluster=found.cluster,
+        cluster=associations.cluster,
         differences=tuple(map(_words, changes)),
         left_alone=tuple(notes),
-        digest=hashlib.sha256(f"{found.cluster}\0{text}".encode()).hexdigest()[:16],
+        digest=hashlib.sha256(f"{associations.cluster}\0{text}".encode()).hexdigest()[:16],
     )
 
 
@@ -227,7 +231,7 @@ def _words(change: Change) -> Difference:
         case SetQos():
             what = "QOS"
             slurm, portal = (
-                ",".join(each) or "inherited" for each in (change.before, change.after)
+                ",".join(qos_names) or "inherited" for qos_names in (change.before, change.after)
             )
     return Difference(project=change.account, user=user, what=what, slurm=slurm, portal=portal)
 

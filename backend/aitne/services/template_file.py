@@ -20,14 +20,14 @@ class _Loader(yaml.SafeLoader):
     """SafeLoader that also refuses duplicate keys in a mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
+                if key.value in keys:
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"{key.value} stands here twice", key.start_mark
+                        None, None, f"{key.value} is named twice", key.start_mark
                     )
-                seen.add(key.value)
+                keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -35,17 +35,19 @@ def load_template(path: Path) -> Template:
     """Load the template in ``path``.
 
     Raises:
-        TemplateError: it cannot be read, is not YAML, or does not keep to the schema.
+        TemplateError: it cannot be read, is not YAML, or does not match the schema.
     """
     node, content = _parse(path, _read(path))
     try:
         template = Template.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        where = _within(node, first["loc"])
-        raise TemplateError(str(path), _line(node, first["loc"]), _reason(where, first)) from error
-    for where, reason in _inconsistencies(template):
-        raise TemplateError(str(path), _line(node, where), f"{_dotted(where)}: {reason}")
+        location = _within(node, first["loc"])
+        raise TemplateError(
+            str(path), _line(node, first["loc"]), _reason(location, first)
+        ) from error
+    for location, reason in _inconsistencies(template):
+        raise TemplateError(str(path), _line(node, location), f"{_dotted(location)}: {reason}")
     return template
 
 
@@ -77,7 +79,7 @@ def _parse(path: Path, text: str) -> tuple[yaml.MappingNode, Any]:
     except RecursionError as error:
         raise TemplateError(str(path), None, "it is nested too deeply") from error
     except (yaml.YAMLError, ValueError, LookupError, TypeError) as error:
-        # Not YAMLError: a date or a number that has the form of one and is none.
+        # Not YAMLError: an invalid date or number, for example.
         raise TemplateError(str(path), None, f"this is not YAML: {error}") from error
     raise TemplateError(str(path), 1, "a template is a mapping of fields, such as name: …")
 
@@ -111,10 +113,10 @@ def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], 
 
 
 def _steps(
-    node: yaml.Node, where: Sequence[str | int]
+    node: yaml.Node, location: Sequence[str | int]
 ) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
-    """Follow ``where`` as far as the file has it: yield (step, key or item, value)."""
-    for step in where:
+    """Follow ``location`` as far as the file has it: yield (step, key or item, value)."""
+    for step in location:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 if key.value == str(step):
@@ -129,22 +131,22 @@ def _steps(
             yield step, node, node
 
 
-def _line(node: yaml.Node, where: Sequence[str | int]) -> int:
+def _line(node: yaml.Node, location: Sequence[str | int]) -> int:
     line: int = node.start_mark.line + 1
-    for _, key, _ in _steps(node, where):
+    for _, key, _ in _steps(node, location):
         line = key.start_mark.line + 1
     return line
 
 
-def _within(node: yaml.Node, where: Sequence[str | int]) -> Sequence[str | int]:
-    return [step for step, _, _ in _steps(node, where)]
+def _within(node: yaml.Node, location: Sequence[str | int]) -> Sequence[str | int]:
+    return [step for step, _, _ in _steps(node, location)]
 
 
-def _dotted(where: Sequence[str | int]) -> str:
-    return ".".join(map(str, where))
+def _dotted(location: Sequence[str | int]) -> str:
+    return ".".join(map(str, location))
 
 
-def _reason(where: Sequence[str | int], error: Any) -> str:
+def _reason(location: Sequence[str | int], error: Any) -> str:
     """Return a description of a validation error.
 
     Such as ``resources.cpu.max: Input should be a valid integer``, or clearer words where pydantic
@@ -152,7 +154,7 @@ def _reason(where: Sequence[str | int], error: Any) -> str:
     """
     message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "missing":
-        return f"{_dotted([*where, error['loc'][-1]])} is missing"
+        return f"{_dotted([*location, error['loc'][-1]])} is missing"
     if error["type"] == "extra_forbidden":
-        return f"{_dotted(where)} is not a field that is known here"
-    return f"{_dotted(where)}: {message}" if where else message
+        return f"{_dotted(location)} is not a known field"
+    return f"{_dotted(location)}: {message}" if location else message

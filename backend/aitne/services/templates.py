@@ -101,33 +101,33 @@ class TemplateCatalog:
     def _fresh(self) -> _Loaded:
         now = self._monotonic()
         if now - self._loaded.checked_at >= RECHECK_S:
-            seen = self._look()
-            if seen != self._loaded.seen:
-                self._loaded = self._load(seen)
+            fingerprints = self._look()
+            if fingerprints != self._loaded.seen:
+                self._loaded = self._load(fingerprints)
             self._loaded.checked_at = now
         return self._loaded
 
     def _look(self) -> _Seen:
-        found = []
+        fingerprints = []
         for folder in self._folders:
             if not folder.is_dir():
-                found.append((folder, 0, 0))  # reading it will say what is wrong
+                fingerprints.append((folder, 0, 0))  # reading it reports the error
                 continue
             for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.yml")]):
                 try:
                     stat = path.stat()
                 except OSError:
-                    # A dangling link, or deleted since: reading it will say so, or it is gone.
-                    found.append((path, 0, 0))
+                    # A dangling link, or a file deleted since: reading it reports the error.
+                    fingerprints.append((path, 0, 0))
                 else:
-                    found.append((path, stat.st_mtime_ns, stat.st_size))
-        return tuple(found)
+                    fingerprints.append((path, stat.st_mtime_ns, stat.st_size))
+        return tuple(fingerprints)
 
-    def _load(self, seen: _Seen) -> _Loaded:
+    def _load(self, fingerprints: _Seen) -> _Loaded:
         templates: dict[str, Template] = {}
         origin: dict[str, Path] = {}
         problems: list[TemplateError] = []
-        for path, _, _ in seen:
+        for path, _, _ in fingerprints:
             try:
                 template = load_template(path)
             except TemplateError as error:
@@ -139,7 +139,7 @@ class TemplateCatalog:
                 problems.append(TemplateError(str(path), 1, reason))
                 continue
             templates[template.name], origin[template.name] = template, path
-        return _Loaded(seen, float("-inf"), templates, tuple(problems))
+        return _Loaded(fingerprints, float("-inf"), templates, tuple(problems))
 
 
 def _text(value: Scalar) -> str:

@@ -107,21 +107,23 @@ class Terminal:
         """Yield the output after ``received`` bytes as it arrives, until the program ends.
 
         Raises:
-            InvalidInput: so much was never sent, or is kept no more.
+            InvalidInput: more than was sent, or less than is still stored.
         """
         self.acknowledge(received)
         self._sent = 0
-        self._connections = mine = self._connections + 1
+        self._connections = connection_number = self._connections + 1
         self._changed.set()
-        told = -1
-        while mine == self._connections:  # else who came back has another one
+        reported = -1
+        while (
+            connection_number == self._connections
+        ):  # otherwise a resumed connection replaced this one
             self._changed.clear()
             if self._sent < len(self._chunks):
                 self._sent += 1
                 yield self._chunks[self._sent - 1]
-            elif self._input_taken != told:
-                told = self._input_taken
-                yield Taken(bytes=told)
+            elif self._input_taken != reported:
+                reported = self._input_taken
+                yield Taken(bytes=reported)
             elif self._over is not None:
                 yield self._over
                 return
@@ -132,12 +134,12 @@ class Terminal:
         """Discard the output up to ``received`` bytes, which has arrived.
 
         Raises:
-            InvalidInput: that is no end of a piece that was sent.
+            InvalidInput: this is not the end of a piece that was sent.
         """
         while self._chunks and self._taken + len(self._chunks[0]) <= received:
             self._drop()
         if self._taken != received:
-            raise InvalidInput(f"{received} bytes are no whole number of pieces that were sent.")
+            raise InvalidInput(f"{received} bytes are not the end of a piece that was sent.")
 
     def _drop(self) -> None:
         size = len(self._chunks.popleft())
@@ -153,7 +155,7 @@ class Terminal:
             InvalidInput: more than the window allows is on its way.
         """
         if not data:
-            return  # counts for nothing in the window, so there could be any number
+            return  # does not count in the window, so the number would be unlimited
         if self._input_waiting + len(data) > WINDOW_BYTES:
             raise InvalidInput(
                 f"More than {WINDOW_BYTES} bytes were sent before they were acknowledged."
@@ -165,12 +167,12 @@ class Terminal:
 
     def resize(self, size: Size) -> None:
         """Set the size of the terminal."""
-        found = wire.frame(wire.RESIZE, size.model_dump_json().encode())
-        # A program that reads nothing must not make a heap of them: only the last one counts.
+        frame = wire.frame(wire.RESIZE, size.model_dump_json().encode())
+        # Sizes must not accumulate for a program that reads nothing: only the last one counts.
         if self._input and self._input[-1][1:2] == wire.RESIZE:
-            self._input[-1] = found
+            self._input[-1] = frame
         else:
-            self._input.append(found)
+            self._input.append(frame)
         self._more_input.set()
 
     def end_input(self) -> None:
@@ -190,7 +192,7 @@ class Terminal:
             async with asyncio.timeout(_CLOSE_WITHIN_S):
                 await self._writer.wait_closed()
         except (OSError, TimeoutError):
-            # What is typed is not read: hung up all the same, so that the other side sees it.
+            # The other side does not read its input: abort, so that it notices the end.
             self._writer.transport.abort()
 
     # --- the traffic -----------------------------------------------------------------------------
@@ -208,11 +210,13 @@ class Terminal:
                 for kind, content in self._frames.feed(data):
                     self._take(kind, content)
         except (OSError, ValueError, ValidationError) as error:
-            over = Over(code=None, reason=f"The connection to the job broke: {error}.")
+            over = Over(code=None, reason=f"The connection to the job failed: {error}.")
         finally:
             if self._over is None:
-                said = (self._said or self._frames.rest).decode("utf-8", "replace").strip()
-                self._over = over if not said else Over(code=None, reason=said[:_LONGEST_SAID])
+                message = (self._said or self._frames.rest).decode("utf-8", "replace").strip()
+                self._over = (
+                    over if not message else Over(code=None, reason=message[:_LONGEST_SAID])
+                )
             self._changed.set()
             self._more_input.set()
 
@@ -222,8 +226,8 @@ class Terminal:
             self._chunks.append(tag + content)
             self._waiting_bytes += len(content) + 1
         elif kind == wire.EXIT:
-            ended = Exited.model_validate_json(content)
-            self._over = Over(code=ended.code, reason=ended.refused)
+            exit_message = Exited.model_validate_json(content)
+            self._over = Over(code=exit_message.code, reason=exit_message.refused)
         elif kind == wire.SAID:
             self._said = content
         self._changed.set()
@@ -251,27 +255,27 @@ async def open_terminal(
     """Request the start of the program and wait until it has started.
 
     Raises:
-        Conflict: it was refused there.
-        Unavailable: nothing came back.
+        Conflict: the other side refused the start.
+        Unavailable: the other side did not answer.
     """
     connection.setblocking(False)
     reader, writer = await asyncio.open_unix_connection(sock=connection)
     frames = Frames()
-    said = b""
+    last_output = b""
     try:
         facts = json.dumps({**start.model_dump(mode="json"), "node": node}).encode()
         async with asyncio.timeout(_START_WITHIN_S):
             writer.write(wire.frame(wire.START, facts))
             await writer.drain()
             while data := await reader.read(_CHUNK):
-                found = list(frames.feed(data))
-                for number, (kind, content) in enumerate(found):
+                pieces = list(frames.feed(data))
+                for number, (kind, content) in enumerate(pieces):
                     if kind == wire.START:
                         return Terminal(
                             reader,
                             writer,
                             frames,
-                            found[number + 1 :],
+                            pieces[number + 1 :],
                             started=Started.model_validate_json(content),
                             owner=owner,
                             job_id=job_id,
@@ -279,10 +283,13 @@ async def open_terminal(
                     if kind == wire.EXIT:
                         refused = Exited.model_validate_json(content).refused
                         raise Conflict(f"Nothing was started: {refused}.")
-                    said = content
-        said = said or frames.rest
-        why = said.decode("utf-8", "replace").strip()[:_LONGEST_SAID] or "it hung up"
-        raise Unavailable(f"Nothing could be started in the job: {why}.")
+                    last_output = content
+        last_output = last_output or frames.rest
+        reason = (
+            last_output.decode("utf-8", "replace").strip()[:_LONGEST_SAID]
+            or "it closed the connection"
+        )
+        raise Unavailable(f"Nothing could be started in the job: {reason}.")
     except (OSError, ValueError) as error:
         writer.close()
         raise Unavailable(f"Nothing could be started in the job: {error}.") from error

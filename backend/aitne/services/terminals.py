@@ -46,11 +46,11 @@ class Ticket(Frozen):
     """Ticket that opens one WebSocket, once."""
 
     ticket: str = Field(description="Send it as the first message; it works once.")
-    expires_at: UtcTime = Field(description="Until when it works.")
-    node: str = Field(description="The node that it is for.", examples=["gpu03"])
+    expires_at: UtcTime = Field(description="Time until which the ticket is valid.")
+    node: str = Field(description="Node of the terminal.", examples=["gpu03"])
     nodes: tuple[str, ...] = Field(description="All nodes of the job.", examples=[["gpu03"]])
     account: str = Field(
-        description="The Unix account that works there: the user name for ssh.", examples=["alice"]
+        description="Unix account of the job: the user name for ssh.", examples=["alice"]
     )
 
 
@@ -88,11 +88,11 @@ class TerminalService:
         """Issue a ticket with which the actor may open one terminal within a minute.
 
         Raises:
-            NotFound: there is no such job, or the actor may not know of it.
-            NotAllowed: it is somebody else's, or the actor is only looked at.
+            NotFound: there is no such job, or the actor may not see it.
+            NotAllowed: the job belongs to another user, or the actor is impersonated.
             InvalidInput: it does not run on that node.
             Conflict: it does not run.
-            NotSupported: its scheduler cannot.
+            NotSupported: its scheduler cannot attach to jobs.
             Unavailable: its nodes are not known yet.
         """
         job = await self._store.get_job(job_id)
@@ -114,13 +114,13 @@ class TerminalService:
         """Return the Unix account that the actor's jobs run as: the user name for ssh.
 
         Raises:
-            InvalidInput: there is none that jobs may run as.
+            InvalidInput: the actor has no account that jobs may run as.
         """
         require(Action.USER_READ, actor, "user", actor.name, owner=actor.name)
         return await self._account(actor.name)
 
     async def _account(self, user: str) -> str:
-        # A directory service may take its time over the answer.
+        # A directory service may be slow to answer.
         return (await asyncio.to_thread(self._accounts.of, user)).user
 
     async def open(
@@ -131,9 +131,9 @@ class TerminalService:
         Return the secret name of the terminal, and the terminal.
 
         Raises:
-            NotAuthenticated: the ticket is none, or was used, or is for another job.
-            Conflict: the job does not run any more, or it was refused there.
-            RateLimited: the user has too many.
+            NotAuthenticated: the ticket is invalid, was used, or is for another job.
+            Conflict: the job no longer runs, or the start was refused.
+            RateLimited: the user has too many terminals.
             NotSupported, Unavailable: it cannot be started.
         """
         owner, node = await self._redeem(job_id, ticket)
@@ -150,11 +150,11 @@ class TerminalService:
                 del self._opening[owner]
         name = new_secret()
         self._held[name] = Held(terminal, 1)
-        told = {"by": owner, "node": chosen, "kind": start.kind}
+        details = {"by": owner, "node": chosen, "kind": start.kind}
         try:
-            await self._store.add_job_event(job_id, ATTACHED, told)
+            await self._store.add_job_event(job_id, ATTACHED, details)
         except BaseException:
-            await self._end(name)  # nobody has been told its name, so nobody else could
+            await self._end(name)  # its name was not returned, so no request can end it
             raise
         return name, terminal
 
@@ -162,37 +162,37 @@ class TerminalService:
         """Return the terminal of that name, after its connection broke.
 
         Raises:
-            NotAuthenticated: the ticket is none.
-            NotFound: it has ended meanwhile, or was never that user's.
+            NotAuthenticated: the ticket is invalid.
+            NotFound: it has ended meanwhile, or belongs to another user.
         """
         owner, _ = await self._redeem(job_id, ticket)
-        held = self._held.get(name)
-        if held is None or (held.terminal.owner, held.terminal.job_id) != (owner, job_id):
+        entry = self._held.get(name)
+        if entry is None or (entry.terminal.owner, entry.terminal.job_id) != (owner, job_id):
             raise NotFound("terminal", "that was left")
-        if held.closing is not None:
-            held.closing.cancel()
-            held.closing = None
-        held.number += 1
-        return held.terminal
+        if entry.closing is not None:
+            entry.closing.cancel()
+            entry.closing = None
+        entry.number += 1
+        return entry.terminal
 
     def connection(self, name: str) -> int:
-        """Return the number of the present connection to the terminal; 0 if it is gone."""
-        held = self._held.get(name)
-        return 0 if held is None else held.number
+        """Return the number of the present connection to the terminal; 0 if it has ended."""
+        entry = self._held.get(name)
+        return 0 if entry is None else entry.number
 
     async def leave(self, name: str, number: int, *, hold: bool) -> None:
-        """End a connection.
+        """End a connection to the terminal.
 
         ``hold``: its user may return to the same terminal.
         """
-        held = self._held.get(name)
-        if held is None or held.number != number:
+        entry = self._held.get(name)
+        if entry is None or entry.number != number:
             return
-        if not hold or held.terminal.over:
+        if not hold or entry.terminal.over:
             await self._end(name)
             return
         loop = asyncio.get_running_loop()
-        held.closing = loop.call_later(HOLD_S, self._give_up, name)
+        entry.closing = loop.call_later(HOLD_S, self._give_up, name)
 
     def _give_up(self, name: str) -> None:
         task = asyncio.create_task(self._end(name), name="end a terminal")
@@ -200,15 +200,15 @@ class TerminalService:
         task.add_done_callback(self._ends.discard)
 
     async def _end(self, name: str) -> None:
-        held = self._held.pop(name, None)
-        if held is not None:
-            if held.closing is not None:
-                held.closing.cancel()
-            await held.terminal.close()
+        entry = self._held.pop(name, None)
+        if entry is not None:
+            if entry.closing is not None:
+                entry.closing.cancel()
+            await entry.terminal.close()
 
     async def end_of(self, owner: str) -> None:
         """End all terminals of a user whose credentials have ended."""
-        names = [name for name, held in self._held.items() if held.terminal.owner == owner]
+        names = [name for name, entry in self._held.items() if entry.terminal.owner == owner]
         await asyncio.gather(*(self._end(name) for name in names))
 
     async def close(self) -> None:
@@ -230,16 +230,16 @@ class TerminalService:
 
     def _node(self, job: Job, node: str | None) -> str:
         if self._attacher is None:
-            raise NotSupported("This platform's scheduler starts nothing beside a running job.")
+            raise NotSupported("This platform's scheduler cannot start programs in a running job.")
         if job.is_array:
             raise Conflict("An array job runs nothing itself: attach to one of its tasks.")
         if not job.nodes and job.state in (JobState.RUNNING, JobState.READY):
             raise Unavailable(
-                "The scheduler has not said yet on which nodes the job runs. Try again in a moment."
+                "The scheduler has not reported yet on which nodes the job runs. Try again soon."
             )
         if not job.attachable:
             advice = "Start it again first." if job.state.terminal else "Wait until it is RUNNING."
-            raise Conflict(f"Nobody can work in this job: it is {job.state}. {advice}")
+            raise Conflict(f"A terminal cannot be opened in this job: it is {job.state}. {advice}")
         if node is not None and node not in job.nodes:
             raise InvalidInput.field(
                 "node", "the job does not run there", value=node, allowed=", ".join(job.nodes)
@@ -248,7 +248,7 @@ class TerminalService:
 
     def _count(self, owner: str) -> None:
         """Count a terminal; the caller counts it down again. Raises ``RateLimited``."""
-        has = sum(held.terminal.owner == owner for held in self._held.values())
+        has = sum(entry.terminal.owner == owner for entry in self._held.values())
         if has + self._opening.get(owner, 0) >= MOST_OF_ONE_USER:
             raise RateLimited(
                 f"You have {MOST_OF_ONE_USER} terminals and SSH connections open. Close one first.",
@@ -260,7 +260,7 @@ class TerminalService:
         self, job: Job, node: str, owner: str, start: ShellStart | SshStart
     ) -> Terminal:
         if self._attacher is None:
-            raise NotSupported("This platform's scheduler starts nothing beside a running job.")
+            raise NotSupported("This platform's scheduler cannot start programs in a running job.")
         target = AttachTarget(
             run=run_of(job), place=self._renderer.place(job), node=node, agent=self._renderer.agent
         )

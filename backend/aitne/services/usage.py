@@ -37,9 +37,9 @@ class UsageRow(Frozen):
         description="The Unix account that the jobs ran as; without Slurm's accounting their owner."
     )
     jobs: int = Field(description="Jobs that ran, each counted once however often it was requeued.")
-    cpu_hours: float = Field(description="CPUs times hours.")
-    gpu_hours: float = Field(description="Each GPU counts: two for an hour are two.")
-    gpu_hours_by_type: dict[str, float] = Field(description="The same, by the type of GPU.")
+    cpu_hours: float = Field(description="CPU-hours.")
+    gpu_hours: float = Field(description="GPU-hours; two GPUs for one hour count as two.")
+    gpu_hours_by_type: dict[str, float] = Field(description="GPU-hours by GPU type.")
 
 
 class UsageReport(Frozen):
@@ -48,10 +48,10 @@ class UsageReport(Frozen):
     The present month counts until ``as_of``.
     """
 
-    month: str = Field(description="Such as 2026-03.")
-    starts_at: UtcTime = Field(description="Its first moment.")
-    ends_at: UtcTime = Field(description="The first moment after it.")
-    as_of: UtcTime = Field(description="Until then it is counted.")
+    month: str = Field(description="The month, such as 2026-03.")
+    starts_at: UtcTime = Field(description="Start of the month.")
+    ends_at: UtcTime = Field(description="Start of the next month.")
+    as_of: UtcTime = Field(description="Time up to which usage is counted.")
     rows: tuple[UsageRow, ...] = Field(description="One for each user of each project.")
 
 
@@ -67,8 +67,8 @@ class UsageService:
         """Return the month of one project, or of all projects that the actor may see.
 
         Raises:
-            NotFound: no such project, or none of the actor's.
-            InvalidInput: that is no month.
+            NotFound: no such project that the actor may see.
+            InvalidInput: ``month`` is not a month.
             Unavailable: accounting does not answer.
         """
         if project is not None:
@@ -76,17 +76,17 @@ class UsageService:
             await self._store.get_project(project)
         chosen = checked_month("month", month) or month_of(self._clock())
         start, end = bounds(chosen)
-        found = await self._months.month(chosen)
+        month_usage = await self._months.month(chosen)
         return UsageReport(
             month=chosen,
             starts_at=start,
             ends_at=end,
-            as_of=min(found.taken_at, end),
+            as_of=min(month_usage.taken_at, end),
             rows=tuple(
-                row_of(each)
-                for each in found.rows
-                if (project is None or each.account == project)
-                and decide(Action.PROJECT_READ, actor, project=each.account).allowed
+                row_of(row)
+                for row in month_usage.rows
+                if (project is None or row.account == project)
+                and decide(Action.PROJECT_READ, actor, project=row.account).allowed
             ),
         )
 
@@ -102,7 +102,7 @@ class UsageService:
                 f"must not be later than {last}, nor {_CSV_MONTHS} months or more before it",
                 value=since,
             )
-        return [await self.report(actor, project, each) for each in months]
+        return [await self.report(actor, project, year_month) for year_month in months]
 
     async def balance(self, actor: Actor, project: str) -> Balance:
         """Return the remaining budget of the project, according to the stored usage.
@@ -112,14 +112,14 @@ class UsageService:
         require(Action.PROJECT_READ, actor, "project", project, project=project)
         budget = (await self._store.get_project(project)).budget
         now = self._clock()
-        kept = await self._store.usage_months(counted_months(budget, now))
-        return balance_of(project, budget, kept, now)
+        stored_months = await self._store.usage_months(counted_months(budget, now))
+        return balance_of(project, budget, stored_months, now)
 
 
 def checked_month(field: str, month: str | None) -> str | None:
-    """Return the month as given. Raises ``InvalidInput`` if it is none."""
+    """Return the month as given. Raises ``InvalidInput`` if it is not a month."""
     if month is not None and _MONTH.fullmatch(month) is None:
-        raise InvalidInput.field(field, "is no month", value=month, allowed="such as 2026-03")
+        raise InvalidInput.field(field, "is not a month", value=month, allowed="such as 2026-03")
     return month
 
 

@@ -28,7 +28,7 @@ class UsageMonths:
     def __init__(
         self, store: Store, accounting: Accounting | None, clock: Callable[[], datetime]
     ) -> None:
-        """Store the dependencies; ``accounting`` None: only the platform itself keeps accounts."""
+        """Store the dependencies; ``accounting`` is None if only the platform keeps accounts."""
         self._store = store
         self._accounting = accounting
         self._own = JobUsage(store, clock)
@@ -43,14 +43,16 @@ class UsageMonths:
         start, end = bounds(month)
         async with self._turn:
             now = self._clock()
-            kept = (await self._store.usage_months([month])).get(month)
-            if kept is not None and (settled(kept, month) or now - kept.taken_at < fresh):
-                return kept
+            stored_month = (await self._store.usage_months([month])).get(month)
+            if stored_month is not None and (
+                settled(stored_month, month) or now - stored_month.taken_at < fresh
+            ):
+                return stored_month
             if start > now:
                 return KeptMonth(now, PLATFORM, ())
-            found = await self._ask(start, min(end, now), now)
-            await self._store.keep_usage(month, found)
-            return found
+            usage = await self._ask(start, min(end, now), now)
+            await self._store.keep_usage(month, usage)
+            return usage
 
     async def _ask(self, start: datetime, end: datetime, now: datetime) -> KeptMonth:
         if self._accounting is not None:
@@ -61,6 +63,6 @@ class UsageMonths:
         return KeptMonth(now, PLATFORM, await self._own.usage(start, end))
 
 
-def settled(kept: KeptMonth, month: str) -> bool:
+def settled(stored_month: KeptMonth, month: str) -> bool:
     """Return whether the usage of the month can no longer change."""
-    return kept.taken_at > bounds(month)[1] + SETTLED_AFTER
+    return stored_month.taken_at > bounds(month)[1] + SETTLED_AFTER

@@ -56,32 +56,34 @@ class UserSecretService:
         """Return a problem for each name of a job file that the owner has no secret of."""
         if not names:
             return []
-        found = await self._store.encrypted_user_secrets(owner, names)
-        known = ", ".join(each.name for each in await self._store.list_user_secrets(owner))
+        encrypted_values = await self._store.encrypted_user_secrets(owner, names)
+        existing_names = ", ".join(
+            secret.name for secret in await self._store.list_user_secrets(owner)
+        )
         return [
             FieldProblem(
                 f"secrets[{number}]",
                 f"you have no secret {name}; store it with `aitne secret set {name}`",
                 name,
-                known or None,
+                existing_names or None,
             )
             for number, name in enumerate(names)
-            if name not in found
+            if name not in encrypted_values
         ]
 
     async def values(self, owner: str, names: Sequence[str]) -> Mapping[str, str]:
         """Return the values of the owner's secrets, for a job of the owner's.
 
         Raises:
-            Conflict: one is gone, or cannot be decrypted.
+            Conflict: a secret was deleted, or cannot be decrypted.
         """
-        found = await self._store.encrypted_user_secrets(owner, names)
+        encrypted_values = await self._store.encrypted_user_secrets(owner, names)
         values = {}
         for name in names:
-            if name not in found:
+            if name not in encrypted_values:
                 raise Conflict(f"The secret {name} of {owner} was deleted. Store it again.")
             try:
-                values[name] = self._cipher.decrypt(found[name], _purpose(owner, name))
+                values[name] = self._cipher.decrypt(encrypted_values[name], _purpose(owner, name))
             except ValueError:
                 raise Conflict(
                     f"The secret {name} of {owner} was stored with another encryption key. "

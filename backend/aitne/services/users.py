@@ -73,7 +73,7 @@ class UserService:
     ) -> User:
         """Create an account, and its default project if that is missing.
 
-        Without a name the project is one of its own.
+        Without ``default_project`` the user gets a new project.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -112,8 +112,8 @@ class UserService:
         """Change the given fields of an account.
 
         Raises:
-            NotFound: no such account, or none of the actor's business.
-            NotAllowed: role and disabled are an administrator's; the current password is wrong.
+            NotFound: no such account that the actor may see.
+            NotAllowed: only administrators change role and disabled; the current password is wrong.
             Conflict: no enabled administrator would be left.
         """
         require(Action.USER_EDIT, actor, "user", name, owner=name)
@@ -124,9 +124,7 @@ class UserService:
         password_hash = None
         if password is not None:
             if keeper is not None:
-                raise Conflict(
-                    f"{keeper} keeps the password of {name}; it is changed there, not here."
-                )
+                raise Conflict(f"{keeper} manages the password of {name}; change it there.")
             if not actor.is_admin or actor.name == name:
                 await self._check_password(actor, name, current_password)
             check_new_password(password, user)
@@ -137,7 +135,7 @@ class UserService:
             role=role,
             disabled=disabled,
             password_hash=password_hash,
-            # The name that a source has for somebody is only forgotten when another one takes over.
+            # The user's name at a source is only cleared when another source takes over.
             source=None if keeper == user.source else keeper or "",
             check=check,
         )
@@ -181,10 +179,10 @@ class UserService:
         Its owner is notified, unless ``notify`` is False.
 
         Raises:
-            NotFound: ``owner`` is none of the actor's business.
-            NotAllowed: it would do more than the credential in use.
+            NotFound: the actor may not see ``owner``.
+            NotAllowed: it would have more permissions than the credential in use.
             ReauthenticationRequired: the user logged in too long ago.
-            InvalidInput: it would be for what its owner may not do.
+            InvalidInput: its scopes exceed the permissions of its owner.
         """
         whose = owner or actor.name
         require(Action.TOKEN_WRITE, actor, "user", whose, owner=whose)
@@ -193,7 +191,7 @@ class UserService:
         if excess := scopes - actor.scopes:
             raise NotAllowed(
                 f"The token in use lacks the scope {', '.join(sorted(excess))}: a token cannot "
-                "make one that may do more."
+                "create one with more scopes."
             )
         if Scope.ADMIN in scopes and user.role is not Role.ADMIN:
             raise InvalidInput.field(
@@ -206,8 +204,8 @@ class UserService:
         expires_at = None if lifetime_s is None else now + timedelta(seconds=lifetime_s)
         if actor.until is not None and (expires_at is None or expires_at > actor.until):
             raise NotAllowed(
-                f"The token in use ends at {actor.until:%Y-%m-%d %H:%M} UTC: a token cannot make one "
-                "that lasts longer."
+                f"The token in use ends at {actor.until:%Y-%m-%d %H:%M} UTC: a token cannot create one "
+                "that is valid for longer."
             )
         secret = new_secret(TOKEN_PREFIX)
         token = Token(
@@ -230,7 +228,7 @@ class UserService:
 
     async def _check_password(self, actor: Actor, name: str, current: str | None) -> None:
         stored = await self._store.password_hash(name)
-        if stored is None:  # whoever logged in by a link has none to give
+        if stored is None:  # a user who logged in by a link has no password yet
             require_full_login(actor, "A first password")
             return
         key = f"password:{name}"
@@ -240,7 +238,7 @@ class UserService:
                 f"Too many wrong passwords. Wait {GUESSES_WITHIN_S:.0f} seconds.", GUESSES_WITHIN_S
             )
         if current is None or not await self._accounts.verify(name, current, stored):
-            raise NotAllowed("Setting your own password needs the current one; it is wrong.")
+            raise NotAllowed("Setting your own password requires the current one, and it is wrong.")
         await self._store.clear_attempts(key)
 
 

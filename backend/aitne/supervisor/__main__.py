@@ -1,7 +1,7 @@
 """``python -m aitne.supervisor RUN_DIR [--detach | --with-parent PID]``: what ``aitne up`` starts.
 
-Exit status 0 when the platform was ended, 1 when it could not start (``RUN_DIR/failure`` says why),
-3 when another supervisor has this directory.
+Exit status 0 when the platform was ended, 1 when it could not start (for the reason see
+``RUN_DIR/failure``), 3 when another supervisor has this directory.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def main(arguments: list[str]) -> int:
         return HELD
     (Path(run_dir) / "failure").unlink(missing_ok=True)
     if options == ["--detach"]:
-        # The lock goes over to the child, so whoever waits for this process finds it held.
+        # The child inherits the lock, so a process that waits for this one finds it held.
         if os.fork():
             os._exit(0)
         os.setsid()
-    # asyncio does without TLS if it must. Nothing here speaks it, and it is a quarter of the memory.
+    # asyncio works without TLS. It is not used here, and takes a quarter of the memory.
     sys.modules["ssl"] = None  # type: ignore[assignment]
     import asyncio
 

@@ -21,7 +21,7 @@ from aitne.supervisor.silence import Silence
 DELAYS_S = (0.0, 0.2, 0.5, 1.0, 1.5)
 """Delays in seconds before consecutive restarts.
 
-A dead process is back within two seconds, without end.
+A process that has exited is restarted within two seconds, however often.
 """
 STEADY_S = 15.0
 """Seconds of life after which a process counts as steady, and the delays start again."""
@@ -56,7 +56,7 @@ def launch(
         env=env,
         start_new_session=True,
         pass_fds=pass_fds,
-        # This process has one thread, so nothing can hold a lock over the fork.
+        # This process has one thread, so no lock can be held across the fork.
         preexec_fn=lambda: die_with(parent, signal.SIGKILL),
     )
 
@@ -74,7 +74,7 @@ class Child:
         self.process: subprocess.Popen[bytes] | None = None
         self.silence = Silence(plan.hung_after_s)
         self.killed_after_s: float | None = None
-        """Seconds of silence after which the hung process was killed; None: it was not."""
+        """Seconds of silence after which the hung process was killed; None if it was not."""
         self._heartbeat: int | None = None
         self._env = env
         self._cwd = cwd
@@ -162,7 +162,7 @@ class Child:
 def proportional_memory(pid: int) -> int | None:
     """Return the proportional set size (PSS), in which shared pages count by share.
 
-    None: the kernel does not report it.
+    None means that the kernel does not report it.
     """
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as lines:
@@ -179,14 +179,14 @@ def rotate(log: Path) -> None:
     """
     if not log.exists() or log.stat().st_size < LOG_BYTES:
         return
-    kept = [log, *(log.with_name(f"{log.name}.{number}") for number in range(1, LOGS_KEPT + 1))]
-    for older, newer in reversed(list(pairwise(kept[1:]))):
+    logs = [log, *(log.with_name(f"{log.name}.{number}") for number in range(1, LOGS_KEPT + 1))]
+    for older, newer in reversed(list(pairwise(logs[1:]))):
         if older.exists():
             older.replace(newer)
     try:
-        shutil.copy2(log, kept[1])
+        shutil.copy2(log, logs[1])
     except OSError:
-        kept[1].unlink(missing_ok=True)
+        logs[1].unlink(missing_ok=True)
     os.truncate(log, 0)
 
 

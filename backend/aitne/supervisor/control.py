@@ -1,11 +1,11 @@
 """Commands of the command line to the supervisor: start a platform, query its state, end it.
 
-``up`` and ``down`` never ask anything. All functions raise ``SetupError`` with a sentence that says
+``up`` and ``down`` never prompt. All functions raise ``SetupError`` with a sentence that says
 what to do when the platform cannot be started or reached.
 
 How a platform ends: ``down`` and Ctrl-C in the foreground end its sessions and jobs too (a second
-Ctrl-C hurries); ``down`` with ``keep_jobs``, SIGTERM and a closed terminal leave them running, and the
-next ``up`` takes them up again.
+Ctrl-C kills the processes); ``down`` with ``keep_jobs``, SIGTERM and a closed terminal leave them
+running, and the next ``up`` manages them again.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def up(
     Ctrl-C at once; SIGTERM ends it and leaves the jobs running.
 
     Raises:
-        SetupError: something is missing, taken or wrong; the message says what to do. In the
+        SetupError: a requirement is not met; the message says what to do. In the
             foreground also when the supervisor ends without being asked to.
     """
     data_dir = settings.data_dir
@@ -75,7 +75,7 @@ def up(
         ready()
         return
     if running is not None:
-        progress("The platform is just being ended; waiting for that.")
+        progress("The platform is being stopped; waiting for its end.")
         _wait_gone(data_dir)
     began = time.monotonic()
     preflight.check(settings)
@@ -111,8 +111,8 @@ def up(
 def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: None) -> bool:
     """End the platform, and its sessions and jobs unless ``keep_jobs``.
 
-    False if none was running. Jobs that an earlier platform left running end as well. Jobs on a
-    Slurm cluster continue in any case: they do not belong to this machine.
+    Return False if none was running. Jobs that an earlier platform left running end as well. Jobs
+    on a Slurm cluster continue in any case: they do not belong to this machine.
     """
     lines = _talk(data_dir, {"verb": "down", "keep_jobs": keep_jobs}, patience_s=None)
     spoke = False
@@ -149,7 +149,7 @@ def restart(data_dir: Path, name: str) -> None:
     answer = next(_talk(data_dir, {"verb": "restart", "name": name}), None)
     if answer is None or "error" in answer:
         raise SetupError(
-            f"{name} cannot be restarted: {(answer or {}).get('error', 'no platform')}"
+            f"{name} cannot be restarted: {(answer or {}).get('error', 'the platform is not running')}"
         )
 
 
@@ -182,7 +182,7 @@ def _launch(settings: Settings, options: list[str]) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             cwd=settings.data_dir,
-            # Ctrl-C is for the command, which then says what is to be done.
+            # Ctrl-C is for the command, which then decides what is to be done.
             start_new_session=True,
         )
 
@@ -197,15 +197,15 @@ def _wait_ready(
 ) -> None:
     give_up = time.monotonic() + READY_WITHIN_S
     failure = data_dir / "run" / FAILURE
-    told: set[str] = set()
+    ready_names: set[str] = set()
     spoke = time.monotonic()
     while True:
         answer = next(_talk(data_dir, {"verb": "status", "brief": True}), None)
         if answer is None:
             if failure.exists():
                 raise SetupError(failure.read_text().strip())
-            gone = supervisor is not None and supervisor.poll() not in (None, 0, HELD)
-            if gone or time.monotonic() - spoke > ANSWER_WITHIN_S:
+            exited = supervisor is not None and supervisor.poll() not in (None, 0, HELD)
+            if exited or time.monotonic() - spoke > ANSWER_WITHIN_S:
                 raise SetupError(f"The supervisor ended.\n{_tail(data_dir, 'supervisor')}")
             time.sleep(LOOK_EVERY_S)
             continue
@@ -213,8 +213,8 @@ def _wait_ready(
         if answer["state"] == "ready":
             return
         for process in answer["processes"]:
-            if process["answers"] and process["name"] not in told:
-                told.add(process["name"])
+            if process["answers"] and process["name"] not in ready_names:
+                ready_names.add(process["name"])
                 progress(f"{process['name']} is up.")
             if process["restarts"] >= TRIES and answer["state"] == "starting":
                 down(data_dir, keep_jobs=True)
@@ -223,12 +223,12 @@ def _wait_ready(
                     f"{_tail(data_dir, process['name'])}"
                 )
         if time.monotonic() > give_up:
-            missing = {"api", "controller", "hub", "proxy"} - told
+            missing = {"api", "controller", "hub", "proxy"} - ready_names
             name = min(missing, default="api")
             raise SetupError(
                 f"The platform is not ready after {READY_WITHIN_S:.0f} s: no answer of "
-                f"{', '.join(sorted(missing)) or 'its API'}. It goes on trying; `aitne down` ends "
-                f"it. The log of {name} ends with:\n{_tail(data_dir, name)}"
+                f"{', '.join(sorted(missing)) or 'its API'}. It continues to try; `aitne down` "
+                f"ends it. The log of {name} ends with:\n{_tail(data_dir, name)}"
             )
         time.sleep(LOOK_EVERY_S)
 
@@ -266,9 +266,9 @@ def _end_left_jobs(data_dir: Path, progress: Progress) -> bool:
     plan = Plan.read(data_dir / "run")
     if not plan.drain:
         return False
-    progress("The platform does not run; ending the jobs that it left.")
+    progress("The platform is not running; ending the jobs that it left running.")
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             plan.drain,
             env=plan.base_env,
             cwd=data_dir,
@@ -281,10 +281,10 @@ def _end_left_jobs(data_dir: Path, progress: Progress) -> bool:
     except subprocess.TimeoutExpired as error:
         raise SetupError(
             f"The jobs that the platform in {data_dir} left have not ended within "
-            f"{DRAIN_WITHIN_S:.0f} s. Run `aitne up` and look at them there."
+            f"{DRAIN_WITHIN_S:.0f} s. Run `aitne up` and check them there."
         ) from error
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-3:]
+    if process.returncode:
+        last = process.stderr.strip().splitlines()[-3:]
         raise SetupError(
             f"The jobs that the platform in {data_dir} left could not be ended: {' '.join(last)}"
         )
@@ -301,8 +301,8 @@ def _tail(data_dir: Path, name: str) -> str:
 def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterator[None]:
     """Handle signals in the foreground.
 
-    Ctrl-C ends all, a second one hurries, SIGTERM leaves the jobs. The block then ends without an
-    error, because the end was requested.
+    Ctrl-C ends all, a second one kills the processes, SIGTERM leaves the jobs. The block then ends
+    without an error, because the end was requested.
     """
 
     def on_term(number: int, frame: FrameType | None) -> None:
@@ -318,7 +318,7 @@ def _signals_end(data_dir: Path, progress: Progress, *, enabled: bool) -> Iterat
         try:
             down(data_dir, keep_jobs=False, progress=progress)
         except KeyboardInterrupt:
-            progress("In a hurry.")
+            progress("Ending all processes at once.")
             next(_talk(data_dir, {"verb": "hurry"}), None)
             _wait_gone(data_dir)
     except _Terminated:
@@ -338,7 +338,7 @@ def _talk(
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(patience_s)
-            # A socket's path has 107 bytes at most, and data directories may lie deep.
+            # A socket path has at most 107 bytes, and data directories may be deeply nested.
             line.connect(f"/proc/self/fd/{folder}/{SOCKET}")
             line.sendall(json.dumps(request).encode() + b"\n")
             line.shutdown(socket.SHUT_WR)

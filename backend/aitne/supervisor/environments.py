@@ -2,7 +2,7 @@
 
 Each is created once per lock file and Python version below ``cache_dir()/envs`` and shared by all
 platforms of this user. A virtual environment cannot be moved, so it is built in place: a lock file
-lets one builder in, and ``.complete`` is written last; a folder without it is created again.
+admits one builder, and ``.complete`` is written last; a folder without it is created again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def proxy_command() -> list[str]:
     """Return the command that starts the proxy, without its arguments.
 
     Raises:
-        SetupError: there is no Node that is new enough.
+        SetupError: no Node is recent enough.
     """
     script = proxy_env_dir() / "node_modules/configurable-http-proxy/bin/configurable-http-proxy"
     return [str(find_node().program), str(script)]
@@ -75,7 +75,7 @@ def ensure(progress: Progress, names: Sequence[str] = NAMES) -> None:
     """Create the missing environments in parallel; ``progress`` gets a line per step.
 
     Raises:
-        SetupError: one could not be made; the message has the last lines of what pip or npm said.
+        SetupError: one could not be created; the message ends with the output of pip or npm.
     """
     missing = [name for name in names if not is_complete(name)]
     if not missing:
@@ -84,12 +84,12 @@ def ensure(progress: Progress, names: Sequence[str] = NAMES) -> None:
         if os.environ.get(_override(name)):
             raise SetupError(
                 f"{_override(name)} names {_env_dir(name)}, which is not a folder. "
-                "Correct the variable, or unset it to have the environment made."
+                "Correct the variable, or unset it to have the environment created."
             )
     _check_space()
     progress(
-        f"Making the {_list(missing)} environment{'s' if len(missing) > 1 else ''} in "
-        f"{_root()}: once, and it takes a few minutes."
+        f"Creating the {_list(missing)} environment{'s' if len(missing) > 1 else ''} in "
+        f"{_root()}; this is done once and takes a few minutes."
     )
     with ThreadPoolExecutor(len(missing)) as pool:
         for result in [pool.submit(_make, name, progress) for name in missing]:
@@ -103,7 +103,7 @@ def _make(name: str, progress: Progress) -> None:
         progress(f"{name} environment: {what} ({time.monotonic() - began:.0f} s)")
 
     folder = _env_dir(name)
-    with only_builder(folder, lambda: say("another process makes it; waiting")):
+    with only_builder(folder, lambda: say("another process creates it; waiting")):
         if is_complete(name):
             return
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,15 +119,15 @@ def _make(name: str, progress: Progress) -> None:
 def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> None:
     """Create the virtual environment of a lock file with ``python``.
 
-    ``python`` is a program, or a program behind what enters another root file system.
+    ``python`` is a program, or a command that runs one in another root file system.
 
     Raises:
-        SetupError: it could not be made; the message has the last lines of what pip said.
+        SetupError: it could not be created; the message ends with the output of pip.
     """
     lock = LOCKS / f"{name}.txt"
     total = len(lock.read_text().split())
     say("creating")
-    # The platform's own pip serves any interpreter that runs here, also one that has none.
+    # The platform's own pip serves any interpreter that runs here, also one without pip.
     own_pip = find_spec("pip") is not None and len(python) == 1
     without_pip = ["--without-pip"] if own_pip else []
     _run(name, [*python, "-m", "venv", *without_pip, str(folder)], lambda line: None)
@@ -136,21 +136,21 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
     pip = pip or [*python[:-1], made, "-m", "pip"]
     if own_pip and _install_with_uv(name, made, lock, say):
         return
-    seen = 0
+    collected = 0
     last = time.monotonic()
 
     def watch(line: str) -> None:
-        nonlocal seen, last
-        seen += line.startswith("Collecting ")
+        nonlocal collected, last
+        collected += line.startswith("Collecting ")
         if line.startswith("Installing collected packages"):
             say(f"installing {total} packages")
         elif time.monotonic() - last > REPORT_EVERY_S:
             last = time.monotonic()
-            say(f"downloading, {min(seen, total)} of {total} packages")
+            say(f"downloading, {min(collected, total)} of {total} packages")
 
     # pip compiles what it installs: without the compiled files a session starts in twice the time.
     options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
-    # The lock file lies where another root file system does not have it.
+    # Another root file system does not have the lock file.
     packages = ["-r", str(lock)] if len(python) == 1 else lock.read_text().split()
     _run(name, [*pip, "install", *options, "--prefer-binary", *packages], watch)
 
@@ -165,7 +165,7 @@ def _install_with_uv(name: str, python: str, lock: Path, say: Progress) -> bool:
     try:
         _run(name, argv, lambda line: None, environ=environ)
     except SetupError:
-        # pip's own words about the same trouble are better known, and it may succeed.
+        # pip may succeed, and its messages about the same problem are better known.
         say("uv has failed; trying pip")
         return False
     return True
@@ -199,19 +199,19 @@ def _run(
         env=environ,
         umask=0o022,
     ) as process:
-        assert process.stdout is not None  # noqa: S101 (a pipe was asked for)
+        assert process.stdout is not None  # noqa: S101 (a pipe was requested)
         for line in process.stdout:
             watch(line.rstrip())
             if line.strip() and not line.startswith("WARNING"):
                 tail.append(line.rstrip())
     if process.returncode:
         raise SetupError(
-            f"The {name} environment could not be made: "
+            f"The {name} environment could not be created: "
             f"{Path(argv[0]).name} {' '.join(argv[1:3])} ended with status {process.returncode}. "
-            "It said:\n  " + "\n  ".join(tail) + "\nSee that this machine reaches its package "
-            "indexes (pip and npm settings) and that there is space, then run it again; "
-            f"or set {_override(name)} to an environment that has what "
-            f"{LOCKS / (name if name == 'proxy' else name + '.txt')} lists."
+            "Its output:\n  " + "\n  ".join(tail) + "\nCheck that this machine reaches its package "
+            "indexes (pip and npm settings) and that the disk is not full, then try again; "
+            f"or set {_override(name)} to an environment with the packages of "
+            f"{LOCKS / (name if name == 'proxy' else name + '.txt')}."
         )
 
 
@@ -221,7 +221,7 @@ def _check_space() -> None:
         free = shutil.disk_usage(_root()).free
     except OSError as error:
         raise SetupError(
-            f"{_root()} cannot be made: {error.strerror}. Set XDG_CACHE_HOME to a folder "
+            f"{_root()} cannot be created: {error.strerror}. Set XDG_CACHE_HOME to a folder "
             "that you may write to."
         ) from error
     if free < NEEDED_BYTES:
@@ -240,9 +240,9 @@ def _override(name: str) -> str:
 
 
 def _env_dir(name: str) -> Path:
-    given = os.environ.get(_override(name))
-    if given:
-        return Path(given).expanduser().absolute()
+    override = os.environ.get(_override(name))
+    if override:
+        return Path(override).expanduser().absolute()
     digest = hashlib.sha256(f"{os.uname().machine}\n".encode())
     if name == "proxy":
         digest.update((LOCKS / "proxy" / "package-lock.json").read_bytes())

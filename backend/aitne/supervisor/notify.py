@@ -13,7 +13,7 @@ def notify(state: str) -> None:
     """Send ``READY=1``, ``WATCHDOG=1`` or ``STOPPING=1``; without a service manager do nothing.
 
     Raises:
-        OSError: the service manager's socket is away or full.
+        OSError: the service manager's socket is missing or full.
     """
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:

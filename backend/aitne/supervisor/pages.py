@@ -1,7 +1,7 @@
 """Pages shown where no session answers: by the proxy (404, 503) and by JupyterHub.
 
-They are files with everything in them, so that the sessions' origin needs no way to the portal's
-API; all they have is a link to the portal.
+They are self-contained files, so that the sessions' origin needs no access to the portal's API;
+they only link to the portal.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ small {{ display: block; margin-top: 1.75rem; color: var(--soft); font-size: .81
 def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
     """Write or rewrite all pages in ``folder``, JupyterHub's templates in ``folder/hub``."""
     (folder / "hub").mkdir(parents=True, exist_ok=True)
-    # Braces would mean something to JupyterHub.
+    # JupyterHub would interpret braces.
     shown = html.escape(platform).replace("{", "&#123;")
     link = html.escape(portal_url).replace("{", "%7B")
 
@@ -71,8 +71,8 @@ def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
     put(
         "404.html",
         "This session is not running",
-        "It has ended, or it never was. What you saved is where you saved it; the portal shows "
-        "your sessions and starts a new one.",
+        "It has ended or does not exist. Files that you saved are not affected; the portal lists "
+        "your sessions and starts new ones.",
         code=" · 404",
     )
     for name, code in (("503.html", " · 503"), ("error.html", "")):
@@ -80,13 +80,13 @@ def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
             name,
             "This session does not answer",
             "It is starting, ending, or very busy. Reload this page in a moment; the portal shows "
-            "what the session is doing.",
+            "the state of the session.",
             code=code,
         )
     # JupyterHub fills in the braces and escapes what it puts there.
     put(
         "hub/error.html",
-        "{{ status_message | default('This did not work') }}",
+        "{{ status_message | default('The request failed') }}",
         "{{ message | default('') }}",
         code=" · {{ status_code }}",
     )
@@ -94,6 +94,6 @@ def write_pages(folder: Path, *, platform: str, portal_url: str) -> None:
         put(
             f"hub/{name}.html",
             "Your sessions are in the portal",
-            "You are taken there now.",
+            "You are redirected there now.",
             head=f'<meta http-equiv="refresh" content="0; url={link}">\n',
         )

@@ -3,7 +3,8 @@
 The supervisor reads it as JSON and needs no settings.
 
 The plan is in ``run/plan.json``, which only its user can read: it holds the environment of the user
-who started the platform. Of the platform's own secrets it names the files. Standard library only.
+who started the platform. The platform's own secrets appear as file names only. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class ChildPlan:
     probe: str | None = None
     """URL ``http://…`` that answers below 500 when the process is ready.
 
-    None: the process is ready once it runs.
+    None means that the process is ready once it runs.
     """
     heartbeat: bool = False
     """Whether it writes to the pipe in ``HEARTBEAT_VARIABLE`` instead of answering a probe."""

@@ -57,7 +57,7 @@ def make_plan(settings: Settings) -> Plan:
 def hub_child(settings: Settings) -> ChildPlan:
     """Return the JupyterHub process, which runs in an environment of its own.
 
-    Variables configure what it cannot import.
+    It cannot import the settings, so variables configure it.
     """
     env_dir = environments.hub_env_dir()
     env = {
@@ -123,7 +123,7 @@ def _hsts(settings: Settings) -> str:
     """Return the header Strict-Transport-Security of the sessions' origin; empty without https."""
     if not settings.sessions_origin.startswith("https:"):
         return ""
-    # Browsers would ask for other programs of the machine by https too.
+    # Browsers would use https for other programs of this machine, too.
     local = urlsplit(settings.sessions_origin).hostname == "localhost"
     covers_users = settings.user_domains and not local
     return f"max-age=31536000{'; includeSubDomains' if covers_users else ''}"
@@ -131,9 +131,9 @@ def _hsts(settings: Settings) -> str:
 
 def _tls_options(settings: Settings) -> list[str]:
     """Return the proxy's options for browsers, and for its connections to sessions."""
-    own, client = sessions_files(settings), proxy_files(settings)
+    server, client = sessions_files(settings), proxy_files(settings)
     return [
-        *("--ssl-cert", str(own.certificate), "--ssl-key", str(own.key)),
+        *("--ssl-cert", str(server.certificate), "--ssl-key", str(server.key)),
         *("--client-ssl-cert", str(client.certificate), "--client-ssl-key", str(client.key)),
         *("--client-ssl-ca", str(sessions_authority_file(settings))),
     ]

@@ -31,7 +31,7 @@ def check(settings: Settings) -> None:
     """Create the data directory and check what the platform needs.
 
     Raises:
-        SetupError: something is in the way.
+        SetupError: a requirement is not met.
     """
     if sys.version_info < OLDEST_PYTHON:
         raise SetupError(
@@ -44,20 +44,20 @@ def check(settings: Settings) -> None:
 
 def notes(settings: Settings) -> list[str]:
     """Return notes for the user who starts the platform; none of them is an error."""
-    found = _behind_a_proxy(settings)
+    messages = _behind_a_proxy(settings)
     if settings.capabilities.remote:
-        found += _unreachable(settings)
+        messages += _unreachable(settings)
     if settings.capabilities.runs_as_users:
-        found += _as_whom(settings)
-    return found
+        messages += _as_whom(settings)
+    return messages
 
 
 def _behind_a_proxy(settings: Settings) -> list[str]:
-    known = settings.proxy_socket is not None or "FORWARDED_ALLOW_IPS" in os.environ
-    if settings.public_url is None or known:
+    configured = settings.proxy_socket is not None or "FORWARDED_ALLOW_IPS" in os.environ
+    if settings.public_url is None or configured:
         return []
     return [
-        "All browsers have the address of the reverse proxy, and share limits on failed logins: set "
+        "All browsers appear with the address of the reverse proxy and share the limits on failed logins: set "
         "`proxy_socket`, and have the proxy use that socket (docs/howto/identity.md)."
     ]
 
@@ -67,8 +67,8 @@ def _unreachable(settings: Settings) -> list[str]:
     if at is None or not is_loopback(settings.bind) or is_loopback(urlsplit(at).hostname):
         return []
     return [
-        f"Nodes are to reach the portal at {at}, and it listens on {settings.bind} alone: set `bind` "
-        "to an address that nodes reach, unless something there passes on what arrives."
+        f"Nodes connect to the portal at {at}, but it listens only on {settings.bind}: set `bind` "
+        "to an address that nodes reach, unless a proxy there forwards the connections."
     ]
 
 
@@ -77,11 +77,11 @@ def _as_whom(settings: Settings) -> list[str]:
         if os.getuid() != 0:
             return []
         return [
-            "The platform runs as root, which its broker makes needless: on a real site give it an "
+            "The platform runs as root, which is not necessary with a broker: in production give it an "
             "account of its own (docs/howto/slurm.md)."
         ]
     return [
-        "There is no broker (broker.socket is not set): everybody's jobs run as "
+        "There is no broker (broker.socket is not set): the jobs of all users run as "
         f"{own_account_name()}, the account of this platform."
     ]
 
@@ -93,7 +93,7 @@ def _data_dir(folder: Path) -> None:
     try:
         for path in (folder, *(folder / name for name in ("run", "logs", "hub", "secrets"))):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # A folder that was there may be open to others: it holds the database and all secrets.
+            # An existing folder may be open to others, and it holds the database and all secrets.
             path.chmod(0o700)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".probe-") as probe:
             probe.write(b"\0" * 65_536)
@@ -116,10 +116,10 @@ def _why(folder: Path, error: OSError, other: str) -> str:
             f"{other[0].lower()}{other[1:]}."
         )
     if error.errno == errno.EROFS:
-        return f"The data directory {folder} lies on a read-only file system. {other}."
+        return f"The data directory {folder} is on a read-only file system. {other}."
     if error.errno in (errno.EACCES, errno.EPERM):
         return (
-            f"You may not write to the data directory {error.filename or folder}. Make it yours, "
+            f"You may not write to the data directory {error.filename or folder}. Change its owner, "
             f"or: {other[0].lower()}{other[1:]}."
         )
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
@@ -130,22 +130,22 @@ def _why(folder: Path, error: OSError, other: str) -> str:
 
 
 def _ports(settings: Settings) -> None:
-    wanted = [
+    listeners = [
         (settings.bind, settings.port, "the portal", "--port, `port` or AITNE_PORT"),
         (settings.bind, settings.port_of_sessions, "the sessions", "`sessions_port`"),
         ("127.0.0.1", settings.port_of_hub, "JupyterHub", "`hub_port`"),
         ("127.0.0.1", settings.port_of_proxy_api, "the proxy's own interface", "`proxy_api_port`"),
     ]
     if settings.tls.enabled:
-        wanted.append(
+        listeners.append(
             ("127.0.0.1", settings.port_of_internal, "the portal without TLS", "`internal_port`")
         )
-    numbers = [port for _, port, _, _ in wanted]
-    for bind, port, whose, setting in wanted:
+    numbers = [port for _, port, _, _ in listeners]
+    for bind, port, whose, setting in listeners:
         if numbers.count(port) > 1:
             raise SetupError(
-                f"Port {port} is set for more than one part of the platform. Give {whose} another "
-                f"one with {setting}."
+                f"Port {port} is set for more than one part of the platform. Set another one for "
+                f"{whose} with {setting}."
             )
         problem = _until_free(bind, port)
         if problem is None:

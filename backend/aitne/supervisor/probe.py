@@ -1,4 +1,4 @@
-"""Minimal HTTP client that asks a child on this machine whether it is ready."""
+"""Minimal HTTP client that queries whether a child process on this machine is ready."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ WITHIN_S = 3.0
 
 
 async def ask(url: str, *, method: str = "GET", token: str | None = None) -> int | None:
-    """Return the status of the answer; None if there is none in time."""
+    """Return the HTTP status of the answer; None if there is no answer in time."""
     parts = urlsplit(url)
     lines = [
         f"{method} {parts.path or '/'} HTTP/1.1",

@@ -80,22 +80,22 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         for number in (signal.SIGTERM, signal.SIGINT):
-            # What a service manager sends before it starts the platform anew: jobs go on.
+            # A service manager sends these before it restarts the platform: jobs continue.
             loop.add_signal_handler(number, lambda: self.end(keep_jobs=True))
         server = await self._listen()
         watch = asyncio.create_task(self._watch())
         starting = asyncio.create_task(self._start())
-        ended = asyncio.create_task(self._ended.wait())
+        ending = asyncio.create_task(self._ended.wait())
         try:
-            await asyncio.wait((starting, ended), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((starting, ending), return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
                 starting.result()
-            await ended
+            await ending
         except Failed:
             await self._end_children(self.children.values())
             raise
         finally:
-            for task in (watch, starting, ended):
+            for task in (watch, starting, ending):
                 task.cancel()
             server.close()
             self._socket().unlink(missing_ok=True)
@@ -154,7 +154,7 @@ class Supervisor:
         for child in self.children.values():
             status = child.died()
             if status is not None and self._ending is None:
-                _log(f"{child.plan.name} ended with status {status}; it is started again")
+                _log(f"{child.plan.name} ended with status {status}; it is restarted")
                 self._restart_later(child)
                 self._note_hung(child)
             if status is not None:
@@ -199,11 +199,11 @@ class Supervisor:
         self._kill_hung()
         answering = all(child.alive and child.answers for child in self.children.values())
         if answering and self._routes_due:
-            # A proxy that was started anew knows no routes until the Hub tells it.
+            # A restarted proxy has no routes until the Hub sends them.
             token = self._secret("hub_api_token")
             url = f"{self.plan.hub_url}/api/proxy"
-            done = await probe.ask(url, method="POST", token=token)
-            self._routes_due = done is None or done >= 300
+            status = await probe.ask(url, method="POST", token=token)
+            self._routes_due = status is None or status >= 300
         ready = answering and await probe.ask(self.plan.ready_url) == 200
         self._ready = ready and all(child.alive for child in self.children.values())
         if self._ready and not self._was_ready:
@@ -231,7 +231,7 @@ class Supervisor:
         status = await probe.ask(child.plan.probe, token=token) if child.alive else None
         if child.process is process:
             child.answers = status is not None and status < 500
-            # An error is an answer too: what is wrong may be elsewhere, and a restart mends nothing.
+            # An error is an answer, too: its cause may be elsewhere, and a restart would not help.
             child.silence.note(status is not None)
 
     async def _end(self, *, keep_jobs: bool, say: Say) -> None:
@@ -239,14 +239,14 @@ class Supervisor:
             timer.cancel()
         keep_jobs = keep_jobs or not self.plan.drain
         await say("Ending the platform" + (" and leaving its jobs running." if keep_jobs else "."))
-        # The controller makes way for the one that ends the jobs, which still needs the others.
+        # The program that ends the jobs replaces the controller and still needs the others.
         await self._end_children([self.children["controller"]])
         if not keep_jobs:
             await say("Ending sessions and jobs.")
             if await self._once(self.plan.drain, DRAIN_LOG, DRAIN_WITHIN_S) == 0:
                 (self.run_dir / LIVE).unlink(missing_ok=True)
             else:
-                await say(f"Not all jobs were seen to end: {tail(self.logs / DRAIN_LOG, 2)}")
+                await say(f"Not all jobs have ended: {tail(self.logs / DRAIN_LOG, 2)}")
         await self._end_children([self.children["hub"], self.children["api"]])
         await self._end_children([self.children["proxy"]])
         self._ended.set()
@@ -285,7 +285,7 @@ class Supervisor:
             os.umask(mask)
 
     def _socket(self) -> Path:
-        # A socket's path has 107 bytes at most, and data directories may lie deep.
+        # A socket path has at most 107 bytes, and data directories may be deeply nested.
         return Path(f"/proc/self/fd/{self._run_fd}/{SOCKET}")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -298,7 +298,7 @@ class Supervisor:
             try:
                 await answer({"progress": line})
             except ConnectionError:
-                _log("whoever asked does not listen any more")
+                _log("the client has closed its connection")
 
         try:
             while line := await reader.readline():
@@ -349,11 +349,11 @@ def _notify(state: str) -> None:
     try:
         notify.notify(state)
     except OSError as error:
-        _log(f"the service manager did not take {state}: {error}")
+        _log(f"the service manager did not accept {state}: {error}")
 
 
 def _log(line: str) -> None:
     try:
         print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}", flush=True)  # noqa: T201 (its log)
     except OSError:
-        return  # a full disk: the platform is kept running without a word
+        return  # a full disk: the platform continues without logging

@@ -16,7 +16,7 @@ LATE_AFTER_S = 5.0
 
 
 class Silence:
-    """Counter from one start of a process on; the clock of a suspended machine stands still."""
+    """Counter that begins with a start of a process; it stops while the machine is suspended."""
 
     def __init__(self, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = 0.0

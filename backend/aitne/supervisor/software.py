@@ -31,26 +31,26 @@ def session_env(settings: Settings) -> Path:
 
     Raises ``SetupError``.
     """
-    given = os.environ.get("AITNE_SESSION_ENV")
-    return Path(given).absolute() if given else SoftwareFolder(settings).session_env
+    override = os.environ.get("AITNE_SESSION_ENV")
+    return Path(override).absolute() if override else SoftwareFolder(settings).session_env
 
 
 def ensure(settings: Settings, progress: Progress) -> None:
-    """Write what is missing or was made with another Python; ``progress`` gets a line per step.
+    """Create what is missing or belongs to another Python; ``progress`` gets a line per step.
 
     Raises:
-        SetupError: it cannot be made here; the message says why and who can.
+        SetupError: it cannot be created here; the message has the reason and the remedy.
     """
     folder = SoftwareFolder(settings)
     folder.check_owner()
     if not folder.has_files():
         folder.write_files()
-        progress(f"The agent for the nodes lies in {folder.root}.")
-    if given := os.environ.get("AITNE_SESSION_ENV"):
-        if not (Path(given) / "bin" / "python").exists():
+        progress(f"The agent for the nodes is in {folder.root}.")
+    if override := os.environ.get("AITNE_SESSION_ENV"):
+        if not (Path(override) / "bin" / "python").exists():
             raise SetupError(
-                f"AITNE_SESSION_ENV names {given}, which is not a virtual environment. Correct the "
-                "variable, or unset it to have the environment made."
+                f"AITNE_SESSION_ENV names {override}, which is not a virtual environment. Correct the "
+                "variable, or unset it to have the environment created."
             )
         return
     python = [*settings.slurm.command_prefix, settings.slurm.python]
@@ -69,11 +69,11 @@ def _make(folder: SoftwareFolder, python: Sequence[str], version: str, progress:
         progress(f"session environment for the nodes: {what} ({time.monotonic() - began:.0f} s)")
 
     try:
-        with only_builder(env, lambda: say("another process makes it; waiting")):
+        with only_builder(env, lambda: say("another process creates it; waiting")):
             if _made_by(env) == version:
                 return
             _check_space(folder.root)
-            say(f"making it in {env}, once; it takes a few minutes")
+            say(f"creating it in {env}; this is done once and takes a few minutes")
             if env.exists():
                 shutil.rmtree(env)
             env.mkdir(parents=True)
@@ -94,14 +94,14 @@ def _made_by(env: Path) -> str | None:
 
 
 def _version(python: Sequence[str]) -> str:
-    done = _said(python, _SAY_VERSION)
-    if done.returncode:
+    process = _said(python, _SAY_VERSION)
+    if process.returncode:
         raise SetupError(
             f"The nodes' Python does not run: {' '.join(python)} ended with status "
-            f"{done.returncode}: {done.stderr.strip()[-300:]}. Set `python` (and `command_prefix`) in "
+            f"{process.returncode}: {process.stderr.strip()[-300:]}. Set `python` (and `command_prefix`) in "
             "the [slurm] section to an interpreter that every node has."
         )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def _check_version(settings: Settings, version: str) -> None:
@@ -119,8 +119,8 @@ def _check_venv(python: Sequence[str]) -> None:
     needed = "import venv" if len(python) == 1 else "import venv, ensurepip"
     if _said(python, needed).returncode:
         raise SetupError(
-            f"{' '.join(python)} cannot make virtual environments. On Debian and Ubuntu: "
-            f"{' '.join([*python[:-1], 'apt-get install python3-venv'])}. Then run it again."
+            f"{' '.join(python)} cannot create virtual environments. On Debian and Ubuntu: "
+            f"{' '.join([*python[:-1], 'apt-get install python3-venv'])}. Then try again."
         )
 
 

@@ -85,6 +85,6 @@ def install_command(
     argv = [str(program), "pip", "install", "--python", python, *arguments]
     # Copies instead of links into uv's cache: a file that is edited must not change other environments.
     variables["UV_LINK_MODE"] = "copy"
-    if compiled:  # a variable beside the option --no-compile is an error, whatever it says
+    if compiled:  # a variable beside the option --no-compile is an error, whatever its value
         variables["UV_COMPILE_BYTECODE"] = "1"
     return argv, {**os.environ, **variables}

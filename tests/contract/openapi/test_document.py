@@ -100,7 +100,7 @@ def test_a_description_is_read_from_the_model_that_the_schema_is_of(spec: dict[s
     schemas = spec["components"]["schemas"]
     # Beside a reference, from a docstring, and of a name that a model elsewhere has too.
     severity = schemas["NewAnnouncement"]["properties"]["severity"]
-    assert severity["description"] == "How much it matters."
+    assert severity["description"] == "Severity of the announcement."
     assert schemas["JobView"]["properties"]["stages"]["description"] == "Stages of the job."
     launched = schemas["Launch-Input"]["properties"]["launched_at"]
     assert launched["description"] == "When it was launched."

@@ -86,7 +86,7 @@ def test_no_runtime_takes_a_place_of_the_system(
 ) -> None:
     runtime = RUNTIMES.all()[name](site(tmp_path), None)
     for bind in (Bind(source=place, target="/mnt"), Bind(source="/home/alice", target=place)):
-        with pytest.raises(InvalidInput, match="a place of the system"):
+        with pytest.raises(InvalidInput, match="a system folder"):
             runtime.launch(spec(image, binds=(bind,)))
 
 

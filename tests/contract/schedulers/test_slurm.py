@@ -82,7 +82,7 @@ BAD = {
     "an option that the site does not open": (
         {"slurm": {"extra": ("--uid=0",)}},
         "slurm.extra",
-        "--uid is not open",
+        "--uid is not permitted",
     ),
 }
 

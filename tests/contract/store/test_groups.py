@@ -221,7 +221,7 @@ async def test_an_invitation_lets_as_many_in_as_it_says(store: SqlStore) -> None
     again = await store.accept_invitation("h1", "eve", NOW)
     assert again == joined, "who is in stays in"
     await add(store, user("zoe", "zoe"))
-    with pytest.raises(Conflict, match="is over"):
+    with pytest.raises(Conflict, match="no longer valid"):
         await store.accept_invitation("h1", "zoe", NOW)
     with pytest.raises(NotFound):
         await store.accept_invitation("h2", "zoe", NOW)

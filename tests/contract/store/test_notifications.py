@@ -166,7 +166,7 @@ class TestWebhooks:
     async def test_a_webhook_lives(self, store: SqlStore, clock: Clock) -> None:
         await add(store, user(), user("bob"))
         await store.create_webhook(hook(clock), most=1)
-        with pytest.raises(Conflict, match="most"):
+        with pytest.raises(Conflict, match="maximum"):
             await store.create_webhook(hook(clock, "wh_2"), most=1)
         await store.create_webhook(hook(clock, "wh_3", "bob"), most=1)
         assert [each.id for each in await store.webhooks("ada")] == ["wh_1"]

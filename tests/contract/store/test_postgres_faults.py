@@ -44,7 +44,7 @@ class TestPostgresServer:
 
     async def test_an_unknown_user(self, postgres_database: str) -> None:
         store = SqlStore(postgres_database.replace("aitne@", "nobody:geheim@"))
-        with pytest.raises(SetupError, match="refused the log-in") as caught:
+        with pytest.raises(SetupError, match="refused the login") as caught:
             await store.start()
         assert "geheim" not in caught.value.message
         await store.close()

@@ -313,7 +313,7 @@ async def test_extend(store: SqlStore, epoch: int) -> None:
     assert await store.limit_asked(job.id) is None
     assert await store.request_extend(job.id, 7_200, asked=None) == job
     assert await store.limit_asked(job.id) == 7_200
-    with pytest.raises(Conflict, match="this very moment"):
+    with pytest.raises(Conflict, match="at the same moment"):
         await store.request_extend(job.id, 9_000, asked=None)
     item = (await store.lease_outbox(epoch=epoch, limit=9, lease_s=60))[-1]
     assert (item.kind, item.job_id, item.data) == ("extend", job.id, {"time_limit_s": 7_200})

@@ -60,7 +60,7 @@ def test_a_module_that_is_not_there_is_named_with_its_like(
 
 def test_a_module_that_nothing_is_like(job: Job, modules: dict[str, str]) -> None:
     assert run(job, {"modules": ["cuda/12.6"]}, "echo never", variables=modules) == EXIT_ENVIRONMENT
-    assert "no module there is called like it" in job.log
+    assert "no module there has a similar name" in job.log
     assert modules["MODULEPATH"] in job.log
 
 

@@ -127,7 +127,7 @@ def test_a_missing_file_is_named_with_what_is_there(
     job: Job, platform: Platform, image: Path
 ) -> None:
     message = refused(job, platform, need(image.parent / "no" / "such.sif"))
-    assert "the image box:1.0 is not there on node node01" in message
+    assert "the image box:1.0 is missing on node node01" in message
     assert f"only {image.parent} does" in message
 
 
@@ -140,14 +140,14 @@ def test_an_unreadable_dataset_is_refused(tmp_path: Path) -> None:
         needed = Need({"what": "the dataset d:1", "path": str(folder), "kind": "folder"})
         with pytest.raises(needs.Missing) as refused, acting_as(NOBODY):
             needs.check([needed], "n1", lambda: False)
-    assert f"{folder} is closed to user id {NOBODY}" in str(refused.value)
+    assert f"{folder} is not readable by user id {NOBODY}" in str(refused.value)
 
 
 def test_a_file_is_no_dataset(job: Job, platform: Platform) -> None:
     file = job.folder / "div2k"
     file.write_text("")
     message = refused(job, platform, need(file, what="the dataset div2k:1", kind="folder"))
-    assert message == f"the dataset div2k:1 is no folder on node node01: {file}"
+    assert message == f"the dataset div2k:1 is not a folder on node node01: {file}"
 
 
 def test_a_link_out_of_the_allowed_folders_is_refused(
@@ -312,7 +312,8 @@ def test_a_full_disk_is_named(job: Job, tmp_path: Path) -> None:
     message = outcome(job).message
     assert message is not None
     assert (
-        f"cannot be made below {tmp_path}/full on node node01: No space left on device" in message
+        f"cannot be created below {tmp_path}/full on node node01: No space left on device"
+        in message
     )
 
 

@@ -108,7 +108,7 @@ def test_missing_dataset_on_one_node_is_named_in_job_message(job: Job) -> None:
     assert job.run("echo never", needs=[need], **ranks()) == 120
     left = outcome(job)
     assert left.reason == "start_failed"
-    assert "the dataset x:1 is not there on node node0" in (left.message or "")
+    assert "the dataset x:1 is missing on node node0" in (left.message or "")
 
 
 def test_agents_that_cannot_be_started_are_no_end_of_the_program(job: Job, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ async def test_files_are_not_created_in_folders_writable_by_others(
     folder = Path(place.folder).parent
     folder.chmod(0o777)
     try:
-        for owner, what in ((shared_bench.uid("ben"), "is uid"), (0, "mode 0777")):
+        for owner, what in ((shared_bench.uid("ben"), "belongs to uid"), (0, "mode 0777")):
             os.chown(folder, owner, -1)
             with pytest.raises(Unavailable, match=what):
                 await files.create(place, {"token": b"two"})
@@ -178,7 +178,7 @@ async def test_only_the_accounts_own_jobs_folder_is_touched(
     anna, job_id = shared_bench.jobs["anna"], uuid4()
     theirs = shared_bench.jobs["ben"] / str(job_id) / "1"
     for wrong in (theirs, Path("/etc/cron.d"), anna / str(uuid4()) / "1", anna / str(job_id) / "2"):
-        with pytest.raises(SchedulerRejected, match="nothing else is touched"):
+        with pytest.raises(SchedulerRejected, match="other folders are not used"):
             await scheduler.submit(shared_bench.request(job_id=job_id, job_dir=str(wrong)))
     assert not theirs.exists()
     for folder in (f"{anna}/x/../{job_id}", f"{anna}//{job_id}", "/etc", str(theirs.parent)):
@@ -221,7 +221,7 @@ async def test_acting_without_an_account_is_refused(
 ) -> None:
     with pytest.raises(SchedulerRejected, match="account"):
         await scheduler.submit(shared_bench.request(account=None))
-    with pytest.raises(NotAllowed, match="none was named"):
+    with pytest.raises(NotAllowed, match="the request names none"):
         await scheduler.cancel(Run(job_id=uuid4(), attempt=1, scheduler_id="1"))
 
 

@@ -125,7 +125,7 @@ async def test_a_users_folder_is_the_users_alone(site: Site) -> None:
     assert mine.total_bytes is not None
     assert mine.total_bytes >= (mine.free_bytes or 0) > 0
     assert (others.there, others.writable) == (True, False)
-    assert others.problem == f"{area.path} may not be read."
+    assert others.problem == f"{area.path} is not readable."
 
 
 async def test_a_projects_folder_is_its_groups(site: Site) -> None:
@@ -186,9 +186,12 @@ async def test_storage_areas_beyond_request_maximum_are_created(site: Site) -> N
 async def test_no_link_and_no_folder_of_others_is_made_in(site: Site) -> None:
     areas = [site.area("ben", name) for name in ("bent", "open", "deep")]
     linked, open_to_all, missing = await site.make("ben", *areas)
-    assert f"{site.path('link')} is a link or no folder" in linked
-    assert f"{site.path('open')} belongs to uid 0 (mode 0777), so others could bend" in open_to_all
-    assert f"the folder {site.path('missing')} is not there" in missing
+    assert f"{site.path('link')} is a link or not a folder" in linked
+    assert (
+        f"{site.path('open')} belongs to uid 0 (mode 0777), so other users could replace"
+        in open_to_all
+    )
+    assert f"the folder {site.path('missing')} does not exist" in missing
     assert list(site.path("elsewhere").iterdir()) == []
     assert list(site.path("open").iterdir()) == []
     assert not site.path("missing").exists()
@@ -210,13 +213,13 @@ async def test_existing_folder_of_other_owner_is_reported_and_unchanged(site: Si
     os.chown(path, site.bench.uid("ben"), 0)
     path.chmod(0o777)
     [said] = await site.make("ben", area)
-    assert f"`chmod 0700 {path}` mends it" in said
+    assert f"`chmod 0700 {path}` corrects this" in said
     assert owner_and_mode(path) == (site.bench.uid("ben"), 0, 0o777)
     path.rmdir()
 
     path.touch()
     [said] = await site.make("ben", area)
-    assert "is no folder" in said
+    assert "is not a folder" in said
     path.unlink()
     assert list(target.iterdir()) == []
 
@@ -266,7 +269,7 @@ async def test_paths_are_seen_as_the_account_sees_them(site: Site) -> None:
 
     assert (data.kind, data.readable, data.writable, data.size_bytes) == ("file", True, True, 5)
     assert (link.real_path, link.path) == (str(folder / "data"), str(folder / "link"))
-    assert (secret.kind, secret.readable, secret.problem) == ("file", False, "it may not be read")
+    assert (secret.kind, secret.readable, secret.problem) == ("file", False, "it is not readable")
     assert (nothing.kind, nothing.real_path) == (None, None)
     assert nothing.problem == "No such file or directory"
     assert (home.kind, home.readable, home.writable) == ("folder", True, True)

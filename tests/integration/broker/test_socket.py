@@ -87,7 +87,7 @@ async def test_a_platform_that_is_refused_is_told_at_start(
     bench.start()
     scheduler = bench.scheduler()
 
-    with pytest.raises(SetupError, match="uid 0 may not speak to the broker"):
+    with pytest.raises(SetupError, match="uid 0 may not use the broker"):
         await scheduler.start()
     with pytest.raises(SchedulerUnavailable):
         await scheduler.submit(bench.request())
@@ -345,7 +345,7 @@ async def test_request_is_refused_when_audit_log_cannot_be_written(bench: Broker
     log.unlink()
     log.symlink_to("/dev/full")
     await scheduler.submit(bench.request())  # done before anybody could know
-    with pytest.raises(Unavailable, match="cannot write down"):
+    with pytest.raises(Unavailable, match="cannot log"):
         await scheduler.submit(bench.request())
     assert len(await scheduler.poll()) == 3
 
@@ -357,13 +357,13 @@ async def test_request_is_refused_when_audit_log_cannot_be_written(bench: Broker
 @pytest.mark.parametrize(
     ("mode", "owner", "text", "said"),
     [
-        (0o666, 0, None, "others than root"),
-        (0o620, 0, None, "others than root"),
-        (0o600, 65534, None, "others than root"),
+        (0o666, 0, None, "other than root"),
+        (0o620, 0, None, "other than root"),
+        (0o600, 65534, None, "other than root"),
         (0o600, 0, 'peers = ["no-such-account"]', "no-such-account"),
         (0o600, 0, "peers = []", "peers"),
         (0o600, 0, "peers = [0]\ncommands = 1", "commands"),
-        (0o600, 0, "peers", "no TOML"),
+        (0o600, 0, "peers", "not TOML"),
     ],
 )
 def test_settings_that_the_broker_does_not_start_with(

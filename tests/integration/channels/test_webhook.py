@@ -161,7 +161,7 @@ async def test_a_name_that_leads_inside_is_refused(
         return [(0, 0, 0, "", ("93.184.215.14", 443)), (0, 0, 0, "", (address, 443))]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup, raising=False)
-    with pytest.raises(DeliveryFailed, match="no public address") as failed:
+    with pytest.raises(DeliveryFailed, match="address that is not public") as failed:
         await _addresses.resolve("evil.example", 443, [])
     assert not failed.value.again
 

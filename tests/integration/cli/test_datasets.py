@@ -119,7 +119,7 @@ def test_changed_byte_in_dataset_is_found_and_recorded(
     done = platform.aitne("dataset", "verify", "bitrot", "--json")
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["differences"] == [
-        {"path": "new\\nline/new\\nline", "what": "differs", "reason": "has another content"}
+        {"path": "new\\nline/new\\nline", "what": "differs", "reason": "has different content"}
     ]
     noted = registered(platform)["bitrot:1"]
     assert noted["damaged_files"] == 1
@@ -138,7 +138,7 @@ def test_a_killed_add_registers_nothing_and_goes_on(
 
     again = platform.aitne(*words)
     assert again.returncode == 0, again.stderr
-    assert "Going on where an interrupted run stopped." in again.stderr
+    assert "Resuming where an interrupted run stopped." in again.stderr
     assert registered(platform)["slow:1"]["files"] == SLOW_FILES
     assert list(cache.iterdir()) == []
 
@@ -151,7 +151,7 @@ def test_a_killed_add_registers_nothing_and_goes_on(
         file.write(b"!")
     done = platform.aitne("dataset", "verify", "slow", "--json")
     assert done.returncode == 1
-    assert "Going on where an interrupted run stopped." in done.stderr
+    assert "Resuming where an interrupted run stopped." in done.stderr
     assert [each["path"] for each in json.loads(done.stdout)["differences"]] == ["00"]
 
 

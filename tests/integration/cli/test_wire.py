@@ -112,11 +112,11 @@ def test_answers_as_they_come(answer: bytes, read: tuple[int, bytes]) -> None:
         (b"SSH-2.0-OpenSSH\r\n", "does not speak HTTP"),
         (b"HTTP/1.1 OK\r\n\r\n", "does not speak HTTP"),
         (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 9 + b"x" * 70_000, "does not speak HTTP"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", "broke off"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "broke off"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "broke off"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc", "broke off"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "broke off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", "ended early"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "ended early"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", "ended early"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc", "ended early"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "ended early"),
     ],
 )
 def test_a_broken_answer_is_never_taken_for_a_whole_one(answer: bytes, reason: str) -> None:

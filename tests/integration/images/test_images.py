@@ -154,7 +154,7 @@ def test_an_interrupted_build_leaves_nothing(
     with subprocess.Popen(argv, env=platform.env, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
         for line in running.stderr:
-            if line.startswith("Trying the image, 3"):
+            if line.startswith("Testing the image, 3"):
                 break
         running.send_signal(signal.SIGTERM)
         assert running.wait(60) == 128 + signal.SIGTERM
@@ -259,8 +259,8 @@ def test_bad_sources_are_refused_and_leave_nothing(
         (damaged, (), 1, "failed"),
         (text, (), 2, "is not an image"),
         (empty, (), 2, "has the folders bin and etc"),
-        (tmp_path / "nothing", (), 2, "it is not there"),
-        (sif, ("--digest", f"sha256:{'0' * 64}"), 2, "not the file that was meant"),
+        (tmp_path / "nothing", (), 2, "it does not exist"),
+        (sif, ("--digest", f"sha256:{'0' * 64}"), 2, "not the expected file"),
         (sif, ("--digest", "sha256:short"), 2, "hexadecimal"),
         (sif, ("--cuda", "twelve"), 2, "--cuda"),
         (sif, ("--python", "python; reboot"), 2, "--python"),

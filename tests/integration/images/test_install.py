@@ -49,7 +49,7 @@ def test_a_closed_device_is_opened_and_an_open_one_is_left(tmp_path: Path) -> No
     device.touch(0o600)
     install.open_fuse(said.append, device)
     assert device.stat().st_mode & 0o777 == 0o666
-    assert "for everybody" in said.pop()
+    assert "to all users" in said.pop()
     install.open_fuse(said.append, device)
     assert said == []
 

@@ -74,5 +74,5 @@ async def test_terminal_of_ended_attempt_is_rejected_without_waiting(
 ) -> None:
     (run_of(tmp_path) / runner.EXIT).write_text("{}")
     async with asyncio.timeout(3):
-        with pytest.raises(SchedulerRejected, match="does not run any more"):
+        with pytest.raises(SchedulerRejected, match="no longer runs"):
             await LocalAttacher(load_settings(tmp_path)).attach(started)

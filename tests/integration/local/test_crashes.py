@@ -96,7 +96,7 @@ async def test_a_machine_that_goes_down_fails_its_jobs(bench: Bench) -> None:
     os.kill(runner_of(bench, number).pid, signal.SIGTERM)
     row = await bench.ended(number)
     assert row.state is JobState.NODE_FAILED
-    assert "this node goes down" in bench.log(request)
+    assert "its node shuts down" in bench.log(request)
 
 
 async def test_after_a_reboot_nothing_is_signalled(bench: Bench) -> None:
@@ -194,7 +194,7 @@ async def test_numbers_are_never_used_twice(tmp_path: Path) -> None:
         assert not await bench.find(request.job_id, 1)
         await bench.restart()
         assert int((await bench.submit("true"))[0]) == int(held) + 1
-        with pytest.raises(SchedulerRejected, match="forgets a job 1h after its end"):
+        with pytest.raises(SchedulerRejected, match="removes a job 1h after its end"):
             await bench.submit("true", after=(first,))
 
 
@@ -318,7 +318,7 @@ async def test_a_full_disk_is_no_answer_and_leaves_nothing(
     request = bench.request("echo ran")
     with monkeypatch.context() as patch:
         patch.setattr(records, "write_atomically", full)
-        with pytest.raises(SchedulerUnavailable, match=r"No space left.*Nothing was queued"):
+        with pytest.raises(SchedulerUnavailable, match=r"No space left.*The job was not queued"):
             await bench.scheduler.submit(request)
     assert not await bench.find(request.job_id, 1)
 

@@ -210,7 +210,7 @@ def test_a_wrong_template_is_named_and_the_others_serve(
     done = platform.aitne("template", "ls", "--json")
     assert done.returncode == 0
     assert {"batch", "jupyterlab", "ours"} <= {each["name"] for each in json.loads(done.stdout)}
-    assert done.stderr == f"Refused {site}/bad.yaml:7: colour is not a field that is known here\n"
+    assert done.stderr == f"Rejected {site}/bad.yaml:7: colour is not a known field\n"
 
 
 def test_job_of_other_user_is_not_found(

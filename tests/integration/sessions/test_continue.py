@@ -83,7 +83,7 @@ def test_session_continues_with_its_saved_state(
         assert http.get(str(first.url)).status_code == 200
         kept = http.put(workspace(first), json=LAYOUT, headers=xsrf(http))
         assert kept.status_code == 204, kept.text
-    with pytest.raises(Conflict, match="still lives"):
+    with pytest.raises(Conflict, match="has not ended"):
         client.sessions.resume(first.id)
     if end == "failure":
         with Notebook(platform.url, platform.token, str(first.url)) as notebook:

@@ -142,7 +142,7 @@ def test_an_agent_cannot_lead_the_hub_elsewhere(
         "its end", lambda: (found := alice.jobs.get(job.id)).ended and found, within_s=120
     )
     assert ended.state == "FAILED"
-    assert "a port that is not a session's" in (ended.message or "")
+    assert "sessions do not use this port" in (ended.message or "")
 
 
 def test_more_time_moves_slurms_limit_and_stops_at_the_partitions(
@@ -267,4 +267,4 @@ def test_a_port_that_another_user_took_is_never_shown(
     assert ended.state == "FAILED"
     history = alice.jobs.events(job.id)
     assert all(event.data.get("state") != "READY" for event in history)
-    assert "somebody else on this node" in b"".join(alice.jobs.logs(job.id)).decode()
+    assert "another user on this node" in b"".join(alice.jobs.logs(job.id)).decode()

@@ -56,7 +56,7 @@ async def test_a_stopped_slurmrestd_holds_up_nobody_else(
         os.kill(pid, signal.SIGSTOP)
         try:
             request = it.request("sleep 30")
-            with pytest.raises(SubmitUncertain, match="looked for"):
+            with pytest.raises(SubmitUncertain, match="searches for it"):
                 await it.scheduler.submit(request)
             # Everything goes on with the commands.
             number, _ = await it.submit("true")
@@ -119,7 +119,7 @@ async def test_a_key_that_slurm_does_not_know_is_told_at_start(
     key.chmod(0o400)
     with pytest.raises(SetupError) as caught:
         await scheduler(cluster, tmp_path, jwt_key=key).start()
-    assert f"slurm.jwt_key = {key} must hold the very key" in caught.value.message
+    assert f"slurm.jwt_key = {key} must contain the same key" in caught.value.message
 
 
 class Skewed:
@@ -163,5 +163,5 @@ async def test_a_slurmrestd_of_unknown_versions_is_told(
     cluster: DevCluster, tmp_path: Path
 ) -> None:
     async with saying(200, {"paths": {"/slurm/v0.0.99/job/submit": {}}}) as url:
-        with pytest.raises(SetupError, match=r"interface: v0\.0\.99; known here are"):
+        with pytest.raises(SetupError, match=r"API versions: v0\.0\.99; the platform supports"):
             await scheduler(cluster, tmp_path, rest_url=url).start()

@@ -51,13 +51,13 @@ def test_the_file_chooses(tmp_path: Path) -> None:
     [
         ({"sources": []}, "at least 1"),
         ({"sources": ["password", "password"]}, "twice"),
-        ({"sources": ["ldap"]}, r"\[auth.ldap\] says no url"),
-        ({"sources": ["oidc"]}, r"\[auth.oidc\] says no issuer"),
+        ({"sources": ["ldap"]}, r"\[auth.ldap\] has no url"),
+        ({"sources": ["oidc"]}, r"\[auth.oidc\] has no issuer"),
         ({"ldap": {"url": "http://x", "search_base": "x"}}, "must be ldap://"),
         ({"ldap": {"url": "ldap://x"}}, "user_dn or search_base"),
         (
             {"ldap": {"url": "ldap://x", "search_base": "x", "start_tls": False}},
-            "readable through the network",
+            "unencrypted",
         ),
         ({"ldap": {**LDAP, "search_filter": "(uid=ada)"}}, r"must have \{user\}"),
         ({"ldap": {**LDAP, "user_dn": "uid=ada"}}, r"must have \{user\}"),

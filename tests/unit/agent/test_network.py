@@ -29,7 +29,7 @@ def test_the_address_in_a_network() -> None:
 
 
 def test_no_address_at_all() -> None:
-    with pytest.raises(OSError, match=r"n1\.invalid is no name of it"):
+    with pytest.raises(OSError, match=r"n1\.invalid is not its name"):
         own_address("node", "n1.invalid", None)
 
 

@@ -72,7 +72,7 @@ async def test_nodes_that_take_no_jobs_are_named_with_their_reasons(stage: Stage
     epoch = await stage.add_node()
     [node] = (await stage.store.cluster()).nodes
     good = await part(stage, root, "nodes")
-    assert (good["state"], good["says"]) == ("ok", "1 of 1 nodes take jobs.")
+    assert (good["state"], good["says"]) == ("ok", "1 of 1 nodes accept jobs.")
 
     def out(names: str, state: NodeState, reason: str | None) -> list[Node]:
         fields = {"state": state, "reason": reason}
@@ -84,7 +84,7 @@ async def test_nodes_that_take_no_jobs_are_named_with_their_reasons(stage: Stage
     some = await part(stage, root, "nodes")
     assert some["state"] == "degraded"
     assert some["says"] == (
-        "4 of 5 nodes take no jobs: n[1-3] drained (Duplicate jobid); n4 down (no reason is given)."
+        "4 of 5 nodes accept no jobs: n[1-3] drained (Duplicate jobid); n4 down (no reason is given)."
     )
     assert some["advice"]
     await stage.store.save_cluster(Cluster(nodes=tuple(drained)), epoch=epoch)
@@ -154,11 +154,11 @@ async def test_certificates_that_end_soon_or_are_renewed_are_named(
         os.utime(file, (began, began + 60))
         renewed = await part(stage, root, "certificates")
         assert renewed["state"] == "degraded"
-        assert "still uses the one before" in renewed["says"]
+        assert "still uses the previous one" in renewed["says"]
         os.utime(file, (began, began - 60))
         stage.clock.move(
             (datetime.now(UTC) + LIFETIME - timedelta(days=20) - stage.clock.now).total_seconds()
         )
         soon = await part(stage, root, "certificates")
         assert soon["state"] == "degraded"
-        assert "it is issued again" in soon["advice"]
+        assert "this issues it again" in soon["advice"]

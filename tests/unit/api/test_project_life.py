@@ -222,7 +222,7 @@ async def test_an_invitation_from_the_link_to_the_membership(stage: Stage) -> No
         await ok(client.delete(f"{API}/projects/vision/invitations/{kept['id']}"), 204)
     async with stage.client() as nobody:
         seen = await ok(nobody.post(f"{API}/invitations/look", json={"token": secret}))
-        assert (seen["open"], seen["closed_because"]) == (False, "It was taken back.")
+        assert (seen["open"], seen["closed_because"]) == (False, "It was revoked.")
     events = [each.model_dump_json() for each in await stage.store.events_after(0)]
     assert not [each for each in events if secret in each]
 

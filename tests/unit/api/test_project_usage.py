@@ -67,7 +67,7 @@ async def test_a_spent_budget_takes_no_new_jobs_until_it_begins_anew(stage: Stag
         await looks.look()
         refused = await client.post(f"{API}/jobs", json=JOB)
         message = refused.json()["problems"][0]["message"]
-        assert "14 of 10 CPU-hours; it begins anew on 2026-04-01" in message
+        assert "14 of 10 CPU-hours; it resets on 2026-04-01" in message
         assert (await ok(client.get(f"{API}/projects/vision/balance")))["spent"]
         stage.clock.now = datetime(2026, 4, 1, 1, tzinfo=UTC)
         await ok(client.post(f"{API}/jobs", json=JOB), 201)

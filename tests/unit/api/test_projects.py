@@ -227,7 +227,9 @@ async def test_sync_shows_applies_and_finds_nothing_then(stage: Stage) -> None:
         rows = [(d["project"], d["user"], d["what"]) for d in shown["differences"]]
         assert ("vision", None, "GPUs at once") in rows
         assert ("vision", "ada", "member") in rows
-        assert shown["left_alone"] == ["project root: Slurm's account root stands above all others"]
+        assert shown["left_alone"] == [
+            "project root: Slurm's account root is the parent of all others"
+        ]
         done = await client.post("/api/v1/admin/sync", json={"digest": shown["digest"]})
         assert (done.status_code, done.json()["applied"]) == (200, True)
         again = (await client.get("/api/v1/admin/sync")).json()

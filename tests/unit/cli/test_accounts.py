@@ -78,7 +78,7 @@ def test_an_account_is_handed_over_after_a_question(aitne: Aitne, api: FakeApi) 
     assert done.status == 0
     assert api.requests[-1].json == {"source": "ldap"}
     nothing = aitne("admin", "user", "set", "ada", "--yes")
-    assert "Nothing is to be changed" in nothing.err
+    assert "There is nothing to change" in nothing.err
 
 
 def step(enrol: Any = None) -> Answer:
@@ -121,4 +121,4 @@ def test_login_leaves_setting_one_up_to_the_portal(aitne: Aitne, api: FakeApi) -
     api.on("POST", "/auth/login", step({"secret": "S", "uri": "u", "qr_svg": "<svg/>"}))
     done = aitne("login", "https://far.test", "-u", "ada", "--password-stdin", piped="horse\n")
     assert done.status != 0
-    assert "Log in at the portal once" in done.err
+    assert "Log in to the portal once" in done.err

@@ -63,7 +63,7 @@ def test_verify_counts_the_hashes_itself(aitne: Aitne, api: FakeApi, tmp_path: P
     assert bad.status == 1
     assert "Entry 3 is wrong. It was changed" in bad.err
     api.on("GET", "/admin/audit/export", pieces(lines([*found[:2], *found[3:]])))
-    assert "from 3 on, entries are missing" in aitne("admin", "audit", "verify").err
+    assert "from 3 on are missing" in aitne("admin", "audit", "verify").err
     told = aitne("admin", "audit", "verify", "--json")
     assert (told.status, told.json["broken_entry"], told.json["entries"]) == (1, 4, 2)
 
@@ -81,13 +81,13 @@ def test_an_export_is_verified_without_a_platform(
     file.write_bytes(lines([found[1], found[3]]))
     part = aitne("admin", "audit", "verify", str(file))
     assert part.status == 0
-    assert "others are left out" in part.err
+    assert "between or before them are missing" in part.err
     file.write_bytes(lines(found).replace(b"gpu02", b"gpu99"))
     assert "Entry 3 is wrong" in aitne("admin", "audit", "verify", str(file)).err
     file.write_text("id,time\n1,2026\n")
     wrong = aitne("admin", "audit", "verify", str(file))
     assert wrong.status == 1
-    assert "no entry" in wrong.err
+    assert "not an entry" in wrong.err
     assert len(api.requests) == asked
 
 
@@ -148,7 +148,7 @@ def test_maintenance_is_set_ended_and_shown(aitne: Aitne, api: FakeApi) -> None:
     sent = api.sent("PUT", "/maintenance")[0].json
     assert set(sent) == {"message", "ends_at"}
     assert datetime.fromisoformat(sent["ends_at"]) > datetime.now(UTC)
-    assert "new work begins" in aitne("admin", "maintenance", "off", "--yes").out
+    assert "new jobs start" in aitne("admin", "maintenance", "off", "--yes").out
 
 
 def test_health_fails_when_something_is_down(aitne: Aitne, api: FakeApi) -> None:

@@ -24,6 +24,6 @@ def test_templates_and_nodes(aitne: Aitne, api: FakeApi) -> None:
     assert "Batch job" in aitne("template", "ls").out
     as_json = aitne("template", "ls", "--json")
     assert as_json.json == [template]
-    assert as_json.err == "Refused /site/x.yaml:3: colour is not known\n"
+    assert as_json.err == "Rejected /site/x.yaml:3: colour is not known\n"
     assert "batch 1.0.0" in aitne("template", "show", "batch").out
     assert "a100 1/4" in aitne("node", "ls").out

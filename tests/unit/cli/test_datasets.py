@@ -194,7 +194,7 @@ def test_a_whole_dataset_is_noted_as_such(api: FakeApi, aitne: Aitne, data: Path
     api.on("POST", "/datasets/div2k/1.0/verification", found)
     done = aitne("dataset", "verify", "div2k:1.0")
     assert (done.status, done.out) == (0, ""), done.err
-    assert "all 2 files are as they were" in done.err
+    assert "all 2 files are unchanged" in done.err
     assert api.requests[-1].json == {"manifest": found["manifest"], "damaged_files": 0}
 
 
@@ -215,14 +215,14 @@ def test_each_difference_is_named_and_noted(api: FakeApi, aitne: Aitne, data: Pa
         assert done.status == 1
         assert api.requests[-1].json == {"manifest": found["manifest"], "damaged_files": 2}
         assert report.read_text() == (
-            "differs\t\\xff\thas another content\nadditional\tmore\tis not in the manifest\n"
+            "differs\t\\xff\thas different content\nadditional\tmore\tis not in the manifest\n"
         )
         if words:
             assert done.json["ok"] is False
             assert done.json["noted"] is True
             assert [each["path"] for each in done.json["differences"]] == ["\\xff", "more"]
         else:
-            assert "\\xff  has another content" in done.out
+            assert "\\xff  has different content" in done.out
             assert "2 differences from its manifest of 2 files" in done.err
     assert hashlib.sha256(text).hexdigest() == found["manifest"]
 

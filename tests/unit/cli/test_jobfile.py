@@ -72,7 +72,7 @@ def test_no_workdir_stays_none(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("a: [1", r"job\.aitne\.yml:1: not YAML"),
-        ("name: a\nenv:\n  A: 1\n  A: 2\n", r":4: env\.A is there twice; the first is in line 3"),
+        ("name: a\nenv:\n  A: 1\n  A: 2\n", r":4: env\.A is given twice; first in line 3"),
         ("- a\n- b\n", "no fields"),
         ("", "no fields"),
         ("a: 1\n---\nb: 2\n", ":2: not YAML"),
@@ -87,8 +87,8 @@ def test_no_workdir_stays_none(tmp_path: Path) -> None:
         ("a: !!set {b}", ":1: not YAML"),
         ("\na: !!timestamp 2026-01-01", ":2: not YAML"),
         ("a: !!bool perhaps", "'perhaps' is not what its tag says"),
-        ("\na: !!int x", ":2: not YAML: this is not a whole number"),
-        ("\na: " + "9" * 5_000, ":2: not YAML: this is not a whole number"),
+        ("\na: !!int x", ":2: not YAML: this is not a valid integer"),
+        ("\na: " + "9" * 5_000, ":2: not YAML: this is not a valid integer"),
         (
             "a0: &a0 [x, x]\n"
             + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),

@@ -18,7 +18,7 @@ def test_an_administrator_drains_nodes_after_saying_yes(aitne: Aitne, api: FakeA
     done = aitne("admin", "node", "drain", "gpu01", "--reason", "fans", "--yes", "--json")
     assert (done.status, done.json) == (0, [node])
     assert api.sent("POST", "/cluster/nodes/gpu01/drain")[0].json == {"reason": "fans"}
-    assert "may take work" in aitne("admin", "node", "resume", "gpu01", "--yes").err
+    assert "new jobs may start" in aitne("admin", "node", "resume", "gpu01", "--yes").err
 
 
 def test_partitions_show_their_limits(aitne: Aitne, api: FakeApi) -> None:

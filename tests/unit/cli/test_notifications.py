@@ -96,7 +96,7 @@ def test_a_test_waits_for_what_becomes_of_it(aitne: Aitne, api: FakeApi) -> None
         {"items": [failed]},
     )
     sent = aitne("webhook", "test", "wh_1")
-    assert (sent.status, sent.err) == (0, "Taken, with status 204.\n")
+    assert (sent.status, sent.err) == (0, "Accepted, with status 204.\n")
     refused = aitne("webhook", "test", "wh_1")
     assert (refused.status, refused.err) == (1, "hooks answers 500.\n")
     assert "hooks answers 500." in aitne("webhook", "log", "wh_1").out

@@ -104,7 +104,7 @@ def test_sync_applies_what_it_showed(api: FakeApi, aitne: Aitne) -> None:
     assert done.status == 0, done.err
     assert api.requests[-1].json == {"digest": "d1"}
     assert "vision" in done.out
-    assert "left alone: account physics" in done.err
+    assert "unchanged: account physics" in done.err
     assert "1 changes were made" in done.err
 
 

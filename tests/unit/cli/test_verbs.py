@@ -383,13 +383,13 @@ def test_show_says_why_a_job_waits_and_what_would_help(aitne: Aitne, api: FakeAp
     api.on("GET", f"/jobs/{JOB_ID}", job("QUEUED", message="Waits for 4 CPUs."))
     held = [{"id": JOB_ID, "name": "lab"}]
     advice = [
-        {"text": "Of your own work these hold it:", "at": None, "jobs": held},
+        {"text": "These jobs of yours hold it:", "at": None, "jobs": held},
         {"text": "2 GPUs come free at the latest", "at": "2026-03-01T14:00:00Z", "jobs": []},
     ]
     api.on("GET", f"/jobs/{JOB_ID}/queue", {"place": None, "advice": advice})
     shown = " ".join(aitne("show", JOB_ID).out.split())
     assert "Waits for 4 CPUs." in shown
-    assert "these hold it: lab (3b7a1f00)" in shown
+    assert "yours hold it: lab (3b7a1f00)" in shown
     assert "2 GPUs come free at the latest 2026-03-01" in shown
     assert aitne("show", JOB_ID, "--json").json["advice"] == advice
 

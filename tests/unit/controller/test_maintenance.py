@@ -32,7 +32,7 @@ async def test_job_is_held_until_end_of_maintenance(bench: Any) -> None:
     held = await b.job(job.id)
     assert held.state is JobState.PENDING_SUBMIT
     assert (
-        held.message == "Maintenance (New switches): new work is held until 2026-01-02 04:04 UTC."
+        held.message == "Maintenance (New switches): new jobs are held until 2026-01-02 04:04 UTC."
     )
     assert not b.scheduler.requests
     await b.store.request_cancel(unwanted.id, b.clock.now)

@@ -149,7 +149,7 @@ async def test_failed_node_is_named_with_its_reason_and_no_exit_code(bench: Any)
     ended = await b.job(job.id)
     assert (ended.state, ended.exit_code) == (JobState.NODE_FAILED, None)
     assert ended.message == (
-        "Node node01 (Not responding) failed under it; nothing that it did was wrong."
+        "Node node01 (Not responding) failed while it ran; the job is not the cause."
     )
 
 
@@ -293,12 +293,12 @@ async def _ended(b: Any, job: Any, code: int, **said: Any) -> Any:
 
 async def test_the_agents_sentence_is_the_jobs_message(bench: Any) -> None:
     b = await bench()
-    told = {"reason": "start_failed", "message": "the image box:1.0 is not there on node n1: why"}
+    told = {"reason": "start_failed", "message": "the image box:1.0 is missing on node n1: why"}
     for code in (EXIT_NOT_READY, EXIT_ENVIRONMENT, 127):
         ended = await _ended(b, await _submitted(b, make_job()), code, **told)
         assert (ended.state, ended.exit_code) == (JobState.FAILED, code)
         assert ended.reason is TerminationReason.START_FAILED
-        assert ended.message == "The image box:1.0 is not there on node n1: why."
+        assert ended.message == "The image box:1.0 is missing on node n1: why."
 
 
 async def test_container_termination_is_explained_in_job_message(bench: Any) -> None:
@@ -465,7 +465,7 @@ async def test_a_job_that_may_not_be_cancelled_stops_no_other(bench: Any) -> Non
     await b.poller.poll()
 
     async def refuse(*_: object) -> None:
-        raise SchedulerRejected("Slurm does not permit it to the account that asked.")
+        raise SchedulerRejected("Slurm does not permit it to this account.")
 
     b.scheduler.cancel = refuse
     b.clock.advance(200)

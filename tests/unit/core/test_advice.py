@@ -32,7 +32,7 @@ def said(job: Job, *nodes: Node, **facts: object) -> list[Advice]:
 
 def test_too_large_for_any_node_says_what_would_fit() -> None:
     (found,) = said(waiting(cpu=16), node(cpu=8))
-    assert found.text == "No node is that large now. What would fit: CPUs: 1 to 8."
+    assert found.text == "No node is large enough now. What would fit: CPUs: 1 to 8."
 
 
 def test_a_limit_names_the_work_of_ones_own_in_that_project() -> None:
@@ -63,7 +63,7 @@ def test_a_busy_type_of_gpu_names_a_free_one_and_when_it_is_free_itself() -> Non
         forecast=(*steps, FreeGpus(at=later, free=2)),
     )
     other, own = said(waiting(gpu=2, kind="a100"), *nodes, gpus=(capacity,))
-    assert other.text == "Of the type l40 are 2 GPUs free: with those it could start now."
+    assert other.text == "Of the GPUs of type l40, 2 are free: with those it could start now."
     assert (own.text, own.at) == ("2 a100 GPUs come free at the latest", later)
     contested = capacity.model_copy(update={"waiting": 5})
     _, own = said(waiting(gpu=2, kind="a100"), *nodes, gpus=(contested,))

@@ -65,13 +65,13 @@ def test_a_free_node_starts_it_now() -> None:
         (
             ask(gpu=5),
             "resources.gpu",
-            "5 asked for; the largest node has 4 a100",
+            "5 requested; the largest node has 4 a100",
             "at most a100:4",
         ),
         (ask(gpu=1, kind="h100"), "resources.gpu", "type h100", "at most a100:4"),
-        (ask(cpu=9), "resources.cpu", "9 asked for; the largest node has 8", "1 to 8"),
-        (ask(memory=33 * G), "resources.memory", "33G asked for; the largest", "at most 32G"),
-        (ask(nodes=3, cpu=8), "resources.nodes", "3 asked for; 2 nodes have that much", "1 to 2"),
+        (ask(cpu=9), "resources.cpu", "9 requested; the largest node has 8", "1 to 8"),
+        (ask(memory=33 * G), "resources.memory", "33G requested; the largest", "at most 32G"),
+        (ask(nodes=3, cpu=8), "resources.nodes", "3 requested; 2 nodes have that much", "1 to 2"),
     ],
 )
 def test_resource_that_never_fits_is_named(

@@ -57,7 +57,7 @@ def test_nccl_needs_gpus() -> None:
         (
             Resources(cpu=2),
             4,
-            "4 ranks share 2 CPUs on each node; ask for resources.cpu: 4 or more.",
+            "4 ranks share 2 CPUs on each node; request resources.cpu: 4 or more.",
         ),
         (Resources(cpu=4, gpu=GpuRequest(count=1)), 2, "2 ranks share 1 GPU on each node"),
         (Resources(cpu=4, gpu=GpuRequest(count=4)), 1, "3 of 4 GPUs on each node have no rank."),

@@ -49,7 +49,7 @@ def test_a_release_is_compared_as_numbers() -> None:
     assert (found.able, found.too_old, found.unknown) == (("n2",), ("n1",), ("n3",))
     said = describe("12.10", found)
     assert said is not None
-    assert "Those of n1 are older. n2 will do. Nobody has said which driver n3 has." in said
+    assert "The drivers of n1 are older. n2 can run it. The driver of n3 is unknown." in said
 
 
 def test_no_node_that_could_is_impossible() -> None:

@@ -152,8 +152,8 @@ def test_impersonating_administrator_may_read_and_stop_only() -> None:
         Action.TOKEN_READ,
         Action.SIGN_IN_READ,
     }
-    with pytest.raises(NotAllowed, match="root looks at the platform as ada"):
+    with pytest.raises(NotAllowed, match="root impersonates ada"):
         require(Action.JOB_OPEN, seen, "job", 7, owner="ada", project="vision")
-    with pytest.raises(NotAllowed, match="root looks at the platform as ada"):
+    with pytest.raises(NotAllowed, match="root impersonates ada"):
         refuse_impersonation(seen, "open their sessions")
     refuse_impersonation(ada, "open their sessions")

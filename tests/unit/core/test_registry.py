@@ -57,8 +57,8 @@ def test_an_imported_plugin_is_not_the_modules_own(plugs: Registry[object]) -> N
         ("gamma", "There is no plug 'gamma'; there is: alpha, beta"),
         ("none", "must define exactly one public class with a name; found: none"),
         ("two", "found: A, B"),
-        ("wrong", "is called 'right' by its own class"),
-        ("needy", "cannot be used here: No module named 'a_module_that_nobody_has'"),
+        ("wrong", "has a class with the name 'right'"),
+        ("needy", "cannot be loaded: No module named 'a_module_that_nobody_has'"),
     ],
 )
 def test_plugin_error_is_reported(plugs: Registry[object], name: str, message: str) -> None:
@@ -77,7 +77,7 @@ def test_entry_points_add_and_do_not_replace(
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
     assert {"path", "gone", "alpha"} <= set(plugs.names())
     assert plugs.get("alpha").__name__ == "Alpha"
-    with pytest.raises(SetupError, match="cannot be used here"):
+    with pytest.raises(SetupError, match="cannot be loaded"):
         plugs.get("gone")
 
 

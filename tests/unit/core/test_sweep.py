@@ -137,9 +137,9 @@ def test_good_enough_is_as_good_or_better() -> None:
         ({"parameters": {"a": [1, 1]}}, "twice"),
         ({"parameters": {"a": [float("nan")]}}, "NaN"),
         ({"parameters": {"a": {"min": 0, "max": 1}}}, "only for random"),
-        ({"method": "random", "parameters": {"a": [1]}}, "how many"),
+        ({"method": "random", "parameters": {"a": [1]}}, "number of"),
         ({"parameters": {"a": [1]}, "samples": 3}, "only for random"),
-        ({"method": "list", "parameters": {"a": [1], "b": [1, 2]}}, "equally many"),
+        ({"method": "list", "parameters": {"a": [1], "b": [1, 2]}}, "same number of values"),
         ({"parameters": {n: list(range(40)) for n in "ab"}}, "1600 settings"),
         (
             {"method": "random", "samples": 1, "parameters": {"a": {"min": 0, "max": 1, "log": True}}},
@@ -156,8 +156,8 @@ def test_good_enough_is_as_good_or_better() -> None:
         ),
         ({"parameters": {"a": [1]}, "stop_when": {"value": 1}}, "needs a metric"),
         ({"parameters": {"a": [1]}, "samplse": 1}, "samplse"),
-        ({"parameters": {"a": [*range(200)], "b": [*"abcde"], "c": ["x" * 1_000], "d": ["y" * 100]}}, "letters"),
-        ({"method": "random", "samples": 1_000, "parameters": {f"p{n}": ["x" * 1_000] for n in range(20)}}, "letters"),
+        ({"parameters": {"a": [*range(200)], "b": [*"abcde"], "c": ["x" * 1_000], "d": ["y" * 100]}}, "characters"),
+        ({"method": "random", "samples": 1_000, "parameters": {f"p{n}": ["x" * 1_000] for n in range(20)}}, "characters"),
     ],
 )  # fmt: skip
 def test_invalid_sweep_is_refused(fields: dict[str, object], word: str) -> None:

@@ -83,7 +83,7 @@ def test_bytes_behind_the_end_are_noticed(two: Checkpointer) -> None:
 def test_checkpoints_without_whole_file_raise_error(two: Checkpointer) -> None:
     for step in (10, 20):
         os.truncate(file_of(two.folder, step), 100)
-    with pytest.raises(CheckpointError, match=r"no checkpoint in .* is whole"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint in .* is complete"):
         two.load_latest()
 
 

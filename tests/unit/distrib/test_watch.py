@@ -61,7 +61,7 @@ def test_a_request_names_who_is_missing_from_it() -> None:
 def test_wait_without_missing_rank_is_reported() -> None:
     found = late(beats(r0=31, r1=32), [], NOW, 30)
     assert found == Late((), "an exchange", (0, 1), 32.0)
-    assert "nobody is missing" in sentence(found, (0, 0))
+    assert "no rank is missing" in sentence(found, (0, 0))
 
 
 def test_the_sentence_names_ranks_and_nodes() -> None:

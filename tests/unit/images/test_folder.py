@@ -72,7 +72,7 @@ def test_the_image_with_jupyterlab_has_the_versions_of_the_sessions_without_an_i
         (MINIMAL.format("x") + 'env: {A: "one\\n%post"}\n', "env.A"),
         (MINIMAL.format("x") + "env: {A: '{{ secret }}'}\n", "env.A"),
         (MINIMAL.format("x") + "base: nothing\n", "no image folder nothing"),
-        (MINIMAL.format("x") + "base: x\n", "circle"),
+        (MINIMAL.format("x") + "base: x\n", "cycle"),
         (MINIMAL.format("x") + "apps: {lab: {kind: jupyterhub}}\n", "apps.lab"),
     ],
 )

@@ -98,7 +98,7 @@ def test_damage_is_told_apart(tmp_path: Path) -> None:
 def test_a_digest_of_another_file_is_refused(tmp_path: Path) -> None:
     store.check_digest(None, "sha256:a", tmp_path)
     store.check_digest("sha256:a", "sha256:a", tmp_path)
-    with pytest.raises(InvalidInput, match="not the file that was meant"):
+    with pytest.raises(InvalidInput, match="not the expected file"):
         store.check_digest("sha256:b", "sha256:a", tmp_path)
 
 

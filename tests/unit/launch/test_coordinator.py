@@ -66,7 +66,7 @@ def test_missing_node_is_named() -> None:
     assert run.coordinator.code is None
     run.coordinator.tick(60.0)
     assert run.coordinator.code == 1
-    assert "n2 did not turn up in time" in run.said[0]
+    assert "n2 did not join in time" in run.said[0]
 
 
 def test_a_signal_that_comes_before_the_nodes_ends_them_too() -> None:
@@ -158,7 +158,7 @@ def test_a_node_that_is_gone_ends_the_run_and_is_not_restarted() -> None:
     assert run.kinds() == [(0, "stop"), (1, "mark")]
     run.hears(0, {"kind": "ended"})
     assert run.coordinator.code == 1
-    assert run.said == ["node n2 is gone, with its ranks"]
+    assert run.said == ["node n2 is lost, with its ranks"]
 
 
 def test_a_node_that_is_gone_ends_the_run_also_long_after_it_was_to_save() -> None:
@@ -169,7 +169,7 @@ def test_a_node_that_is_gone_ends_the_run_also_long_after_it_was_to_save() -> No
     assert (0, "stop") in run.kinds()
     run.hears(0, {"kind": "ended"})
     assert run.coordinator.code == 1
-    assert run.said == ["node n2 is gone, with its ranks"]
+    assert run.said == ["node n2 is lost, with its ranks"]
 
 
 def test_restarts_are_counted_and_old_news_is_not_heard() -> None:

@@ -39,7 +39,7 @@ def test_counts_are_read_as_slurm_writes_them(each: list[int]) -> None:
     "text", ["", "2(x3", "2(x0)", "a", "2,,1", "-1", "2 3", "٣", "9(x9999999999)"]
 )
 def test_invalid_task_count_is_refused(text: str) -> None:
-    with pytest.raises(LaunchError, match="no list of tasks per node"):
+    with pytest.raises(LaunchError, match="not a list of tasks per node"):
         counts(text)
 
 

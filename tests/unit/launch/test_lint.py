@@ -50,8 +50,8 @@ def test_a_rank_that_sees_its_own_gpu_only_is_told_of_its_peers() -> None:
     ("environ", "words"),
     [
         ({"CUDA_VISIBLE_DEVICES": "0,1"}, "shows 2 GPUs, and 4 ranks"),
-        ({"SLURM_NTASKS": "8"}, "asked Slurm for 8 tasks"),
-        ({"OMP_NUM_THREADS": ""}, "each of 4 ranks gets 2, its part of 8 CPUs"),
+        ({"SLURM_NTASKS": "8"}, "requested 8 tasks"),
+        ({"OMP_NUM_THREADS": ""}, "each of 4 ranks gets 2, its share of 8 CPUs"),
         ({"OMP_NUM_THREADS": "8"}, "Set it to 2"),
         ({"NCCL_SOCKET_IFNAME": "ens"}, "no such network interface, but eth0, ib0, lo"),
         ({"NCCL_SOCKET_IFNAME": "=ib"}, "no such network interface"),
@@ -59,7 +59,7 @@ def test_a_rank_that_sees_its_own_gpu_only_is_told_of_its_peers() -> None:
         ({"NCCL_SOCKET_IFNAME": "^eth,ib"}, "leaves only lo"),
         (
             {"HOROVOD_RANK": "0", "HOROVOD_SIZE": "2"},
-            "HOROVOD_RANK, HOROVOD_SIZE is left from another run",
+            "HOROVOD_RANK, HOROVOD_SIZE remains from another run",
         ),
         ({"MASTER_ADDR": "gone"}, "knows no such host"),
     ],

@@ -53,7 +53,7 @@ def test_waiting_clients_receive_value_when_it_is_set(client: Client) -> None:
 
 
 def test_missing_value_times_out(client: Client) -> None:
-    with pytest.raises(TimeoutError, match=r"nobody has left never within 0\.05 s"):
+    with pytest.raises(TimeoutError, match=r"no rank has set never within 0\.05 s"):
         client.get("never", 0.05)
     client.set("still", b"works")
 
@@ -195,7 +195,7 @@ def test_a_run_that_nothing_tells_from_others_is_refused() -> None:
 
 def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    with pytest.raises(LaunchError, match="written by others"):
+    with pytest.raises(LaunchError, match="written by other users"):
         rendezvous.folder({rendezvous.DIR: str(tmp_path)}, 1)
 
 

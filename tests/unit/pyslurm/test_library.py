@@ -113,7 +113,7 @@ async def test_no_pyslurm_is_said_with_what_to_do(install: Install) -> None:
         (Hello(pyslurm="26.5.0", interface=45, missing=("Jobs.load",)), "lacks Jobs.load"),
         (
             Hello(pyslurm="25.11.2", interface=44, missing=()),
-            r"libslurm\.so\.44 here, and fits Slurm 26\.05",
+            r"libslurm\.so\.44 here, and supports only Slurm 26\.05",
         ),
     ],
 )

@@ -63,7 +63,7 @@ async def test_the_portals_own_ports_and_those_of_root_are_refused(bench: Bench,
     job = make_session(nodes=("n1",), address=f"127.0.0.1:{port}")
     problem = await (await addresses(bench)).problem(job)
     assert problem is not None
-    assert "a port that is not a session's" in problem
+    assert "sessions do not use this port" in problem
     fine = make_session(nodes=("n1",), address="127.0.0.1:40001")
     assert await (await addresses(bench)).problem(fine) is None
 

@@ -262,7 +262,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
 
 async def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Unavailable, match="Nothing was kept"):
+    with pytest.raises(Unavailable, match="Nothing was stored"):
         await ManifestFolder(tmp_path / "file").receive("ada", DIGEST, pieces(PACKED), ())
 
 

@@ -35,8 +35,8 @@ def test_a_scheduler_with_cgroups_needs_nobody_else() -> None:
     got = found(Cluster(memory_held_by=Holder.CGROUP, cpus_held_by=Holder.CGROUP), "slurm")
     assert (got.agent, got.runtime) == (Limits(), Limits())
     assert got.sentences == (
-        "Memory: Slurm holds it to 2G (cgroup).",
-        "CPUs: Slurm holds it to 2 CPUs (cgroup).",
+        "Memory: Slurm limits the job to 2G (cgroup).",
+        "CPUs: Slurm limits the job to 2 CPUs (cgroup).",
     )
 
 
@@ -45,8 +45,8 @@ def test_the_agent_holds_what_the_local_scheduler_does_not() -> None:
     got = found(cluster)
     assert got.agent == Limits(memory_bytes=2 * GIB, cpus=2)
     assert got.sentences == (
-        "Memory: a cgroup of the job's own holds it to 2G.",
-        "CPUs: a cgroup of the job's own holds it to 2 CPUs.",
+        "Memory: a cgroup of the job limits it to 2G.",
+        "CPUs: a cgroup of the job limits it to 2 CPUs.",
     )
 
 
@@ -55,32 +55,36 @@ def test_where_no_cgroup_can_be_made_the_plan_says_who_is_left() -> None:
     assert got.agent == Limits()
     memory, cpus = got.sentences
     assert memory == (
-        "Memory: the local scheduler looks from time to time and ends it when it takes more than 2G."
+        "Memory: the local scheduler checks from time to time and ends the job when it takes more "
+        "than 2G."
     )
-    assert cpus.startswith("CPUs: nobody holds it to 2 CPUs")
+    assert cpus.startswith("CPUs: the limit of 2 CPUs is not enforced")
 
 
 @pytest.mark.parametrize(
     ("holder", "begins"),
-    [(Holder.NOBODY, "CPUs: nobody holds it"), (Holder.BINDING, "CPUs: Slurm binds it to 2 CPUs")],
+    [
+        (Holder.NOBODY, "CPUs: the limit of 2 CPUs is not enforced"),
+        (Holder.BINDING, "CPUs: Slurm binds the job to 2 CPUs"),
+    ],
 )
 def test_on_slurm_nobody_knows_the_nodes_before(holder: Holder, begins: str) -> None:
     got = found(Cluster(cpus_held_by=holder), "slurm")
     assert got.agent == Limits(memory_bytes=2 * GIB, cpus=2)
     assert got.sentences[1].startswith(begins)
-    assert all("Where its node lets a job make a cgroup" in each for each in got.sentences)
+    assert all("Where its node lets a job create a cgroup" in each for each in got.sentences)
 
 
 def test_a_runtime_with_a_daemon_holds_its_containers_itself() -> None:
     got = found(Cluster(agent_cgroups=("cpu", "memory")), runtime="docker")
     assert got.runtime == Limits(memory_bytes=2 * GIB, cpus=2)
     assert got.agent == Limits()
-    assert got.sentences[0] == "Memory: Docker holds it to 2G (cgroup)."
+    assert got.sentences[0] == "Memory: Docker limits the job to 2G (cgroup)."
 
 
 def test_an_older_look_at_the_cluster_promises_nothing() -> None:
     old = Cluster.model_validate({"nodes": []})
-    assert found(old, "slurm").sentences[0].startswith("Memory: nobody holds it to 2G")
+    assert found(old, "slurm").sentences[0].startswith("Memory: the limit of 2G is not enforced")
 
 
 @pytest.mark.parametrize("runtime", ["bare", "docker"])

@@ -135,7 +135,7 @@ def test_required_cuda_version_is_kept_with_job() -> None:
 
 
 def test_user_image_is_accepted_only_if_site_permits() -> None:
-    assert "no images but those" in problem(choose("/home/ada/my.sif"))[1]
+    assert "only images of its catalogue" in problem(choose("/home/ada/my.sif"))[1]
     allowed = chooser(own_images=True)
     chosen = choose("/home/ada/my.sif", by=allowed)
     assert chosen.use is not None
@@ -144,7 +144,7 @@ def test_user_image_is_accepted_only_if_site_permits() -> None:
         "/home/ada/my.sif",
         None,
     )
-    assert "nobody knows" in problem(choose("/home/ada/my.sif", by=allowed, apps=("lab",)))[1]
+    assert "it is not known" in problem(choose("/home/ada/my.sif", by=allowed, apps=("lab",)))[1]
     assert problem(choose("/home/ada/my.sif", by=allowed, runtime="docker"))[0] == "image"
 
 

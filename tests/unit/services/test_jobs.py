@@ -103,7 +103,7 @@ async def test_resubmit_of_a_task_is_that_task_alone(bench: Bench) -> None:
 async def test_resubmit_keeps_to_todays_limits(bench: Bench) -> None:
     old = await bench.create(resources={"cpu": 8})
     await bench.nodes(make_node().model_copy(update={"cpu_total": 2}))
-    with pytest.raises(InvalidInput, match=r"resources\.cpu: 8 asked for"):
+    with pytest.raises(InvalidInput, match=r"resources\.cpu: 8 requested"):
         await bench.jobs.resubmit(ADA, old.id)
 
 
@@ -178,7 +178,7 @@ async def test_extend_stops_at_the_platforms_limit(bench: Bench) -> None:
     (problem,) = caught.value.problems
     assert (problem.field, problem.value, problem.allowed) == ("duration", "1d", "at most 23h")
     assert "1d in all (limits.max_duration)" in problem.message
-    with pytest.raises(InvalidInput, match="longer than nothing"):
+    with pytest.raises(InvalidInput, match="longer than zero"):
         await bench.sessions.extend(ADA, session.id, 0)
 
 
@@ -204,7 +204,7 @@ async def test_extend_stops_at_the_partitions_limit_and_names_it(bench: Bench) -
 
 async def test_relaunch_is_the_same_again_and_only_after_the_end(bench: Bench) -> None:
     session = await bench.ready(name="notes", resources={"cpu": 3})
-    with pytest.raises(Conflict, match="still lives"):
+    with pytest.raises(Conflict, match="has not ended"):
         await bench.sessions.relaunch(ADA, session.id)
     await bench.store.transition(session.id, JobState.NODE_FAILED)
     with pytest.raises(NotAllowed):

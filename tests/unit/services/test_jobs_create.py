@@ -150,7 +150,7 @@ async def test_a_job_of_another_project_cannot_be_waited_for(bench: Bench) -> No
         (
             {"template": "batch", "parameters": {"command": "x"}, "commands": ["y"]},
             "commands",
-            "brings its own",
+            "has its own",
             "none with a template",
         ),
         ({"type": "session", "resources": {"memory": "1M"}}, "resources.memory", "offer", "512M"),
@@ -234,8 +234,8 @@ async def test_plan_says_why_it_would_wait(bench: Bench) -> None:
     await bench.nodes(make_node(), make_node("node02"))
     plan = await bench.jobs.plan(ADA, job_file(resources={"nodes": 2}))
     assert plan.warnings == (
-        "The commands run on the first of the 2 nodes; they have to start the others' programs "
-        "themselves, or the job file says distributed.",
+        "The commands run on the first of the 2 nodes; they must start the programs on the others "
+        "themselves, or the job file must set distributed.",
     )
 
 
@@ -271,7 +271,7 @@ async def test_while_a_maintenance_holds_new_work_the_plan_leaves_the_scheduler_
     window = Maintenance(starts_at=START, created_at=START, created_by="root", message="Switches")
     await bench.store.set_maintenance(window)
     plan = await bench.jobs.plan(ADA, job_file())
-    assert plan.waits_for == "Maintenance (Switches): new work is held until it is over."
+    assert plan.waits_for == "Maintenance (Switches): new jobs are held until it is over."
 
 
 async def test_where_all_nodes_that_could_are_drained_the_plan_says_so_and_the_job_would_wait(

@@ -103,7 +103,9 @@ async def test_a_driver_that_is_too_old_is_said_before_submission(bench: Bench) 
 
     await bench.nodes(with_cuda("n1", "cuda12.4"), with_cuda("n2", "cuda12.8"))
     plan = await bench.jobs.plan(ADA, job_file(**wish))
-    assert any("Those of n1 are older. n2 will do." in warning for warning in plan.warnings)
+    assert any(
+        "The drivers of n1 are older. n2 can run it." in warning for warning in plan.warnings
+    )
     assert not any(
         "driver" in w for w in (await bench.jobs.plan(ADA, job_file(image="newtorch"))).warnings
     )
@@ -116,7 +118,7 @@ async def test_a_driver_that_is_too_old_is_said_before_submission(bench: Bench) 
     (problem,) = caught.value.problems
     assert problem.field == "image"
     assert "those of n1 are older, the newest 12.4" in problem.message
-    assert problem.allowed == "nodes that would do: n3"
+    assert problem.allowed == "nodes that fit: n3"
 
 
 async def test_a_job_keeps_the_version_it_reads(bench: Bench, tmp_path: Path) -> None:
@@ -150,7 +152,7 @@ async def test_a_session_needs_the_network(bench: Bench) -> None:
     found = await problems(
         bench, type="session", commands=[], image="pytorch", container={"network": False}
     )
-    assert "nobody could reach the session" in found["container.network"]
+    assert "the session could not be reached" in found["container.network"]
 
 
 async def test_a_session_has_the_entry_points_that_its_image_has(bench: Bench) -> None:
@@ -168,7 +170,7 @@ async def test_a_session_has_the_entry_points_that_its_image_has(bench: Bench) -
 async def test_an_image_on_several_nodes_has_to_start_what_runs_there(bench: Bench) -> None:
     await bench.nodes(make_node("n1"), make_node("n2"))
     plan = await bench.jobs.plan(ADA, job_file(image="pytorch", resources={"nodes": 2}))
-    assert any("the image has to have what does that" in said for said in plan.warnings)
+    assert any("the image must have a program for that" in said for said in plan.warnings)
 
 
 class Silent(OwnPlaces):
@@ -195,8 +197,8 @@ async def test_a_container_is_given_the_folders_that_are_there(
     plan = await bench.jobs.plan(ADA, job_file(image="pytorch"))
     assert [area.name for area in plan.spec.areas] == ["scratch"]
     said = " ".join(plan.warnings)
-    assert f"no missing: {tmp_path}/missing: No such file or directory." in said
-    assert f"no closed: {tmp_path}/closed: it is no folder." in said
+    assert f"not get missing: {tmp_path}/missing: No such file or directory." in said
+    assert f"not get closed: {tmp_path}/closed: it is not a folder." in said
 
     bench.jobs._admission._offers._places = Silent(settings.storage, storages(settings.storage))
     spec = (await bench.create(image="pytorch")).spec
@@ -211,7 +213,7 @@ async def test_an_image_of_ones_own_is_a_file(
     ((field, message),) = (await problems(bench, image=str(tmp_path))).items()
     assert (field, message) == (
         "image",
-        f"{tmp_path} is no file, and an image of one's own is one",
+        f"{tmp_path} is not a file, and a user's own image must be one",
     )
 
 

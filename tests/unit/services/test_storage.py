@@ -136,7 +136,7 @@ async def test_storage_problems_are_reported_to_user(storage: StorageService, sh
         "The file system of " + view.areas[1].area.path + " is full.",
         "The project's quota of projects of project vision is used up: 5B of 5B. Delete something, "
         "or ask for more.",
-        "/projects/vision lies on storage targets that are not well: 102 (Offline/Good).",
+        "/projects/vision lies on storage targets with problems: 102 (Offline/Good).",
         "There is no folder /shared.",
     )
 

@@ -68,7 +68,7 @@ def refused(tmp_path: Path, text: str) -> TemplateError:
         ("env: {FIXED: ", "env: {AITNE_JOB_ID: ", 13, "belongs to the platform"),
         ("commands: [python train.py]", "commands: []", 1, "a job needs at least one command"),
         ("commands: [python train.py]", "commands: [", 15, "node"),
-        ("title: Train", "title: Train\ntitle: Again", 4, "title stands here twice"),
+        ("title: Train", "title: Train\ntitle: Again", 4, "title is named twice"),
         ("title: Train", "title: !!python/object:os.system x", 3, "could not determine"),
         ("title: Train", "title: @x", 3, "cannot start any token"),
     ],
@@ -116,7 +116,7 @@ def test_unknown_fields_of_apps_are_refused(tmp_path: Path) -> None:
     )
     assert (error.line, error.reason) == (
         9,
-        "apps.0.readiness.pth is not a field that is known here",
+        "apps.0.readiness.pth is not a known field",
     )
 
 
@@ -238,7 +238,7 @@ def test_expand_fills_in_the_defaults(folder: Path) -> None:
         ("rate", float("inf"), "inf is not a number", "a number, at least 0"),
         ("mode", "quick", "'quick' is not one of the choices", "fast, slow"),
         ("label", "ABC", "'ABC' does not have the right form", "matches [a-z]+"),
-        ("label", "abcdef", "it has 6 characters; the most is 5", "at most 5 characters"),
+        ("label", "abcdef", "it has 6 characters; the limit is 5", "at most 5 characters"),
         ("label", 3, "3 is not text; write it in quotes", "text"),
         ("folder", "", "a path is needed", "a path"),
         ("folder", "a\0b", "NUL", "a path"),

@@ -402,7 +402,7 @@ def test_extra_options_must_be_open(option: str) -> None:
     with pytest.raises(SchedulerRejected) as caught:
         list(options(request(slurm=SlurmSpec(extra=(option,))), accounting=True, allowed=allowed))
     assert caught.value.field == "slurm.extra"
-    assert "open are --licenses" in str(caught.value)
+    assert "permitted are --licenses" in str(caught.value)
 
 
 @given(st.text(max_size=300))

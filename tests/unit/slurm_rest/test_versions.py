@@ -33,7 +33,7 @@ def test_only_what_both_sides_know_is_chosen(offered: set[int]) -> None:
     if common:
         assert negotiate(tuple(offered)).number == max(common)
     else:
-        with pytest.raises(SetupError, match="serves these versions"):
+        with pytest.raises(SetupError, match="serves these API versions"):
             negotiate(tuple(offered))
 
 

@@ -160,7 +160,7 @@ def test_failed_quota_command_is_reported_as_unknown(site: Site) -> None:
     assert (facts.there, facts.user_quota) == (True, None)
     assert facts.striping is not None
     assert facts.problem == (
-        f"BeeGFS did not tell all of {site.folder}: beegfs-ctl failed: Unable to resolve given "
+        f"BeeGFS did not report all facts of {site.folder}: beegfs-ctl failed: Unable to resolve given "
         "name: --connTCPRecvBufSize."
     )
 

@@ -187,7 +187,7 @@ async def test_the_platforms_own_account_looks_and_makes(tmp_path: Path) -> None
     places = OwnPlaces(settings, {"posix": PosixStorage()})
     _, scratch, odd = areas_of(settings, own)
     [said] = await places.make(None, [scratch])
-    assert f"the folder {tmp_path / 'scratch'} is not there" in said
+    assert f"the folder {tmp_path / 'scratch'} does not exist" in said
     (tmp_path / "scratch").mkdir(mode=0o755)
     assert await places.make(None, [scratch]) == []
     found, magic = await places.areas(None, [scratch, odd])
@@ -195,7 +195,7 @@ async def test_the_platforms_own_account_looks_and_makes(tmp_path: Path) -> None
     assert "storage adapter magic is not in use here (posix)" in (magic.problem or "")
     assert Path(scratch.path).stat().st_mode & 0o777 == 0o700
     relative, odd_name = await places.paths(None, ["relative", "/\ud800"])
-    assert relative.problem == "it is no absolute path"
+    assert relative.problem == "it is not an absolute path"
     assert odd_name.problem == "no file can have such a name"
     [facts] = await places.paths(None, [f"{tmp_path}/none"])
     assert facts.problem == os.strerror(errno.ENOENT)

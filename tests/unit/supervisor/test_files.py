@@ -88,7 +88,7 @@ def test_a_full_disk_takes_an_old_log_and_nothing_else(
     log.write_bytes(b"long enough to be kept aside")
     rotate(log)
     assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [("api.log", 0)]
-    service._log("api ended; it is started again")
+    service._log("api ended; it is restarted")
 
 
 def test_the_tail_of_a_log(tmp_path: Path) -> None:

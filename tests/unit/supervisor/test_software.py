@@ -82,7 +82,7 @@ def test_software_writable_by_others_is_refused(tmp_path: Path, which: str) -> N
     folder.write_files()
     path = {"root": folder.root, "agent": folder.agent, "above": folder.root.parent}[which]
     path.chmod(path.stat().st_mode | 0o002)
-    with pytest.raises(SetupError, match=f"Anybody can change {path},.*chmod o-w"):
+    with pytest.raises(SetupError, match=f"Any user can change {path},.*chmod o-w"):
         software.ensure(given, print)
 
 
@@ -99,5 +99,5 @@ def test_a_stranger_who_was_there_first_is_not_believed(
     if folder.root.stat().st_uid == 0:
         folder.check_owner()  # root may make it for everybody
         os.chown(folder.root, 54_321, -1)
-    with pytest.raises(SetupError, match="lies where anybody can make folders"):
+    with pytest.raises(SetupError, match="is where any user can create folders"):
         folder.check_owner()

@@ -1,4 +1,5 @@
-"""``scontrol show assoc_mgr``: each limit with what is in use of it, as slurmctld counts."""
+"""Parser of ``scontrol show assoc_mgr``: each limit with its current usage, as counted by
+slurmctld."""
 
 from __future__ import annotations
 
@@ -25,22 +26,22 @@ def _gauge(text: str) -> Gauge:
 
 
 def _gauges(text: str) -> dict[str, Gauge]:
-    """Parse gauges; omit the many that have neither a limit nor any use."""
-    found = {}
+    """Parse gauges; omit those that have neither a limit nor any usage."""
+    gauges = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         gauge = _gauge(value)
         if gauge.limit is not None or gauge.used:
-            found[name] = gauge
-    return found
+            gauges[name] = gauge
+    return gauges
 
 
 def _per_job(text: str) -> dict[str, int]:
     """Parse limits of single jobs, ``cpu=4,mem=2048``, without usage; memory in MiB."""
-    found = parse_tres(text)
-    if "mem" in found:
-        found["mem"] //= MIB
-    return found
+    limits = parse_tres(text)
+    if "mem" in limits:
+        limits["mem"] //= MIB
+    return limits
 
 
 def _bare(text: str) -> str:
@@ -78,14 +79,14 @@ def _facts(lines: list[str]) -> dict[str, str]:
 
 
 def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
-    """Parse the association records; those of a single partition are left out."""
-    found = []
+    """Parse the association records; omit those of a single partition."""
+    associations = []
     for block in _blocks(text, "ClusterName="):
         facts = _facts(block)
         if facts.get("Partition") or not facts.get("Account"):
             continue
         wall = facts.get("MaxWallPJ", "")
-        found.append(
+        associations.append(
             AssociationUse(
                 account=facts["Account"],
                 user=_bare(facts.get("UserName", "")) or None,
@@ -104,23 +105,24 @@ def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
                 max_wall_s=int(wall) * 60 if _NUMBER.fullmatch(wall) else None,
             )
         )
-    return tuple(found)
+    return tuple(associations)
 
 
 def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
     """Parse the QOS records, and ``sacctmgr show qos`` with ``QOS_FIELDS``.
 
-    slurmctld shows the limit of each user only beside what one uses, so it is taken from the latter.
+    slurmctld shows a user's limit only together with that user's usage, so the limit is taken from
+    sacctmgr.
     """
-    known = {row["Name"]: row for row in rows(limits, QOS_FIELDS)}
+    rows_by_name = {row["Name"]: row for row in rows(limits, QOS_FIELDS)}
     names = {number: name for name, number in _USER.findall(text)}
-    found = []
+    uses = []
     for block in _blocks(text, "QOS="):
         name = _bare(block[0].partition("=")[2].strip())
         below = next((n for n, line in enumerate(block) if "Account Limits" in line), len(block))
         facts = _facts(block[:below])
-        row = known.get(name, {})
-        found.append(
+        row = rows_by_name.get(name, {})
+        uses.append(
             QosUse(
                 name=name,
                 tres=_gauges(facts.get("GrpTRES", "")),
@@ -130,14 +132,14 @@ def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
                 max_wall_s=parse_wall(row.get("MaxWall", "")),
             )
         )
-    return tuple(found)
+    return tuple(uses)
 
 
 def _by_user(lines: list[str], names: Mapping[str, str]) -> dict[str, dict[str, int]]:
     """Return the usage of each user. Some releases print the user's uid here, others
     ``alice(1001)``.
     """
-    found: dict[str, dict[str, int]] = {}
+    usage: dict[str, dict[str, int]] = {}
     user, users = "", False
     for line in map(str.strip, lines):
         if line.startswith("User Limits"):
@@ -149,5 +151,5 @@ def _by_user(lines: list[str], names: Mapping[str, str]) -> dict[str, dict[str, 
             gauges = _gauges(line.removeprefix("MaxTRESPU="))
             used = {name: gauge.used for name, gauge in gauges.items() if gauge.used}
             if used:
-                found[user] = used
-    return found
+                usage[user] = used
+    return usage

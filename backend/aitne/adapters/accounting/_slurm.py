@@ -46,10 +46,10 @@ def rows(text: str, fields: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
 
 
 def parse_tres(text: str) -> dict[str, int]:
-    """Parse ``cpu=8,mem=20G,gres/gpu=2``. Memory is in bytes; written without a suffix it is
-    MiB.
+    """Parse ``cpu=8,mem=20G,gres/gpu=2``. Memory is returned in bytes; a number without a suffix
+    is in MiB.
     """
-    found = {}
+    amounts = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
         match = _AMOUNT.fullmatch(value)
@@ -62,12 +62,12 @@ def parse_tres(text: str) -> dict[str, int]:
         amount = int(whole) * unit
         if fraction:
             amount += int(fraction) * unit // 10 ** len(fraction)
-        found[name] = amount
-    return found
+        amounts[name] = amount
+    return amounts
 
 
 def parse_wall(text: str) -> int | None:
-    """Convert ``1-02:30:00`` to seconds. None: not a duration."""
+    """Convert ``1-02:30:00`` to seconds; None if the text is not a duration."""
     match = _WALL.fullmatch(text)
     if match is None:
         return None
@@ -88,20 +88,20 @@ def parse_associations(text: str) -> tuple[tuple[Association, ...], tuple[Associ
     for row in rows(text, ASSOCIATION_FIELDS):
         if row["Partition"] or not row["Account"]:
             continue
-        found = Association(
+        association = Association(
             account=row["Account"],
             user=row["User"] or None,
             parent=row["ParentName"] or None,
             limits=_limits(row),
         )
-        (members if row["User"] else accounts).append(found)
+        (members if row["User"] else accounts).append(association)
     return tuple(accounts), tuple(members)
 
 
 def _limits(row: Mapping[str, str]) -> Limits:
     at_once = parse_tres(row["GrpTRES"])
     minutes = parse_tres(row["GrpTRESMins"]).get(GPU)
-    own = bool(row["User"])
+    is_member = bool(row["User"])
     wall = parse_wall(row["MaxWall"])
     memory = at_once.get("mem")
     return Limits(
@@ -114,11 +114,11 @@ def _limits(row: Mapping[str, str]) -> Limits:
         max_cpus=_most(at_once.get("cpu")),
         max_memory_bytes=None if memory is None else min(memory, 1 << 60) // MIB * MIB,
         max_nodes=_most(at_once.get("node")),
-        max_jobs=_most(_number(row["MaxJobs" if own else "GrpJobs"])),
-        max_submitted=_most(_number(row["MaxSubmit" if own else "GrpSubmit"])),
+        max_jobs=_most(_number(row["MaxJobs" if is_member else "GrpJobs"])),
+        max_submitted=_most(_number(row["MaxSubmit" if is_member else "GrpSubmit"])),
         max_wall_s=None if wall is None else min(wall, MOST) // 60 * 60,
         gpu_hours=_most(None if minutes is None else minutes // 60),
-        qos=tuple(sorted(each for each in row["QOS"].split(",") if re.match(QOS_NAME, each))),
+        qos=tuple(sorted(name for name in row["QOS"].split(",") if re.match(QOS_NAME, name))),
     )
 
 
@@ -141,14 +141,15 @@ def parse_users(text: str) -> tuple[SlurmUser, ...]:
 
 def parse_counted(text: str) -> frozenset[str]:
     """Parse ``sacctmgr show tres format=Type,Name``, such as ``cpu``, ``gres/gpu:a100``."""
-    found = rows(text, ("Type", "Name"))
-    return frozenset("/".join(filter(None, (row["Type"], row["Name"]))) for row in found)
+    tres_rows = rows(text, ("Type", "Name"))
+    return frozenset("/".join(filter(None, (row["Type"], row["Name"]))) for row in tres_rows)
 
 
 def parse_usage(text: str) -> tuple[Usage, ...]:
     """Parse ``sacct -X -T -D`` with ``USAGE_FIELDS`` and sum it by account and user.
 
-    Every run of a requeued job is a line of its own, so all of its time counts and the job once.
+    Every run of a requeued job is a separate line, so all of its time is counted, but the job only
+    once.
     """
     seconds: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     jobs: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -161,7 +162,7 @@ def parse_usage(text: str) -> tuple[Usage, ...]:
         jobs[key].add(row["JobIDRaw"])
         typed = {name: n for name, n in allocated.items() if name.startswith(f"{GPU}:")}
         spent = {"cpu": allocated.get("cpu", 0), **typed}
-        # Where only types are counted, Slurm leaves the sum out.
+        # If a site counts only GPU types, Slurm reports no total.
         spent[GPU] = max(allocated.get(GPU, 0), sum(typed.values()))
         for name, count in spent.items():
             seconds[key][name] += count * elapsed
@@ -183,15 +184,15 @@ def parse_usage(text: str) -> tuple[Usage, ...]:
 
 
 def parse_config(text: str, names: Iterable[str]) -> dict[str, str]:
-    """Return some ``Name = value`` of ``scontrol show config``; empty for ``(null)`` and missing
+    """Return the values of ``names`` in ``scontrol show config``; empty for ``(null)`` and missing
     names.
     """
-    found = dict.fromkeys(names, "")
+    values = dict.fromkeys(names, "")
     for line in text.splitlines():
         name, equals, value = line.partition("=")
-        if equals and name.strip() in found:
-            found[name.strip()] = "" if value.strip() == "(null)" else value.strip()
-    return found
+        if equals and name.strip() in values:
+            values[name.strip()] = "" if value.strip() == "(null)" else value.strip()
+    return values
 
 
 def argv(change: Change, cluster: str) -> list[str]:
@@ -206,8 +207,15 @@ def argv(change: Change, cluster: str) -> list[str]:
         case RemoveMember():
             return ["delete", "user", "where", *_who(change.account, change.user, cluster)]
         case SetDefault():
-            where = [f"Name={change.user}", f"Cluster={cluster}"]
-            return ["modify", "user", "where", *where, "set", f"DefaultAccount={change.account}"]
+            conditions = [f"Name={change.user}", f"Cluster={cluster}"]
+            return [
+                "modify",
+                "user",
+                "where",
+                *conditions,
+                "set",
+                f"DefaultAccount={change.account}",
+            ]
         case SetLimit():
             return _modify(change.account, change.user, cluster, _setting(change))
         case SetGpuTypeLimit():
@@ -223,10 +231,10 @@ def _who(account: str, user: str, cluster: str) -> list[str]:
 
 def _modify(account: str, user: str | None, cluster: str, setting: str) -> list[str]:
     if user is None:
-        where = ["account", "where", f"Name={account}", f"Cluster={cluster}"]
+        selection = ["account", "where", f"Name={account}", f"Cluster={cluster}"]
     else:
-        where = ["user", "where", *_who(account, user, cluster)]
-    return ["modify", *where, "set", setting]
+        selection = ["user", "where", *_who(account, user, cluster)]
+    return ["modify", *selection, "set", setting]
 
 
 def _or_none(value: int | None) -> int:
@@ -236,16 +244,16 @@ def _or_none(value: int | None) -> int:
 def _setting(change: SetLimit) -> str:
     """Return the setting of one limit, by Slurm's name and unit; -1 removes it."""
     value, name = _or_none(change.after), change.limit
-    kept = change.after is not None
+    is_set = change.after is not None
     if name in _COUNT_LIMITS:
         return f"GrpTRES={_COUNT_LIMITS[name]}={value}"
     if name == "max_memory_bytes":
-        return f"GrpTRES=mem={f'{value // MIB}M' if kept else -1}"
+        return f"GrpTRES=mem={f'{value // MIB}M' if is_set else -1}"
     if name == "gpu_hours":
-        return f"GrpTRESMins={GPU}={value * 60 if kept else -1}"
+        return f"GrpTRESMins={GPU}={value * 60 if is_set else -1}"
     if name == "max_wall_s":
-        return f"MaxWall={value // 60 if kept else -1}"
-    own = change.user is not None
+        return f"MaxWall={value // 60 if is_set else -1}"
+    is_member = change.user is not None
     if name == "max_jobs":
-        return f"{'MaxJobs' if own else 'GrpJobs'}={value}"
-    return f"{'MaxSubmitJobs' if own else 'GrpSubmitJobs'}={value}"
+        return f"{'MaxJobs' if is_member else 'GrpJobs'}={value}"
+    return f"{'MaxSubmitJobs' if is_member else 'GrpSubmitJobs'}={value}"

@@ -27,8 +27,8 @@ class BrokerAccounting(Accounting):
 
     @override
     async def apply(self, changes: Sequence[Change]) -> None:
-        said = [each.model_dump(mode="json") for each in changes]
-        await self._client.call("accounting_apply", {"changes": said}, Done)
+        documents = [change.model_dump(mode="json") for change in changes]
+        await self._client.call("accounting_apply", {"changes": documents}, Done)
 
     @override
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:

@@ -1,4 +1,4 @@
-"""The adapter for sites without accounting: only the platform records projects and members."""
+"""Adapter for sites without accounting: only the platform records projects and members."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from aitne.core.ports.accounting import Associations, Change
 
 
 class NoAccounting:
-    """Implementation of ``core.ports.accounting.Accounting`` that always reports that there is
-    none.
+    """Implementation of ``core.ports.accounting.Accounting`` that always raises
+    ``NotSupported``.
     """
 
     def __init__(self, scheduler: str) -> None:
@@ -37,6 +37,6 @@ class NoAccounting:
 
     def _refuse(self) -> NoReturn:
         raise NotSupported(
-            f"The scheduler {self._scheduler} keeps no accounts. Projects and their members work; "
-            "limits and the record of usage need Slurm with slurmdbd."
+            f"The scheduler {self._scheduler} has no accounting. Projects and their members work; "
+            "limits and usage records need Slurm with slurmdbd."
         )

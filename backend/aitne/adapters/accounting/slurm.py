@@ -1,4 +1,4 @@
-"""slurmdbd's accounts through sacctmgr and sacct, and slurmctld's view of them through scontrol."""
+"""Accounts of slurmdbd through sacctmgr and sacct, and slurmctld's view of them through scontrol."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _SILENT = (
     *("connection failure", "connection timed out"),
 )
 NO_ACCOUNTING = (
-    "This cluster keeps no accounts: AccountingStorageType in slurm.conf is not "
-    "accounting_storage/slurmdbd. Without slurmdbd there are no limits and no record of usage."
+    "This cluster has no accounting: AccountingStorageType in slurm.conf is not "
+    "accounting_storage/slurmdbd. Without slurmdbd there are no limits and no usage records."
 )
 
 
@@ -44,7 +44,7 @@ class SlurmAccounting(Accounting):
 
     def __init__(self, settings: Settings, command: Command) -> None:
         conf = settings.slurm.conf
-        # Times of sacct are local ones unless it is told otherwise.
+        # By default sacct prints local times.
         self._env = {"TZ": "UTC", "SLURM_TIME_FORMAT": "standard"}
         if conf is not None:
             self._env["SLURM_CONF"] = str(conf)
@@ -76,19 +76,18 @@ class SlurmAccounting(Accounting):
         cluster = await self._cluster()
         for change in changes:
             words = _slurm.argv(change, cluster)
-            ended = await self._run(["sacctmgr", "-i", *words], _APPLY_TIMEOUT_S)
-            # Somebody else may have made the same change a moment ago; that is no failure.
-            done = isinstance(change, AddAccount | AddMember | RemoveMember) and any(
-                word in ended.said for word in ("Nothing new added", "Nothing deleted")
+            completed = await self._run(["sacctmgr", "-i", *words], _APPLY_TIMEOUT_S)
+            # Another process may have made the same change a moment ago; that is not a failure.
+            unchanged = isinstance(change, AddAccount | AddMember | RemoveMember) and any(
+                word in completed.said for word in ("Nothing new added", "Nothing deleted")
             )
-            if ended.returncode and not done:
-                raise _error(ended, f"`sacctmgr {' '.join(words)}`")
+            if completed.returncode and not unchanged:
+                raise _error(completed, f"`sacctmgr {' '.join(words)}`")
 
     @override
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        # sacct and not sreport: the latter's sums grow once an hour only, and they leave out the jobs that
-        # just ended. ``-T`` cuts what reaches beyond the time, ``-D`` shows each run of a job that was
-        # requeued.
+        # sacct and not sreport: sreport updates its sums only once an hour and omits jobs that just
+        # ended. ``-T`` truncates jobs to the interval, ``-D`` shows each run of a requeued job.
         await self._cluster()
         argv = ["sacct", "-a", "-X", "-T", "-D", "-n", "-P", "-S", _time(start), "-E", _time(end)]
         argv += ["-o", ",".join(_slurm.USAGE_FIELDS)]
@@ -111,7 +110,7 @@ class SlurmAccounting(Accounting):
         )
 
     async def _cluster(self) -> str:
-        """Return the cluster's name; what accounting enforces is read once along with it."""
+        """Return the cluster's name; the first call also reads what accounting enforces."""
         if not self._config:
             text = _text(await self._ok(["scontrol", "show", "config"], _READ_TIMEOUT_S))
             self._config = _slurm.parse_config(text, _CONFIG)
@@ -123,10 +122,10 @@ class SlurmAccounting(Accounting):
         return _text(await self._ok(["sacctmgr", "-n", "-P", "show", *words], _READ_TIMEOUT_S))
 
     async def _ok(self, argv: Sequence[str], timeout_s: float) -> Completed:
-        ended = await self._run(argv, timeout_s)
-        if ended.returncode:
-            raise _error(ended, argv[0])
-        return ended
+        completed = await self._run(argv, timeout_s)
+        if completed.returncode:
+            raise _error(completed, argv[0])
+        return completed
 
     async def _run(self, argv: Sequence[str], timeout_s: float) -> Completed:
         return await self._command.run(argv, account=None, env=self._env, timeout_s=timeout_s)
@@ -136,21 +135,21 @@ def _time(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _text(ended: Completed) -> str:
-    return ended.stdout.decode("utf-8", "replace")
+def _text(completed: Completed) -> str:
+    return completed.stdout.decode("utf-8", "replace")
 
 
-def _error(ended: Completed, what: str) -> Exception:
-    said = " ".join(ended.said.split())[:500] or f"exit code {ended.returncode}"
-    lower = said.lower()
+def _error(completed: Completed, what: str) -> Exception:
+    message = " ".join(completed.said.split())[:500] or f"exit code {completed.returncode}"
+    lower = message.lower()
     if any(word in lower for word in _SILENT):
         return Unavailable(
-            f"Slurm's accounting does not answer ({said}). Look at slurmdbd and slurmctld, then try "
+            f"Slurm's accounting does not answer ({message}). Check slurmdbd and slurmctld, then try "
             "again."
         )
     if any(word in lower for word in _DENIED):
         return NotAllowed(
-            f"{what}: {said}. The platform's account needs AdminLevel=Operator: `sacctmgr modify "
+            f"{what}: {message}. The platform's account needs AdminLevel=Operator: `sacctmgr modify "
             "user NAME set AdminLevel=Operator`."
         )
-    return SchedulerRejected(f"{what} was refused: {said}")
+    return SchedulerRejected(f"{what} was refused: {message}")

@@ -19,18 +19,19 @@ async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:
     The connection goes to exactly this address, so that no second lookup of the name finds another.
 
     Raises:
-        DeliveryFailed: the name is not known, or it leads (also) where it may not.
+        DeliveryFailed: the name has no address, or also one that is not permitted.
     """
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise DeliveryFailed(f"{host} has no address: {error}.", again=True) from error
-    addresses = [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+    addresses = [ipaddress.ip_address(str(info[4][0]).partition("%")[0]) for info in infos]
     for address in addresses:
         if not permits(address, private_networks):
             raise DeliveryFailed(
-                f"{host} leads to no public address; this site does not let webhooks lead there.",
+                f"{host} has an address that is not public; this site does not allow webhooks to "
+                "it.",
                 again=False,
             )
     return str(addresses[0])

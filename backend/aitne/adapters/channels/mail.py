@@ -29,7 +29,7 @@ class MailChannel:
 
     name = "mail"
     patience_s = 3 * 86_400.0
-    """A mail server may be away for a weekend."""
+    """A mail server may be unavailable for a weekend."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings: MailSettings = settings.mail
@@ -52,14 +52,16 @@ class MailChannel:
         try:
             mail = self.compose(message, person.mail)
         except ValueError as error:
-            raise DeliveryFailed(f"No mail can be made of it: {error}.", again=False) from error
+            raise DeliveryFailed(
+                f"The message cannot be sent as mail: {error}.", again=False
+            ) from error
         return await asyncio.to_thread(self._send, mail, person.mail)
 
     def compose(self, message: Mapping[str, Any], to: str) -> EmailMessage:
         """Compose the mail. Raises ``ValueError`` if the address is not valid."""
         mail = EmailMessage(policy=_POLICY)
         name, sender = parseaddr(self._settings.sender)
-        # Words only, on one line: a header that was broken in two would be two.
+        # One line of words: a line break would start another header.
         subject = " ".join(_printable(f"[{self._title}] {message['title']}").split())
         mail["Subject"] = subject[:_SUBJECT_LENGTH]
         mail["From"] = Address(_printable(name or self._title), addr_spec=mail_address(sender))
@@ -81,7 +83,7 @@ class MailChannel:
                 "\n".join(["Last lines of its log:", *(f"    {x}" for x in message["log"])])
             )
         parts.append(str(message["url"]))
-        foot = f"What you are told and how: {self._portal}{_PREFERENCES}\n"
+        foot = f"Notification settings: {self._portal}{_PREFERENCES}\n"
         return "\n\n".join(part for part in parts if part) + f"\n\n{_LEFT}{foot}"
 
     def _send(self, mail: EmailMessage, to: str) -> int:
@@ -95,8 +97,8 @@ class MailChannel:
                     server.login(settings.user, settings.password_file.read_text().strip())
                 refused = server.send_message(mail, to_addrs=[to])
         except smtplib.SMTPRecipientsRefused as error:
-            code, said = next(iter(error.recipients.values()))
-            raise _refused(f"{to} is not taken", code, said) from error
+            code, reply = next(iter(error.recipients.values()))
+            raise _refused(f"{to} is rejected", code, reply) from error
         except smtplib.SMTPAuthenticationError as error:
             raise DeliveryFailed(
                 f"The mail server {host} refuses the platform's login.",
@@ -104,23 +106,23 @@ class MailChannel:
                 status=error.smtp_code,
             ) from error
         except smtplib.SMTPResponseException as error:
-            raise _refused("the mail is not taken", error.smtp_code, error.smtp_error) from error
+            raise _refused("the mail is rejected", error.smtp_code, error.smtp_error) from error
         except (OSError, smtplib.SMTPException) as error:
             raise DeliveryFailed(
                 f"The mail server {host} cannot be used: {error}.", again=True
             ) from error
         if refused:
-            code, said = refused[to]
-            raise _refused(f"{to} is not taken", code, said)
+            code, reply = refused[to]
+            raise _refused(f"{to} is rejected", code, reply)
         return 250
 
     def _connect(self, host: str) -> smtplib.SMTP:
         settings = self._settings
-        where = (host, settings.port_of_server)
+        address = (host, settings.port_of_server)
         if settings.security == "tls":
             context = ssl.create_default_context()
-            return smtplib.SMTP_SSL(*where, timeout=settings.timeout, context=context)
-        return smtplib.SMTP(*where, timeout=settings.timeout)
+            return smtplib.SMTP_SSL(*address, timeout=settings.timeout, context=context)
+        return smtplib.SMTP(*address, timeout=settings.timeout)
 
 
 def _printable(text: str) -> str:
@@ -128,11 +130,11 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
-def _refused(what: str, code: int, said: bytes | str) -> DeliveryFailed:
-    words = said.decode("utf-8", "replace") if isinstance(said, bytes) else said
-    # By the first digit, servers say whether to come back (RFC 5321, section 4.2.1).
+def _refused(what: str, code: int, reply: bytes | str) -> DeliveryFailed:
+    words = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else reply
+    # The first digit determines whether to try again (RFC 5321, section 4.2.1).
     return DeliveryFailed(
-        f"The mail server says {code}, {what}: {' '.join(words.split())[:300]}",
+        f"The mail server answers {code}, {what}: {' '.join(words.split())[:300]}",
         again=400 <= code < 500,
         status=code,
     )

@@ -1,4 +1,4 @@
-"""Webhooks: the message as signed JSON, to a URL that the user has given."""
+"""Webhooks: the message as signed JSON, to a URL that the user has configured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aitne.core.webhooks import SECRET_KEY, SIGNATURE, check_url, derive_secret,
 _TAKEN = range(200, 300)
 _AGAIN = frozenset({408, 425, 429})
 _MOST_ANSWER = 65_536
-"""Limit of the bytes that are read of a response; none of them are kept."""
+"""Maximum number of bytes that are read of a response, and discarded."""
 
 
 class WebhookChannel:
@@ -45,7 +45,7 @@ class WebhookChannel:
 
     async def send(self, message: Mapping[str, Any], person: Person, target: str) -> int:
         """Send the message by one POST. Raises ``DeliveryFailed``."""
-        webhook = next((each for each in person.webhooks if each.id == target), None)
+        webhook = next((hook for hook in person.webhooks if hook.id == target), None)
         if webhook is None:
             raise DeliveryFailed("The webhook was removed or is disabled.", again=False)
         try:
@@ -78,7 +78,7 @@ class WebhookChannel:
                 SIGNATURE: signature(self._secret(webhook), int(self._clock()), body),
             },
             content=body,
-            # The certificate must be the name's, though the connection goes to the address.
+            # The certificate must match the name, although the connection goes to the address.
             extensions={"sni_hostname": host},
         )
         async with httpx.AsyncClient(
@@ -120,7 +120,8 @@ def _judged(host: str, status: int) -> int:
         return status
     if 300 <= status < 400:
         raise DeliveryFailed(
-            f"{host} answers {status}: redirects are not followed. Give the address it leads to.",
+            f"{host} answers {status}: redirects are not followed. Enter the address to which it "
+            "redirects.",
             again=False,
             status=status,
         )

@@ -14,7 +14,7 @@ from aitne.core.ports.command import Completed
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_OUTPUT_BYTES = 256 << 20
-"""Of stdout; ``squeue`` writes about 300 bytes per job, ``squeue --json`` ten times that."""
+"""Limit of stdout; ``squeue`` writes about 300 bytes per job, ``squeue --json`` ten times that."""
 _MAX_ERROR_BYTES = 1 << 20
 _CHUNK = 1 << 18
 
@@ -27,11 +27,11 @@ async def run_process(
     env: Mapping[str, str] | None,
     timeout_s: float,
 ) -> Completed:
-    """Run ``argv`` in a process group of its own, in ``/``; ``name`` is what messages call it.
+    """Run ``argv`` in a process group of its own, in ``/``; messages name it ``name``.
 
     Raises:
         CommandTimeout: it did not end in time; its whole group was killed.
-        Unavailable: it could not be started, or wrote more than anybody would read.
+        Unavailable: it could not be started, or exceeded the output limit.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -46,8 +46,7 @@ async def run_process(
         )
     except (OSError, ValueError) as error:
         raise Unavailable(
-            f"{name} could not be started: {error}. Install it here, or look at "
-            "slurm.command_prefix."
+            f"{name} could not be started: {error}. Install it here, or check slurm.command_prefix."
         ) from error
     try:
         async with asyncio.timeout(timeout_s):
@@ -59,7 +58,7 @@ async def run_process(
             returncode = await process.wait()
     except TimeoutError as error:
         raise CommandTimeout(
-            f"{name} did not end within {timeout_s:g} s and was killed; what it has done until then "
+            f"{name} did not end within {timeout_s:g} s and was killed; what it did before that "
             "is unknown."
         ) from error
     except _TooMuch as error:
@@ -73,13 +72,13 @@ class _TooMuch(Exception):
     pass
 
 
-async def _read(stream: asyncio.StreamReader | None, most: int) -> bytes:
+async def _read(stream: asyncio.StreamReader | None, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while stream is not None and (part := await stream.read(_CHUNK)):
         size += len(part)
-        if size > most:
-            raise _TooMuch(most)
+        if size > max_bytes:
+            raise _TooMuch(max_bytes)
         parts.append(part)
     return b"".join(parts)
 
@@ -87,7 +86,7 @@ async def _read(stream: asyncio.StreamReader | None, most: int) -> bytes:
 async def _write(stream: asyncio.StreamWriter | None, data: bytes) -> None:
     if stream is None:
         return
-    # It may end without reading; its exit code says what that means.
+    # The process may end without reading; its exit code tells whether that is a failure.
     with suppress(BrokenPipeError, ConnectionResetError):
         stream.write(data)
         await stream.drain()
@@ -110,8 +109,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 class Connected:
     """Processes connected by a socket. This class waits for their end; callers need not."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, maximum: int) -> None:
+        self._most = maximum
         self._running: dict[str | None, int] = {}
         self._waits: set[asyncio.Task[None]] = set()
 
@@ -121,7 +120,7 @@ class Connected:
         """Start the process in a session of its own and return our end of its standard streams.
 
         Raises:
-            RateLimited: ``whose`` has ``most`` of them already.
+            RateLimited: ``maximum`` processes of ``whose`` run already.
             Unavailable: it could not be started.
         """
         if self._running.get(whose, 0) >= self._most:
@@ -161,8 +160,8 @@ class Connected:
             self._ended(whose)
 
     def _ended(self, whose: str | None) -> None:
-        left = self._running.get(whose, 1) - 1
-        if left:
-            self._running[whose] = left
+        count = self._running.get(whose, 1) - 1
+        if count:
+            self._running[whose] = count
         else:
             self._running.pop(whose, None)

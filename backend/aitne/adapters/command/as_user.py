@@ -38,8 +38,8 @@ MOST_CONNECTED = 30
 class AsUserCommand:
     """Implementation of ``core.ports.command.Command`` in a process of root.
 
-    ``permitted`` says who an account is, or raises ``NotAllowed``. ``operator`` is whom commands
-    without an account run as; None: root, which Slurm always takes for an administrator.
+    ``permitted`` returns the Unix user of an account or raises ``NotAllowed``. Commands without an
+    account run as ``operator``; None means root, which Slurm always treats as an administrator.
     """
 
     alone = False
@@ -67,14 +67,14 @@ class AsUserCommand:
         """Run a command until it ends, as ``account``, without any of root's rights.
 
         Raises:
-            NotAllowed: the account or the command is none that may be used.
+            NotAllowed: the account or the command is not permitted.
             CommandTimeout: it did not end in time and was killed.
             Unavailable: it could not be started.
         """
         if not argv or argv[0] not in COMMANDS:
-            raise NotAllowed(f"The broker runs Slurm's commands alone, not {list(argv[:1])}.")
+            raise NotAllowed(f"The broker runs only Slurm's commands, not {list(argv[:1])}.")
         if account is not None:
-            # A directory service may take its time over the answer.
+            # A directory service may answer slowly.
             user: UnixUser | None = await asyncio.to_thread(self._permitted, account)
         else:
             user = None if _needs_root(argv) else self._operator
@@ -89,13 +89,14 @@ class AsUserCommand:
         """Start a command as ``account``, without any of root's rights, and let it run.
 
         Raises:
-            NotAllowed: the account or the command is none that may be used.
-            RateLimited: so many of the account's run already.
+            NotAllowed: the account or the command is not permitted.
+            RateLimited: too many programs of the account run already.
             Unavailable: it could not be started.
         """
         if account is None or not argv or argv[0] not in CONNECTED:
             raise NotAllowed(
-                f"The broker connects nobody to {list(argv[:1])}, and nobody without an account."
+                f"The broker does not connect to {list(argv[:1])}, nor to any program without an "
+                "account."
             )
         user = await asyncio.to_thread(self._permitted, account)
         return await self._connected.start(

@@ -38,7 +38,7 @@ class LocalCommand:
         """Run a command until it ends, as the process's own account.
 
         Raises:
-            NotAllowed: ``account`` is another one.
+            NotAllowed: ``account`` is another account.
             CommandTimeout: it did not end in time and was killed.
             Unavailable: it could not be started.
         """
@@ -53,8 +53,8 @@ class LocalCommand:
         """Start a command as the process's own account and let it run.
 
         Raises:
-            NotAllowed: ``account`` is another one.
-            RateLimited: so many run already.
+            NotAllowed: ``account`` is another account.
+            RateLimited: too many programs run already.
             Unavailable: it could not be started.
         """
         _check_own(account)

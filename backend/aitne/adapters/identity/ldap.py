@@ -45,15 +45,15 @@ class LdapIdentity(FormSource):
     async def authenticate(
         self, username: str, password: str, stored: str | None
     ) -> Identity | None:
-        # An empty password is no bind at all, which every directory lets succeed (RFC 4513, 5.1.2).
+        # With an empty password a bind is unauthenticated and always succeeds (RFC 4513, 5.1.2).
         if not _PLAIN.fullmatch(username) or not password or "\0" in password:
             return None
         async with self._slots:
             return await asyncio.to_thread(self._ask, username, password)
 
     def _ask(self, username: str, password: str) -> Identity | None:
-        """Verify the login. Blocks: the library's own way to wait without a thread loses
-        connections that fail.
+        """Verify the login. Blocks, because the library's asynchronous mode loses connections that
+        fail.
         """
         entry = None
         if self._settings.user_dn is None:
@@ -62,10 +62,10 @@ class LdapIdentity(FormSource):
                 return None
         dn = str(entry.dn) if entry is not None else self._pattern(username)
         try:
-            with self._connection(dn, password) as own:
+            with self._connection(dn, password) as connection:
                 if entry is None:
-                    entry = self._read(own, dn)
-                groups = self._groups(own, dn, username, entry)
+                    entry = self._read(connection, dn)
+                groups = self._groups(connection, dn, username, entry)
         except bonsai.AuthenticationError:
             return None
         except bonsai.LDAPError as error:
@@ -80,94 +80,100 @@ class LdapIdentity(FormSource):
         )
 
     def _connection(self, dn: str | None, password: str | None) -> Any:
-        known = self._settings
-        assert known.url is not None  # noqa: S101 - the settings say so of a source in use
-        client = bonsai.LDAPClient(known.url, tls=known.start_tls and known.url[:6] == "ldap:/")
+        settings = self._settings
+        assert settings.url is not None  # noqa: S101 - the settings require it for a source in use
+        client = bonsai.LDAPClient(
+            settings.url, tls=settings.start_tls and settings.url[:6] == "ldap:/"
+        )
         client.set_cert_policy("demand")
-        if known.ca_file is not None:
-            client.set_ca_cert(str(known.ca_file))
-        # References to other servers would carry the password there.
+        if settings.ca_file is not None:
+            client.set_ca_cert(str(settings.ca_file))
+        # Referrals would send the password to other servers.
         client.set_server_chase_referrals(False)
         if dn is not None:
             client.set_credentials("SIMPLE", user=dn, password=password or "")
-        return client.connect(timeout=known.timeout_s)
+        return client.connect(timeout=settings.timeout_s)
 
     def _search_user(self, username: str) -> Any:
-        known = self._settings
-        search = known.search_filter.replace("{user}", escape_filter_exp(username))
+        settings = self._settings
+        search = settings.search_filter.replace("{user}", escape_filter_exp(username))
         try:
-            with self._connection(known.bind_dn, self._service_password) as service:
-                found = service.search(
-                    known.search_base,
+            with self._connection(settings.bind_dn, self._service_password) as service:
+                entries = service.search(
+                    settings.search_base,
                     bonsai.LDAPSearchScope.SUBTREE,
                     search,
                     self._attributes(),
-                    timeout=known.timeout_s,
+                    timeout=settings.timeout_s,
                     sizelimit=_TWO,
                 )
         except bonsai.SizeLimitError:
             return None
         except bonsai.LDAPError as error:
             raise self._silent(error) from error
-        # Nobody is meant where a name fits two people.
-        return found[0] if len(found) == 1 else None
+        # A name that matches two users is ambiguous.
+        return entries[0] if len(entries) == 1 else None
 
     def _read(self, connection: Any, dn: str) -> Any:
-        found = connection.search(
+        entries = connection.search(
             dn,
             bonsai.LDAPSearchScope.BASE,
             "(objectClass=*)",
             self._attributes(),
             timeout=self._settings.timeout_s,
         )
-        return found[0] if found else {}
+        return entries[0] if entries else {}
 
-    def _groups(self, own: Any, dn: str, username: str, entry: Mapping[str, Any]) -> frozenset[str]:
-        known = self._settings
-        if not known.allowed_groups and not known.admin_groups:
+    def _groups(
+        self, connection: Any, dn: str, username: str, entry: Mapping[str, Any]
+    ) -> frozenset[str]:
+        settings = self._settings
+        if not settings.allowed_groups and not settings.admin_groups:
             return frozenset()
-        if known.group_base is None:
+        if settings.group_base is None:
             names = (_name_in(value) for value in _all(entry, _GROUPS_OF_ENTRY))
             return frozenset(filter(None, names))
-        name = _first(entry, known.name_attribute) or username
-        search = known.group_filter.replace("{dn}", escape_filter_exp(dn)).replace(
+        name = _first(entry, settings.name_attribute) or username
+        search = settings.group_filter.replace("{dn}", escape_filter_exp(dn)).replace(
             "{user}", escape_filter_exp(name)
         )
-        if known.bind_dn is None:
-            found = self._search_groups(own, search)
+        if settings.bind_dn is None:
+            groups = self._search_groups(connection, search)
         else:
-            with self._connection(known.bind_dn, self._service_password) as service:
-                found = self._search_groups(service, search)
-        return frozenset(value for group in found for value in _all(group, known.group_attribute))
+            with self._connection(settings.bind_dn, self._service_password) as service:
+                groups = self._search_groups(service, search)
+        return frozenset(
+            value for group in groups for value in _all(group, settings.group_attribute)
+        )
 
     def _search_groups(self, connection: Any, search: str) -> Sequence[Mapping[str, Any]]:
-        known = self._settings
-        found: Sequence[Mapping[str, Any]] = connection.search(
-            known.group_base,
+        settings = self._settings
+        groups: Sequence[Mapping[str, Any]] = connection.search(
+            settings.group_base,
             bonsai.LDAPSearchScope.SUBTREE,
             search,
-            [known.group_attribute],
-            timeout=known.timeout_s,
+            [settings.group_attribute],
+            timeout=settings.timeout_s,
         )
-        return found
+        return groups
 
     def _pattern(self, username: str) -> str:
-        assert self._settings.user_dn is not None  # noqa: S101 - the caller has looked
+        assert self._settings.user_dn is not None  # noqa: S101 - the caller has checked it
         return self._settings.user_dn.replace("{user}", escape_attribute_value(username))
 
     def _attributes(self) -> list[str]:
-        known = self._settings
+        settings = self._settings
         return [
-            known.name_attribute,
-            known.display_name_attribute,
-            known.mail_attribute,
+            settings.name_attribute,
+            settings.display_name_attribute,
+            settings.mail_attribute,
             _GROUPS_OF_ENTRY,
         ]
 
     def _silent(self, error: Exception) -> Unavailable:
         return Unavailable(
-            f"The directory {self._settings.url} cannot be asked: {error}. Logins of its people wait; "
-            "a one-time link of `aitne open --print` works without it."
+            f"The directory {self._settings.url} cannot be queried: {error}. Its users cannot log "
+            "in; a one-time link of `aitne open --print` works without it."
         )
 
 

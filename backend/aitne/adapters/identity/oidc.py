@@ -32,7 +32,7 @@ from aitne.core.ports.identity import (
 from aitne.core.settings import Settings
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
-"""Signatures by the provider's own key: neither `none`, nor a secret that others may know."""
+"""Signatures by the provider's own key: neither `none` nor a shared secret."""
 _LEEWAY_S = 60
 _MOST_BYTES = 1 << 20
 
@@ -79,47 +79,49 @@ class OidcIdentity(RedirectSource):
         described = await self._description()
         issuer = answer.get("iss")
         if issuer is not None and issuer != self._settings.issuer:
-            raise NotAuthenticated("The answer came from another provider than was asked.")
+            raise NotAuthenticated("The answer came from another provider than the requested one.")
         if "error" in answer:
             raise NotLetIn(f"The provider did not log you in: {answer['error'][:100]}.", "denied")
         tokens = await self._exchange(described, answer.get("code", ""), redirect_uri, kept)
         claims = await self._verified(described, str(tokens.get("id_token", "")))
         if not hmac.compare_digest(str(claims.get("nonce", "")), str(kept["nonce"])):
-            raise NotAuthenticated("The provider's token is the answer to another login.")
-        said = await self._with_userinfo(described, claims, str(tokens.get("access_token", "")))
-        return self._identity(said)
+            raise NotAuthenticated("The provider's token belongs to another login.")
+        user_claims = await self._with_userinfo(
+            described, claims, str(tokens.get("access_token", ""))
+        )
+        return self._identity(user_claims)
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
-        known = self._settings
-        name = claims.get(known.name_claim)
+        settings = self._settings
+        name = claims.get(settings.name_claim)
         if not isinstance(name, str) or not name:
             raise NotLetIn(
-                f"The provider tells no {known.name_claim}, which is your name here. Ask an "
+                f"The provider returns no {settings.name_claim}, which is your name here. Ask an "
                 "administrator.",
                 "bad_name",
             )
-        value = claims.get(known.groups_claim, [])
+        value = claims.get(settings.groups_claim, [])
         groups = frozenset(map(str, value)) if isinstance(value, list) else frozenset({str(value)})
-        require_group(name, groups, known.allowed_groups)
-        # An address that the provider has not checked may be anybody's.
-        mail = None if claims.get("email_verified") is False else claims.get(known.mail_claim)
-        display_name = claims.get(known.display_name_claim)
+        require_group(name, groups, settings.allowed_groups)
+        # An address that the provider has not verified may belong to another person.
+        mail = None if claims.get("email_verified") is False else claims.get(settings.mail_claim)
+        display_name = claims.get(settings.display_name_claim)
         return Identity(
             name=name.lower(),
             display_name=display_name if isinstance(display_name, str) else None,
             mail=mail if isinstance(mail, str) else None,
-            role=role_by_groups(groups, known.admin_groups),
-            subject=f"{known.issuer}#{claims['sub']}",
+            role=role_by_groups(groups, settings.admin_groups),
+            subject=f"{settings.issuer}#{claims['sub']}",
         )
 
     async def _exchange(
-        self, described: Mapping[str, Any], code: str, redirect_uri: str, kept: Mapping[str, Any]
+        self, described: Mapping[str, Any], code: str, redirect_uri: str, login: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": redirect_uri,
-            "code_verifier": str(kept["verifier"]),
+            "code_verifier": str(login["verifier"]),
         }
         headers = {"Accept": "application/json"}
         methods = described.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
@@ -130,16 +132,16 @@ class OidcIdentity(RedirectSource):
             form["client_id"] = self._settings.client_id
             if self._secret is not None:
                 form["client_secret"] = self._secret
-        status, found = await self._ask(
+        status, tokens = await self._ask(
             "POST", str(described["token_endpoint"]), data=form, headers=headers
         )
         if status != 200:
-            raise NotAuthenticated(f"The provider takes the code for no login: {found}.")
-        return found
+            raise NotAuthenticated(f"The provider does not accept the login code: {tokens}.")
+        return tokens
 
     async def _verified(self, described: Mapping[str, Any], id_token: str) -> dict[str, Any]:
-        """Return the claims of the token, if the provider signed them for this platform and for
-        now.
+        """Return the claims of the token, if the provider signed them for this platform and they
+        are valid now.
         """
         try:
             token = await self._decoded(described, id_token)
@@ -156,12 +158,12 @@ class OidcIdentity(RedirectSource):
             )
             rules.validate(claims)
         except (JoseError, ValueError, TypeError) as error:
-            raise NotAuthenticated(f"The provider's token does not hold: {error}.") from error
+            raise NotAuthenticated(f"The provider's token is invalid: {error}.") from error
         audience = claims["aud"]
         azp = claims.get("azp")
         several = isinstance(audience, list) and len(audience) > 1
         if (several or azp is not None) and azp != self._settings.client_id:
-            raise NotAuthenticated("The provider's token was made for another program.")
+            raise NotAuthenticated("The provider's token was issued for another client.")
         return claims
 
     async def _decoded(self, described: Mapping[str, Any], id_token: str) -> jwt.Token:
@@ -172,8 +174,8 @@ class OidcIdentity(RedirectSource):
                 self._keys = (
                     None  # the provider may have changed its keys: they are read again, once
                 )
-        _, found = await self._ask("GET", str(described["jwks_uri"]))
-        keys = KeySet.import_key_set(found)  # type: ignore[arg-type]
+        _, key_set = await self._ask("GET", str(described["jwks_uri"]))
+        keys = KeySet.import_key_set(key_set)  # type: ignore[arg-type]
         token = jwt.decode(id_token, keys, algorithms=_ALGORITHMS)
         self._keys = keys
         return token
@@ -182,29 +184,33 @@ class OidcIdentity(RedirectSource):
         self, described: Mapping[str, Any], claims: Mapping[str, Any], access_token: str
     ) -> Mapping[str, Any]:
         """Return the claims, with those of the userinfo endpoint if it names the same user."""
-        known = self._settings
-        wanted = [known.name_claim, known.display_name_claim, known.mail_claim]
-        if known.allowed_groups or known.admin_groups:
-            wanted.append(known.groups_claim)
+        settings = self._settings
+        claim_names = [settings.name_claim, settings.display_name_claim, settings.mail_claim]
+        if settings.allowed_groups or settings.admin_groups:
+            claim_names.append(settings.groups_claim)
         endpoint = described.get("userinfo_endpoint")
-        if all(name in claims for name in wanted) or endpoint is None or not access_token:
+        if all(name in claims for name in claim_names) or endpoint is None or not access_token:
             return claims
-        status, found = await self._ask(
+        status, userinfo = await self._ask(
             "GET", str(endpoint), headers={"Authorization": f"Bearer {access_token}"}
         )
-        if status != 200 or found.get("sub") != claims["sub"]:
+        if status != 200 or userinfo.get("sub") != claims["sub"]:
             return claims
-        return {**found, **claims}
+        return {**userinfo, **claims}
 
     async def _description(self) -> dict[str, Any]:
         if self._described is None:
             issuer = str(self._settings.issuer)
             url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-            status, found = await self._ask("GET", url)
-            wanted = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-            if status != 200 or found.get("issuer") != issuer or not all(map(found.get, wanted)):
+            status, description = await self._ask("GET", url)
+            endpoints = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+            if (
+                status != 200
+                or description.get("issuer") != issuer
+                or not all(map(description.get, endpoints))
+            ):
                 raise self._silent(f"{url} does not describe the provider {issuer}")
-            self._described = found
+            self._described = description
         return self._described
 
     async def _ask(self, method: str, url: str, **options: Any) -> tuple[int, dict[str, Any]]:
@@ -219,19 +225,19 @@ class OidcIdentity(RedirectSource):
                 async for chunk in answer.aiter_bytes():
                     body += chunk
                     if len(body) > _MOST_BYTES:
-                        raise self._silent(f"{url} does not end")
+                        raise self._silent(f"the answer of {url} is too large")
         except httpx.HTTPError as error:
             raise self._silent(str(error) or type(error).__name__) from error
         try:
-            found = httpx.Response(200, content=body).json()
+            document = httpx.Response(200, content=body).json()
         except ValueError as error:
             raise self._silent(f"{url} does not answer in JSON") from error
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise self._silent(f"{url} does not answer with an object")
-        return answer.status_code, found
+        return answer.status_code, document
 
-    def _silent(self, why: str) -> Unavailable:
-        return Unavailable(f"The provider {self._settings.issuer} cannot be asked: {why}.")
+    def _silent(self, reason: str) -> Unavailable:
+        return Unavailable(f"The provider {self._settings.issuer} cannot be queried: {reason}.")
 
 
 def _secret_in(settings: OidcSettings) -> str | None:

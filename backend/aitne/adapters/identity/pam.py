@@ -41,8 +41,8 @@ class PamIdentity(FormSource):
         self._slots = asyncio.Semaphore(_AT_ONCE)
         if self._broker is None and os.geteuid() != 0:
             raise SetupError(
-                "`pam` among the sources needs root to ask for others' passwords. Set the socket of "
-                "the broker, which may, under [broker]; or use another source."
+                "The source `pam` needs root to check other users' passwords. Set the broker's "
+                "socket in [broker], since the broker runs as root; or use another source."
             )
 
     @override
@@ -80,10 +80,10 @@ class PamIdentity(FormSource):
             try:
                 answer = await self._broker.call("check_password", args, PasswordChecked)
             except NotAllowed:
-                return False  # an account that the broker acts for in nothing
+                return False  # an account that the broker does not act for
             return answer.right
         try:
             await asyncio.to_thread(permitted_user, account, self._accounts)
         except NotAllowed:
-            return False  # nobody logs in as one of the machine's own accounts
+            return False  # a system account cannot log in
         return await asyncio.to_thread(check_password, account, password, self._settings.service)

@@ -14,7 +14,7 @@ from typing_extensions import override
 from aitne.core.ports.identity import FormSource, Identity
 from aitne.core.settings import Settings
 
-# OWASP's recommendation for argon2id: dear enough for who guesses, cheap enough for who logs in.
+# OWASP's recommendation for argon2id: expensive for guessing, cheap enough for logins.
 _MEMORY_KIB = 19 * 1_024
 _PASSES = 2
 _LANES = 1

@@ -17,7 +17,7 @@ DEBIAN, PYTHON = "debian", "python"
 STATUS = "var/lib/dpkg/status"
 METADATA = ".dist-info/METADATA"
 DEBIAN_PYTHON = "usr/lib/python3/dist-packages/"
-"""Python packages that Debian brought are on the bill as Debian's."""
+"""Python packages from Debian are listed as Debian's packages."""
 _MAX_STATUS_BYTES = 64 << 20
 _MAX_METADATA_BYTES = 4 << 20
 _MAX_LENGTH = 300
@@ -36,26 +36,28 @@ def bill_of(root: Path) -> tuple[Package, ...]:
 def joined(*parts: Iterable[Package]) -> tuple[Package, ...]:
     """Join several bills to one, sorted, without repetitions."""
     unique = {package for part in parts for package in part}
-    return tuple(sorted(unique, key=lambda each: (each.source, each.name, each.version)))
+    return tuple(
+        sorted(unique, key=lambda package: (package.source, package.name, package.version))
+    )
 
 
 def debian_packages(status: str) -> list[Package]:
     """Return the installed packages of a dpkg status file (deb822(5)); malformed entries are left
     out.
     """
-    found = []
+    packages = []
     for paragraph in status.split("\n\n"):
         fields = _fields(paragraph)
         name, version = fields.get("package"), fields.get("version")
-        # `want eflag status`, the last of which says what is really there (dpkg-query(1)).
+        # `want eflag status`, the last of which is the actual state (dpkg-query(1)).
         if name and version and fields.get("status", "").split()[-1:] == ["installed"]:
-            found.append(Package(name=name, version=version, source=DEBIAN))
-    return found
+            packages.append(Package(name=name, version=version, source=DEBIAN))
+    return packages
 
 
 def python_package(metadata: str) -> Package | None:
-    """Return the package that a ``METADATA`` file describes (core metadata); None: it describes
-    none.
+    """Return the package that a ``METADATA`` file describes (core metadata), or None if it
+    describes none.
     """
     fields = _fields(metadata.partition("\n\n")[0])
     name, version = fields.get("name"), fields.get("version")
@@ -85,18 +87,18 @@ def _fields(paragraph: str) -> dict[str, str]:
     """Return the first line of each field; a value that does not belong on a bill counts as
     missing.
     """
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in paragraph.splitlines():
         name, colon, value = line.partition(":")
         value = value.strip()
         if colon and not line[:1].isspace() and value.isprintable() and len(value) <= _MAX_LENGTH:
-            found.setdefault(name.strip().lower(), value)
-    return found
+            fields.setdefault(name.strip().lower(), value)
+    return fields
 
 
-def _text(path: Path, most: int) -> str:
-    """Return the content of an ordinary file of at most ``most`` bytes; empty for any other
-    file.
+def _text(path: Path, max_bytes: int) -> str:
+    """Return the content of an ordinary file of at most ``max_bytes`` bytes; empty for any
+    other file.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -104,6 +106,6 @@ def _text(path: Path, most: int) -> str:
         return ""
     with os.fdopen(descriptor, "rb") as stream:
         info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode) or info.st_size > most:
+        if not stat.S_ISREG(info.st_mode) or info.st_size > max_bytes:
             return ""
-        return stream.read(most).decode(errors="replace")
+        return stream.read(max_bytes).decode(errors="replace")

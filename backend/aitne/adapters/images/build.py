@@ -27,7 +27,7 @@ _EARLY = (
     f"import sys; sys.path.insert(0, {LAB!r}); import launcher; launcher.import_early(plain=False)"
 )
 _ROOT_BYTES, _DEBIAN_BYTES, _PYTHON_BYTES = 40 << 20, 1 << 20, 16 << 20
-"""Of the file: an empty Debian, and what a package on a list brings, with what it needs."""
+"""Estimates for the file: an empty Debian, and a listed package with its dependencies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ def require_root() -> None:
     """Raise ``SetupError`` unless the process runs as root."""
     if os.geteuid() != 0:
         raise SetupError(
-            "Images are built by root, because what is in them belongs to root: run it with sudo. "
-            "`aitne admin image import` takes in what others have built."
+            "Images are built by root, because their files belong to root: run it with sudo. "
+            "`aitne admin image import` imports images that others have built."
         )
 
 
@@ -71,7 +71,7 @@ def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
     """Return the runtimes to build for; Docker if it is requested or if jobs here can use it.
 
     Raises:
-        SetupError: Docker is asked for and does not answer.
+        SetupError: Docker is requested and does not answer.
     """
     containers = settings.containers
     useful = not settings.capabilities.remote or containers.docker_cgroup_parent is not None
@@ -89,14 +89,14 @@ def log_of(name: str) -> Path:
 
 
 def build(plan: Plan, settings: Settings, progress: Progress) -> Made:
-    """Make the layers, the artifacts and the software bill, and try what was made.
+    """Make the layers, the artifacts and the software bill, and test the artifacts.
 
     Raises:
         SetupError: not root, or a step failed; the message names the log. Nothing is left then.
     """
     require_root()
     folder = ImageFolder(settings.images_dir)
-    # Before the minutes that layers take: a folder that cannot be written is said at once.
+    # Before the layers, which take minutes: a folder that cannot be written is reported at once.
     with folder.making() as making:
         return _build(plan, settings, folder, making, progress)
 
@@ -111,7 +111,7 @@ def _build(
     if APPTAINER in plan.runtimes:
         folder.check_space(2 * plan.expected_bytes)
     made = layers.make(recipe, settings.containers.apptainer, work)
-    with work.step("Reading what is in the layers"):
+    with work.step("Reading the packages of the layers"):
         packages = bill.joined(*(bill.bill_of(layer) for _, layer in made.folders()))
     artifacts = []
     target = making / "image.sif"
@@ -122,10 +122,10 @@ def _build(
     if DOCKER in plan.runtimes:
         artifacts.append(_build_docker(recipe, made, settings, work))
     if APPTAINER in plan.runtimes:
-        with work.step("Keeping the image"):
+        with work.step("Storing the image"):
             artifact = folder.keep(target, recipe.file.name, recipe.file.version)
             artifacts.append(artifact)
-    work.say("Built and tried")
+    work.say("Built and tested")
     return Made(tuple(artifacts), packages, work.path, work.seconds)
 
 
@@ -147,16 +147,16 @@ def try_sif(
 ) -> None:
     """Run the smoke commands in an image file; if it has JupyterLab, do what a session does first.
 
-    ``scratch`` is a folder that nobody needs afterwards.
+    ``scratch`` is a folder that is not needed afterwards.
 
     Raises:
-        SetupError: one failed; the message has what it said.
+        SetupError: one failed; the message contains its output.
     """
     commands = _shell(smoke)
     binds = []
     pythons = {app.python for app in apps.values() if app.kind == "jupyterhub" and app.python}
     if pythons:
-        # A copy: nobody else may be able to reach where this package is installed.
+        # A copy: other users may be unable to access the folder of this package.
         lab = scratch / "lab"
         lab.mkdir(mode=0o755)
         shutil.copy(_LAUNCHER, lab)

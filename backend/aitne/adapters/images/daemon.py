@@ -30,7 +30,7 @@ class Daemon:
         self._tmp = tmp
 
     def refusal(self) -> str | None:
-        """Return why the Docker daemon cannot be used, as a sentence; None: it answers."""
+        """Return why the Docker daemon cannot be used, as a sentence, or None if it answers."""
         if importlib.util.find_spec("docker") is None:
             return "The Python package docker is not installed here: pip install 'aitne[docker]'."
         import docker
@@ -43,27 +43,27 @@ class Daemon:
                 client.close()
         except (docker.errors.DockerException, OSError) as error:
             return (
-                f"Docker does not answer at {self.url}: {error}. Start it, or say where it is in "
+                f"Docker does not answer at {self.url}: {error}. Start it, or set its address in "
                 "[containers] docker_url."
             )
         return None
 
     def build(self, layers: Layers, text: str, reference: str, work: Work) -> Artifact:
-        """Put the layers together as the Dockerfile ``text`` says.
+        """Build an image from the layers with the Dockerfile ``text``.
 
         Raises:
             SetupError: it failed; the message names the log.
         """
         import docker
 
-        work.say("Handing the layers to Docker")
+        work.say("Passing the layers to Docker")
         what = "Making Docker's image"
         with (
             work.step(what),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self._tmp) as folder,
         ):
             for name, layer in layers.folders():
-                # Always the same archive of the same layer, so that Docker knows it again.
+                # The same layer gives the same archive, so that Docker's cache recognizes it.
                 argv = ["tar", "--sort=name", "--numeric-owner", "-C", str(layer)]
                 argv += ["-cf", str(Path(folder, f"{name}.tar")), "."]
                 work.run(argv, what=what)
@@ -71,17 +71,17 @@ class Daemon:
             client = docker.APIClient(base_url=self.url, timeout=_TIMEOUT_S)
             try:
                 tag = f"aitne/{reference.replace('+', '_')}"
-                said = client.build(path=folder, tag=tag, rm=True, forcerm=True, decode=True)
-                self._follow(said, what, work)
-                found: dict[str, Any] = client.inspect_image(tag)
+                messages = client.build(path=folder, tag=tag, rm=True, forcerm=True, decode=True)
+                self._follow(messages, what, work)
+                image: dict[str, Any] = client.inspect_image(tag)
             except docker.errors.DockerException as error:
                 raise work.failure(what, str(error)) from error
             finally:
                 client.close()
-        return Artifact(runtime=DOCKER, digest=found["Id"], size_bytes=found["Size"])
+        return Artifact(runtime=DOCKER, digest=image["Id"], size_bytes=image["Size"])
 
-    def _follow(self, said: Any, what: str, work: Work) -> None:
-        for part in said:
+    def _follow(self, messages: Any, what: str, work: Work) -> None:
+        for part in messages:
             if text := str(part.get("stream", "")).strip():
                 work.note(text)
             if "error" in part:
@@ -90,17 +90,17 @@ class Daemon:
     def smoke(
         self, digest: str, commands: Sequence[Sequence[str]], work: Work, *, env: Mapping[str, str]
     ) -> None:
-        """Run commands in the image as nobody, without a network or a right; each must succeed.
+        """Run commands in the image without a network or privileges; each must succeed.
 
         Raises:
-            SetupError: one failed; the message has what it said.
+            SetupError: one failed; the message contains its output.
         """
         import docker
 
         client = docker.DockerClient(base_url=self.url, timeout=300)
         try:
             for number, command in enumerate(commands, 1):
-                work.say(f"Trying Docker's image, {number} of {len(commands)}")
+                work.say(f"Testing Docker's image, {number} of {len(commands)}")
                 self._try(client, digest, command, work, env)
         finally:
             client.close()
@@ -110,10 +110,10 @@ class Daemon:
     ) -> None:
         import docker
 
-        what = f"Trying `{' '.join(command)}` in Docker's image"
+        what = f"Testing `{' '.join(command)}` in Docker's image"
         work.note(f"$ {' '.join(command)}")
         try:
-            said = client.containers.run(
+            output = client.containers.run(
                 digest,
                 list(command),
                 environment=dict(env),
@@ -125,7 +125,7 @@ class Daemon:
                 stderr=True,
                 tmpfs={"/tmp": "mode=1777"},  # noqa: S108 - in the container
             )
-            work.note(said.decode(errors="replace").strip())
+            work.note(output.decode(errors="replace").strip())
         except docker.errors.ContainerError as error:
             text = (error.stderr or b"").decode(errors="replace").strip()
             work.note(text)
@@ -135,7 +135,7 @@ class Daemon:
             raise work.failure(what, str(error)) from error
 
     def remove(self, digest: str) -> None:
-        """Take an image out of the store; what is not there is gone already.
+        """Remove an image from the store; do nothing if it is missing.
 
         Raises:
             SetupError: the daemon refused, or does not answer.

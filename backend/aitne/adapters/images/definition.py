@@ -2,7 +2,7 @@
 
 Neither installs anything by itself. Both put the same layers together, which ``layers`` makes from the
 lists of ``image.yaml``: ``debian``, a root file system, and ``python``, a virtual environment. So the
-two cannot hold different packages, and none of them asks a registry.
+two cannot hold different packages, and neither uses a registry.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _docker_quoted(value: str) -> str:
-    """A word in a Dockerfile that means ``value`` and nothing more: `$` would be filled in."""
+    """Quote ``value`` for a Dockerfile, which would otherwise substitute `$`."""
     for char in '\\"$':
         value = value.replace(char, f"\\{char}")
     return f'"{value}"'

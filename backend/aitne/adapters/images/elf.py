@@ -25,11 +25,11 @@ class NotMovable(ValueError):
 
 
 def unpin(content: bytes, have: Version) -> bytes | None:
-    """Return the file changed for a C library of version ``have`` such as ``(2, 36)``; None: it
-    runs as it is.
+    """Return the file changed for a C library of version ``have`` such as ``(2, 36)``, or None
+    if it runs unchanged.
 
     Raises:
-        NotMovable: it is no 64-bit little-endian ELF, damaged, or needs what the library lacks.
+        NotMovable: it is not a 64-bit little-endian ELF, damaged, or needs what the library lacks.
     """
     try:
         return _unpin(bytearray(content), have)
@@ -101,16 +101,16 @@ def _sections(data: bytearray) -> dict[str, tuple[int, int]]:
 
 def _needs(data: bytearray, at: int, strings: int) -> dict[int, tuple[str, str, int]]:
     """Return library, version and the entry's offset, by the index that symbols use."""
-    found: dict[int, tuple[str, str, int]] = {}
+    needs: dict[int, tuple[str, str, int]] = {}
     while True:
         _, count, file, first, following = struct.unpack_from("<HHIII", data, at)
         library, entry = _text(data, strings + file), at + first
         for _ in range(count):
             _, _, index, name, step = struct.unpack_from("<IHHII", data, entry)
-            found[index] = (library, _text(data, strings + name), entry)
+            needs[index] = (library, _text(data, strings + name), entry)
             entry += step
         if not following:
-            return found
+            return needs
         at += following
 
 

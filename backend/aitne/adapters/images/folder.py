@@ -99,7 +99,7 @@ def load(folder: Path) -> ImageFile:
     """Read the folder's ``image.yaml``.
 
     Raises:
-        InvalidInput: it cannot be read or does not keep to the schema; one problem per field.
+        InvalidInput: it cannot be read or violates the schema; one problem per field.
     """
     path = folder / FILE
     try:
@@ -113,25 +113,25 @@ def load(folder: Path) -> ImageFile:
         line = "" if mark is None else f":{mark.line + 1}"
         raise InvalidInput(f"{path}{line}: {error.problem or 'this is not YAML'}.") from error
     except (yaml.YAMLError, ValueError, LookupError, TypeError, RecursionError) as error:
-        # Not YAMLError: a date or a number that has the form of one and is none.
+        # Not only YAMLError: an invalid date or number raises another error.
         raise InvalidInput(f"{path} is not YAML: {error}.") from error
     if not isinstance(content, dict):
         raise InvalidInput(f"{path} is not a mapping of fields, such as name: …")
     try:
-        found = ImageFile.model_validate(content)
+        image = ImageFile.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InvalidInput(f"{path}: {where}: {first['msg']}.") from error
-    _check(path, found)
-    return found
+        location = ".".join(map(str, first["loc"]))
+        raise InvalidInput(f"{path}: {location}: {first['msg']}.") from error
+    _check(path, image)
+    return image
 
 
 def _check(path: Path, file: ImageFile) -> None:
     """Check what the schema cannot express.
 
-    Values go into files with rules of their own (an Apptainer definition, a Dockerfile), where a line
-    break would begin another instruction and Apptainer would fill in what stands in double braces.
+    Values go into files with a syntax of their own (an Apptainer definition, a Dockerfile), where a
+    line break would start another instruction and Apptainer would substitute text in double braces.
     """
     for name, value in file.env.items():
         if _UNPRINTABLE.search(value) or "{{" in value:
@@ -140,21 +140,21 @@ def _check(path: Path, file: ImageFile) -> None:
             )
     if (file.python or file.wheels) and file.base is None and file.python_prefix is None:
         raise InvalidInput(
-            f"{path}: python_prefix is missing: where do the Python packages go? Such as "
+            f"{path}: python_prefix is missing: set the folder of the Python packages, such as "
             f"/opt/{file.name}."
         )
     if _UNPRINTABLE.search(file.description):
-        raise InvalidInput(f"{path}: description: it is one line.")
+        raise InvalidInput(f"{path}: description: it must be one line.")
 
 
 def read(folder: Path, root: Path | None = None) -> Recipe:
     """Read the image of a folder with what it takes from its bases: siblings, or shipped images.
 
     Raises:
-        InvalidInput: a file is wrong, a base is missing, or the bases go round in a circle.
+        InvalidInput: a file is invalid, a base is missing, or the bases form a cycle.
     """
     chain = _chain(folder, root or builtin_folder())
-    files = [load(each) for each in chain]
+    files = [load(image_folder) for image_folder in chain]
     prefixes = [file.python_prefix for file in files if file.python_prefix is not None]
     if len(set(prefixes)) > 1:
         raise InvalidInput(
@@ -183,15 +183,15 @@ def _chain(folder: Path, shipped: Path) -> list[Path]:
     chain = [folder]
     while (base := load(chain[-1]).base) is not None:
         places = (chain[-1].parent / base, shipped / base)
-        found = next((place for place in places if (place / FILE).is_file()), None)
-        if found is None:
+        base_folder = next((place for place in places if (place / FILE).is_file()), None)
+        if base_folder is None:
             raise InvalidInput(
                 f"{chain[-1] / FILE}: base: there is no image folder {base} beside it, nor among "
-                f"those we ship ({', '.join(known(shipped))})."
+                f"the shipped ones ({', '.join(known(shipped))})."
             )
-        if found in chain or len(chain) > _MOST_BASES:
-            raise InvalidInput(f"{folder / FILE}: base: its bases go round in a circle.")
-        chain.append(found)
+        if base_folder in chain or len(chain) > _MOST_BASES:
+            raise InvalidInput(f"{folder / FILE}: base: its bases form a cycle.")
+        chain.append(base_folder)
     return chain
 
 

@@ -32,17 +32,17 @@ def look(path: Path) -> Source:
     """Inspect ``path`` and return the source of an image that it holds.
 
     Raises:
-        InvalidInput: nothing, or nothing that an image can be made of.
+        InvalidInput: it holds nothing that an image can be made of.
     """
     path = path.expanduser().absolute()
     try:
         if path.is_dir():
             if not ((path / "bin").is_dir() and (path / "etc").is_dir()):
                 raise _not_one(path, "a root file system has the folders bin and etc")
-            # About what the file will take: squashed, a root file system is a third of itself.
+            # Estimated size of the file: compressed, a root file system takes about a third.
             return Source(path, FOLDER, size_of(path) // 3)
         if not path.is_file():
-            raise _not_one(path, "it is not there" if not path.exists() else "it is no file")
+            raise _not_one(path, "it does not exist" if not path.exists() else "it is not a file")
         size = path.stat().st_size
         if is_sif(path):
             return Source(path, SIF, size)
@@ -65,14 +65,16 @@ def take(
 ) -> Made:
     """Make an image file of the source, read its software bill and try it.
 
-    ``digest`` is of the source, if it is a file.
+    ``digest`` is that of the source, if it is a file.
 
     Raises:
-        InvalidInput: the digest is another.
+        InvalidInput: the digest differs.
         SetupError: a step failed; the message names the log. Nothing is left then.
     """
     if digest is not None and source.kind == FOLDER:
-        raise InvalidInput.field("--digest", "a folder has none; it is for files", value=digest)
+        raise InvalidInput.field(
+            "--digest", "a folder has no digest; the option is for files", value=digest
+        )
     ensure_apptainer(progress)
     check_program(settings.containers.apptainer)
     work = Work(log_of(name), progress)
@@ -89,17 +91,17 @@ def take(
             with work.step(f"Copying {source.path}"):
                 shutil.copyfile(source.path, copy)
                 copy.chmod(0o644)
-                # Of the copy: what is checked is what is used.
+                # The copy is checked, because the copy is used.
                 check_digest(digest, digest_of(copy), source.path)
         if source.kind == ARCHIVE:
             apptainer.convert(f"docker-archive:{copy}", target, work)
             copy.unlink()
-        work.say("Reading what is in it")
+        work.say("Reading its packages")
         packages = apptainer.bill(target, work)
         try_sif(apptainer, target, (), apps, {}, making, work)
-        with work.step("Keeping the image"):
+        with work.step("Storing the image"):
             artifact = folder.keep(target, name, version)
-    work.say("Taken in and tried")
+    work.say("Imported and tested")
     return Made((artifact,), packages, work.path, work.seconds)
 
 

@@ -1,8 +1,8 @@
-"""Installs Apptainer where it is missing, as root on a Debian or what is made from it.
+"""Installation of Apptainer where it is missing, as root on Debian or a derivative.
 
-Debian 12 and 13 have no package of it. There sid's own build is taken through a view of the archive of
-its own, so that the machine's sources stay as they are; where the machine's C library is older than
-the one it was built with, the program is changed to do without (``elf``) and packed again.
+Debian 12 and 13 have no package of it. There sid's own build is downloaded with a separate
+configuration of apt, so that the machine's sources stay unchanged; where the machine's C library is
+older than the one it was built with, the program is adapted (``elf``) and packed again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ SUITE = "sid"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _OURS = "~aitne1"
 _PROGRAM_FOLDERS = ("usr/bin", "usr/lib")
-_ADVICE = "Install Apptainer 1.3 or newer yourself; its makers have packages for this system."
+_ADVICE = (
+    "Install Apptainer 1.3 or newer yourself; its developers provide packages for this system."
+)
 
 
 def ensure_apptainer(progress: Progress) -> None:
@@ -56,31 +58,31 @@ def ensure_apptainer(progress: Progress) -> None:
 
 
 def check_program(program: str) -> None:
-    """Raise ``SetupError`` if root was to run a program that others than root could replace: the
-    settings that name it are the platform's, which may be of an account without rights."""
-    found = shutil.which(program)
-    if os.geteuid() != 0 or found is None:
+    """Raise ``SetupError`` if root would run a program that other accounts could replace: the
+    platform's settings name it, and they may belong to an unprivileged account."""
+    executable = shutil.which(program)
+    if os.geteuid() != 0 or executable is None:
         return
-    real = Path(found).resolve()
+    real = Path(executable).resolve()
     for path in (real, *real.parents):
         facts = path.stat()
         others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
         if facts.st_uid != 0 or others:
             raise SetupError(
-                f"[containers] apptainer is {real}, and others than root could replace {path}: root "
-                "does not run it. Give it to root, or name another program."
+                f"[containers] apptainer is {real}, and other accounts could replace {path}: root "
+                "does not run it. Make root its owner, or set another program."
             )
 
 
 def open_fuse(progress: Progress, device: Path = FUSE) -> None:
-    """Let ordinary users mount images, as udev would: some machines run without it."""
+    """Allow ordinary users to mount images, as udev does where it runs."""
     try:
         mode = stat.S_IMODE(device.stat().st_mode)
     except FileNotFoundError:
         progress(f"There is no {device}, which Apptainer needs: run `modprobe fuse`.")
         return
     if mode & 0o006 != 0o006:
-        progress(f"Opening {device} for everybody: no udev has done that here.")
+        progress(f"Making {device} accessible to all users, because udev does not do so here.")
         device.chmod(0o666)
 
 
@@ -108,8 +110,8 @@ def _in_archive() -> bool:
     """Return whether the configured apt sources offer Apptainer; a package installed by hand does
     not count.
     """
-    said = run(["apt-cache", "madison", PROGRAM], env=dict(os.environ))
-    return any(line.split("|")[0].strip() == PROGRAM for line in said.splitlines())
+    listing = run(["apt-cache", "madison", PROGRAM], env=dict(os.environ))
+    return any(line.split("|")[0].strip() == PROGRAM for line in listing.splitlines())
 
 
 def repacked(progress: Progress) -> Path:
@@ -135,7 +137,7 @@ def repacked(progress: Progress) -> Path:
     with tempfile.TemporaryDirectory(prefix="aitne-apptainer-") as scratch:
         progress(f"Fetching Apptainer from Debian {SUITE} …")
         fetched = _fetch(Path(scratch))
-        progress(f"Fitting it to this machine's C library {'.'.join(map(str, have))} …")
+        progress(f"Adapting it to this machine's C library {'.'.join(map(str, have))} …")
         version = _refit(fetched, Path(scratch, "package"), have)
         target = folder / pattern.replace("*", version.replace(":", "."))
         partial = target.with_suffix(f".{os.getpid()}.partial")
@@ -149,7 +151,7 @@ def repacked(progress: Progress) -> Path:
 
 
 def _fetch(scratch: Path) -> Path:
-    """Download the package through a view of the archive that nothing else sees."""
+    """Download the package with a separate configuration of apt."""
     scratch.chmod(0o755)
     for name in ("lists/partial", "archives/partial", "parts"):
         (scratch / name).mkdir(parents=True)
@@ -167,10 +169,10 @@ def _fetch(scratch: Path) -> Path:
     options = [word for name, value in view.items() for word in ("-o", f"{name}={value}")]
     debian.apt("update", options=options)
     debian.apt("download", PROGRAM, options=options, cwd=str(scratch))
-    found = list(scratch.glob("apptainer_*.deb"))
-    if len(found) != 1:
+    packages = list(scratch.glob("apptainer_*.deb"))
+    if len(packages) != 1:
         raise SetupError(f"Debian {SUITE} has no Apptainer at this machine's mirror. {_ADVICE}")
-    return found[0]
+    return packages[0]
 
 
 def _refit(package: Path, tree: Path, have: elf.Version) -> str:
@@ -200,28 +202,28 @@ def refit_control(text: str, have: elf.Version, *, changed: bool) -> tuple[str, 
     Raises:
         SetupError: it names no version.
     """
-    found = re.search(r"^Version: (\S+)$", text, re.MULTILINE)
-    if found is None:
+    match = re.search(r"^Version: (\S+)$", text, re.MULTILINE)
+    if match is None:
         raise SetupError(f"The package of Debian {SUITE} names no version. {_ADVICE}")
     if not changed:
-        return text, found[1]
-    wanted = ".".join(map(str, have))
-    text = text.replace(found[0], f"Version: {found[1]}{_OURS}", 1)
-    text = re.sub(r"libc6 \(>= 2\.\d+\)", f"libc6 (>= {wanted})", text)
-    return re.sub(r"^(?:Static-)?Built-Using:.*\n(?: .*\n)*", "", text, flags=re.MULTILINE), found[
+        return text, match[1]
+    libc_version = ".".join(map(str, have))
+    text = text.replace(match[0], f"Version: {match[1]}{_OURS}", 1)
+    text = re.sub(r"libc6 \(>= 2\.\d+\)", f"libc6 (>= {libc_version})", text)
+    return re.sub(r"^(?:Static-)?Built-Using:.*\n(?: .*\n)*", "", text, flags=re.MULTILINE), match[
         1
     ]
 
 
 def _programs(tree: Path) -> list[Path]:
-    found = []
+    programs = []
     for folder in _PROGRAM_FOLDERS:
         for path in sorted((tree / folder).rglob("*")):
             if path.is_file() and not path.is_symlink():
                 with path.open("rb") as stream:
                     if stream.read(4) == elf.MAGIC:
-                        found.append(path)
-    return found
+                        programs.append(path)
+    return programs
 
 
 def _write_sums(tree: Path) -> None:
@@ -245,18 +247,18 @@ def _libc() -> elf.Version:
         name = os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (ValueError, OSError):
         name = ""
-    found = re.fullmatch(r"glibc (\d+)\.(\d+).*", name)
-    if found is None:
+    match = re.fullmatch(r"glibc (\d+)\.(\d+).*", name)
+    if match is None:
         raise SetupError(f"This machine has another C library than glibc. {_ADVICE}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def version() -> str:
     """Return the version string of the installed Apptainer. Raises ``SetupError``."""
     try:
-        said = subprocess.run(
+        process = subprocess.run(
             [PROGRAM, "--version"], capture_output=True, text=True, check=True, timeout=30
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(f"Apptainer does not start: {error}. {_ADVICE}") from error
-    return said.stdout.strip()
+    return process.stdout.strip()

@@ -2,7 +2,7 @@
 
 ``debian-<digest>`` is a root file system by mmdebstrap, ``python-<digest>`` a virtual environment that
 was made inside of it. The digest is of the package lists, so images with the same list share a layer.
-A layer is used for 30 days; then it is made anew, because Debian has mended things since.
+A layer is used for 30 days; then it is made again to include Debian's fixes.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from aitne.core.errors import SetupError
 from aitne.core.settings import cache_dir
 
 FORMAT = 1
-"""Increased when the same lists are to give another layer."""
+"""Increased when the same lists must give another layer."""
 FRESH_S = 30 * 86_400
 NEEDED_BYTES = {"debian": 1 << 30, "python": 4 << 30}
 """Disk space that making a layer takes, with the downloads."""
 REPORT_EVERY_S = 10.0
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _LEFT_OUT = ("man", "doc", "info", "locale", "lintian")
-"""Below /usr/share: nobody reads them in a container."""
+"""Folders below /usr/share that are of no use in a container."""
 _MADE = ".made"
-_SCRATCH, _DOWNLOADS = "/tmp", "/mnt"  # noqa: S108 - in the image, where nobody else is
+_SCRATCH, _DOWNLOADS = "/tmp", "/mnt"  # noqa: S108 - in the image, which no other user can write to
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def keys(recipe: Recipe) -> tuple[str, str | None]:
     base = f"debian-{_digest(SUITE, platform.machine(), *recipe.debian)}"
     if recipe.python_prefix is None:
         return base, None
-    own = [f"{name}={wheels.identity(name)}" for name in recipe.wheels]
-    lists = (base, recipe.python_prefix, *recipe.python, recipe.constraints, *own)
+    wheel_ids = [f"{name}={wheels.identity(name)}" for name in recipe.wheels]
+    lists = (base, recipe.python_prefix, *recipe.python, recipe.constraints, *wheel_ids)
     return base, f"python-{_digest(*lists)}"
 
 
@@ -106,13 +106,13 @@ def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
 
 def stale() -> list[Path]:
     """Return the layers that no build has used for as long as a layer is valid, and remains of
-    broken builds.
+    failed builds.
     """
-    found = []
+    stale_layers = []
     for path in sorted(cache().glob("*-*")):
         if path.is_dir() and time.time() - path.stat().st_mtime > FRESH_S:
-            found.append(path)
-    return found
+            stale_layers.append(path)
+    return stale_layers
 
 
 def _is_fresh(layer: Path) -> bool:
@@ -127,7 +127,7 @@ def _anew(layer: Path, work: Work) -> Iterator[Path]:
     """Yield an empty folder that takes the layer's place if it can be filled, and is removed
     otherwise.
 
-    It is never an existing one: a killed build may still have processes that write to that.
+    The folder is always new: processes of a killed build may still write to an existing one.
     """
     name = f"partial-{layer.name}"
     with work.step("Making room for a layer"):
@@ -188,7 +188,7 @@ def _clean(root: Path) -> None:
     for name in ("apt/apt.conf.d/99mmdebstrap", "dpkg/dpkg.cfg.d/99mmdebstrap", "hostname"):
         (root / "etc" / name).unlink(missing_ok=True)
     for name, text in (
-        ("apt/sources.list", ""),  # the machine's own mirror is nobody else's
+        ("apt/sources.list", ""),  # the machine's own mirror is of no use elsewhere
         ("resolv.conf", ""),
         ("machine-id", ""),
         ("hosts", "127.0.0.1 localhost\n::1 localhost\n"),
@@ -217,7 +217,7 @@ def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work:
     inside = [apptainer, "--quiet", "exec", "--containall", "--no-home", "--no-privs"]
     inside += [word for bind in binds for word in ("--bind", bind)] + [str(root)]
     env = {
-        # pip's settings may hold a password: they stand in no argument vector.
+        # pip's settings may contain a password, so they are not passed as arguments.
         **{f"APPTAINERENV_{name}": value for name, value in settings.items()},
         "APPTAINERENV_PIP_CACHE_DIR": _DOWNLOADS,
         "APPTAINER_CONFIGDIR": str(scratch / "apptainer"),
@@ -233,9 +233,15 @@ def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work:
         pip += ["--prefer-binary", "--constraint", f"{_SCRATCH}/constraints.txt", *recipe.python]
         work.run(pip, what="Installing the Python packages", env=env, watch=_Counter(work).see)
     if recipe.wheels:
-        own = [f"{_SCRATCH}/{wheels.put(name, scratch).name}" for name in recipe.wheels]
+        wheel_paths = [f"{_SCRATCH}/{wheels.put(name, scratch).name}" for name in recipe.wheels]
         pip = [*inside, f"{recipe.python_prefix}/bin/python", "-m", "pip", "install"]
-        pip += ["--no-input", "--no-index", "--no-deps", "--disable-pip-version-check", *own]
+        pip += [
+            "--no-input",
+            "--no-index",
+            "--no-deps",
+            "--disable-pip-version-check",
+            *wheel_paths,
+        ]
         work.run(pip, what="Installing this machine's wheels", env=env)
     with work.step("Cleaning the Python layer"):
         remove_tree(scratch)
@@ -257,32 +263,32 @@ class _Counter:
             self._work.say(f"Installing {line.count(',') + 1} Python packages")
         elif time.monotonic() - self._last > REPORT_EVERY_S:
             self._last = time.monotonic()
-            self._work.say(f"Looked at {self._seen} Python packages")
+            self._work.say(f"Checked {self._seen} Python packages")
 
 
 def _pip_settings() -> dict[str, str]:
     """Return pip's settings on this machine (its files, PIP_* and proxies), as variables for the
     pip inside the image.
     """
-    found = {}
+    variables = {}
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     )
     if listed.returncode == 0:
-        found = parse_pip_settings(listed.stdout)
+        variables = parse_pip_settings(listed.stdout)
     for name, value in os.environ.items():
         if name.startswith("PIP_") or name.lower() in ("http_proxy", "https_proxy", "no_proxy"):
-            found[name] = value
+            variables[name] = value
     if CERTIFICATES.exists():
-        found.setdefault("PIP_CERT", str(CERTIFICATES))
-    return found
+        variables.setdefault("PIP_CERT", str(CERTIFICATES))
+    return variables
 
 
 def parse_pip_settings(listed: str) -> dict[str, str]:
     """Return the output of ``pip config list`` as variables; those for other commands than install
     are left out.
     """
-    found = {}
+    variables = {}
     for line in listed.splitlines():
         key, equals, value = line.partition("=")
         section, _, name = key.rpartition(".")
@@ -293,9 +299,9 @@ def parse_pip_settings(listed: str) -> dict[str, str]:
         except (ValueError, SyntaxError):
             continue
         if isinstance(text, str) and name not in ("cache-dir", "require-virtualenv", "target"):
-            # Several values stand on lines of their own in a file, and in one line in a variable.
-            found[f"PIP_{name.upper().replace('-', '_')}"] = " ".join(text.split())
-    return found
+            # Several values are on separate lines in a file, and on one line in a variable.
+            variables[f"PIP_{name.upper().replace('-', '_')}"] = " ".join(text.split())
+    return variables
 
 
 def _local_paths(values: Iterable[str]) -> list[Path]:
@@ -304,12 +310,12 @@ def _local_paths(values: Iterable[str]) -> list[Path]:
 
     Of an index, the folder around it is returned, because its pages link to files beside them.
     """
-    found = []
+    paths = []
     for word in " ".join(values).split():
         path = Path(word.removeprefix("file://"))
         if path.is_absolute() and path.exists():
-            found.append(path.parent if word.startswith("file://") else path)
-    unique = sorted(set(found))
+            paths.append(path.parent if word.startswith("file://") else path)
+    unique = sorted(set(paths))
     return [path for path in unique if not any(other in path.parents for other in unique)]
 
 
@@ -320,7 +326,8 @@ def _check_space(kind: str) -> None:
     if free < NEEDED_BYTES[kind]:
         raise SetupError(
             f"An image's layers need {NEEDED_BYTES[kind] >> 30} GiB in {folder}, where "
-            f"{free / (1 << 30):.1f} GiB are free. Make room, or set XDG_CACHE_HOME to another disk."
+            f"{free / (1 << 30):.1f} GiB are free. Free some space, or set XDG_CACHE_HOME to "
+            "another disk."
         )
 
 

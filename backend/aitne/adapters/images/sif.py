@@ -20,7 +20,7 @@ MAGIC = b"SIF_MAGIC"
 _MAGIC_AT = 32
 """After the line that makes the file executable (the SIF specification, `sif/image.go`)."""
 SQUASH = "-comp zstd -Xcompression-level 3"
-"""Half the size of nothing, a fifth of the time of gzip; higher levels win 7 % and take thrice as long."""
+"""Half the uncompressed size in a fifth of gzip's time; higher levels save 7 %, but take 3 times as long."""
 NOBODY = 65_534
 _PARTITION = re.compile(r"\|\s*(\d+)-(\d+)\s*\|FS \((Encrypted )?(\w+)/\*System/(\w+)\)")
 _LISTED = "squashfs-root/"
@@ -45,14 +45,14 @@ class Apptainer:
         }
 
     def build(self, layers: Layers, text: str, target: Path, work: Work) -> None:
-        """Build an image from the layers as the definition ``text`` says.
+        """Build an image from the layers with the definition ``text``.
 
         Raises:
             SetupError: it failed; the message names the log.
         """
-        work.say("Putting the image together")
+        work.say("Assembling the image")
         with (
-            work.step("Putting the image together"),
+            work.step("Assembling the image"),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as folder,
         ):
             for name, layer in layers.folders():
@@ -64,7 +64,7 @@ class Apptainer:
         """Make an image of a folder, or of an archive: ``docker-archive:/path``.
 
         Raises:
-            SetupError: it is none, or damaged; the message names the log.
+            SetupError: the source is no image or is damaged; the message names the log.
         """
         work.say("Making an image file of it")
         with (
@@ -83,16 +83,16 @@ class Apptainer:
         """Return the offset of the image's file system in the file.
 
         Raises:
-            SetupError: it holds none that can be served, or is cut short.
+            SetupError: it has no file system that can be mounted, or is truncated.
         """
-        what = f"Looking at {image.name}"
+        what = f"Inspecting {image.name}"
         with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as folder:
             argv = [self.program, "sif", "list", str(image)]
-            said = work.run(argv, what=what, env=self.environment(Path(folder)))
-        found = next(filter(None, map(_PARTITION.search, said)), None)
-        if found is None:
+            lines = work.run(argv, what=what, env=self.environment(Path(folder)))
+        match = next(filter(None, map(_PARTITION.search, lines)), None)
+        if match is None:
             raise work.failure(what, "it holds no root file system")
-        start, end, encrypted, kind, _ = found.groups()
+        start, end, encrypted, kind, _ = match.groups()
         if encrypted or kind != "Squashfs":
             raise work.failure(what, f"its file system is {encrypted or ''}{kind}, not Squashfs")
         if int(end) > image.stat().st_size:
@@ -103,31 +103,31 @@ class Apptainer:
         """Return the packages that the image holds, read from the file without running anything in
         it.
 
-        As nobody, where we are root: the file may come from anybody.
+        Root does so as an unprivileged account, because the file is untrusted.
 
         Raises:
-            SetupError: it is damaged, or no image.
+            SetupError: it is damaged or not an image.
         """
         offset = ["-o", str(self.system(image, work))]
-        what = f"Reading what is in {image.name}"
+        what = f"Reading the packages of {image.name}"
         with (
             work.step(what),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as name,
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as ours,
         ):
             folder = Path(name)
-            # Not where nobody writes: as root we would follow what was put into our way there.
+            # Outside of the unprivileged account's folder, where root could follow a planted link.
             list_file = Path(ours, "wanted")
-            os.chmod(ours, 0o755)  # noqa: S103 - nobody has to read it
+            os.chmod(ours, 0o755)  # noqa: S103 - the unprivileged account reads it
             user = _give_to_nobody(folder, image)
             listing: list[str] = []
             argv = ["unsquashfs", *offset, "-lc", str(image)]
             work.run(argv, what=what, user=user, watch=listing.append)
             paths = [line.removeprefix(_LISTED) for line in listing if line.startswith(_LISTED)]
-            wanted = [path for path in paths if path == bill.STATUS or bill.is_metadata(path)]
-            if not wanted:
+            bill_paths = [path for path in paths if path == bill.STATUS or bill.is_metadata(path)]
+            if not bill_paths:
                 return ()
-            list_file.write_text("".join(f"{path}\n" for path in wanted))
+            list_file.write_text("".join(f"{path}\n" for path in bill_paths))
             list_file.chmod(0o644)
             argv = ["unsquashfs", *offset, "-no-xattrs", "-no-progress", "-no-wildcards"]
             argv += ["-d", str(folder / "root"), "-ef", str(list_file), str(image)]
@@ -148,10 +148,10 @@ class Apptainer:
         If only its owner can read the file, they run as its owner, as jobs do.
 
         Raises:
-            SetupError: one failed; the message has what it said.
+            SetupError: one failed; the message contains its output.
         """
         with (
-            work.step("Trying the image"),
+            work.step("Testing the image"),
             tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as name,
         ):
             folder = Path(name)
@@ -160,13 +160,13 @@ class Apptainer:
             argv += ["--net", "--network", "none", "--pwd", "/"]
             for source, target in binds:
                 argv += ["--bind", f"{source}:{target}:ro"]
-            given = {f"APPTAINERENV_{key}": value for key, value in env.items()}
+            variables = {f"APPTAINERENV_{key}": value for key, value in env.items()}
             for number, command in enumerate(commands, 1):
-                work.say(f"Trying the image, {number} of {len(commands)}")
+                work.say(f"Testing the image, {number} of {len(commands)}")
                 work.run(
                     [*argv, str(image), *command],
-                    what=f"Trying `{' '.join(command)}` in the image",
-                    env={**self.environment(folder), **given},
+                    what=f"Testing `{' '.join(command)}` in the image",
+                    env={**self.environment(folder), **variables},
                     cwd=folder,
                     user=user,
                     timeout_s=300,
@@ -180,8 +180,8 @@ def is_sif(path: Path) -> bool:
 
 
 def _give_to_nobody(folder: Path, image: Path) -> int | None:
-    """Give the folder to the account nobody and return its uid, to read the image with; None: this
-    process reads it as itself.
+    """Give the folder to an unprivileged account, which reads the image, and return its uid, or
+    None if this process reads it itself.
     """
     if os.geteuid() != 0 or not _open_to_all(image) or not _open_to_all(folder.parent):
         return None
@@ -192,4 +192,6 @@ def _give_to_nobody(folder: Path, image: Path) -> int | None:
 def _open_to_all(path: Path) -> bool:
     mode = path.stat().st_mode
     readable = mode & (0o001 if path.is_dir() else 0o004)
-    return bool(readable) and all(each.stat().st_mode & 0o001 for each in path.absolute().parents)
+    return bool(readable) and all(
+        parent.stat().st_mode & 0o001 for parent in path.absolute().parents
+    )

@@ -32,7 +32,7 @@ _ABANDONED_S = 86_400
 _SETTLED_S = 3_600
 """A younger file may be one that is being registered."""
 Seen = Callable[[int, int], None]
-"""Callback that is called from time to time with the number of bytes read, and of how many."""
+"""Callback that receives the number of bytes read and the total from time to time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class ImageFolder:
             folder.chmod(0o755)
         except OSError as error:
             raise SetupError(
-                f"Images lie in {self.root}, which cannot be written: {said_by(error)}. Run this as an "
-                "account that may, or set [containers] images_dir."
+                f"The images' folder {self.root} cannot be written: {said_by(error)}. Run this as "
+                "an account that can write there, or set [containers] images_dir."
             ) from error
         try:
             yield folder
@@ -79,7 +79,7 @@ class ImageFolder:
         if free < needed:
             raise SetupError(
                 f"{self.root} needs {needed >> 20} MiB for the image, and {free >> 20} MiB are free. "
-                "`aitne admin image gc` removes what nothing uses."
+                "`aitne admin image gc` removes unused files."
             )
 
     def keep(self, made: Path, name: str, version: str) -> Artifact:
@@ -90,7 +90,7 @@ class ImageFolder:
         digest = digest_of(made)
         final = self.root / f"{name}-{version}-{digest.removeprefix('sha256:')[:12]}.sif"
         made.chmod(0o644)
-        os.utime(made)  # `leftovers` counts from here: reading and trying it may have taken hours
+        os.utime(made)  # `leftovers` counts from here: reading and testing it may have taken hours
         if os.geteuid() == 0:
             os.chown(made, 0, 0)
         with made.open("rb") as stream:
@@ -109,24 +109,24 @@ class ImageFolder:
         """Return whether a path is that of a file in this folder."""
         return path.parent == self.root
 
-    def leftovers(self, known: Collection[Path]) -> list[Leftover]:
-        """Return the files and folders here that are not among ``known``, except those that may
-        still be in use.
+    def leftovers(self, known_paths: Collection[Path]) -> list[Leftover]:
+        """Return the files and folders here that are not among ``known_paths``, except those
+        that may still be in use.
         """
         if not self.root.is_dir():
             return []
-        found = []
-        # By what they are, not by their names: the settings may reach the folder by another path now.
-        used = {_identity(path) for path in known}
+        leftovers = []
+        # Compared by identity, not by name: the settings may name the folder by another path now.
+        used = {_identity(path) for path in known_paths}
         for path in sorted(self.root.iterdir()):
             info = path.lstat()
             age_s = time.time() - info.st_mtime
             if path.name.startswith(_MAKING) and path.is_dir():
                 if age_s > _ABANDONED_S:
-                    found.append(Leftover(path, size_of(path)))
+                    leftovers.append(Leftover(path, size_of(path)))
             elif path.suffix == ".sif" and _identity(path) not in used and age_s > _SETTLED_S:
-                found.append(Leftover(path, info.st_size))
-        return found
+                leftovers.append(Leftover(path, info.st_size))
+        return leftovers
 
     def _make(self) -> None:
         if not self.root.is_dir():
@@ -138,13 +138,13 @@ def abandoned(tmp: Path) -> list[Leftover]:
     """Return what aborted builds and imports of this account have left in the folder for temporary
     files.
     """
-    found = []
+    leftovers = []
     for path in sorted(tmp.glob(f"{SCRATCH}*")):
         info = path.lstat()
         ours = info.st_uid == os.geteuid() and stat.S_ISDIR(info.st_mode)
         if ours and time.time() - info.st_mtime > _ABANDONED_S:
-            found.append(Leftover(path, size_of(path)))
-    return found
+            leftovers.append(Leftover(path, size_of(path)))
+    return leftovers
 
 
 def _identity(path: Path) -> tuple[int, int] | Path:
@@ -178,35 +178,35 @@ def remove(path: Path) -> int:
 def size_of(folder: Path) -> int:
     """Return the total size of the files in a folder, in bytes. Raises ``OSError``."""
     return sum(
-        os.lstat(os.path.join(where, name)).st_size
-        for where, _, names in os.walk(folder)
+        os.lstat(os.path.join(parent, name)).st_size
+        for parent, _, names in os.walk(folder)
         for name in names
     )
 
 
-def digest_of(path: Path, seen: Seen | None = None) -> str:
+def digest_of(path: Path, progress: Seen | None = None) -> str:
     """Return ``sha256:…`` of a file's content. Raises ``OSError``."""
     digest = hashlib.sha256()
     last = time.monotonic()
     with path.open("rb", buffering=0) as stream:
-        size, done = os.fstat(stream.fileno()).st_size, 0
+        size, read_bytes = os.fstat(stream.fileno()).st_size, 0
         with suppress(OSError):  # not every file system takes advice
             os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
         buffer = memoryview(bytearray(_CHUNK))
         while count := stream.readinto(buffer):
             digest.update(buffer[:count])
-            done += count
-            if seen is not None and time.monotonic() - last > REPORT_EVERY_S:
+            read_bytes += count
+            if progress is not None and time.monotonic() - last > REPORT_EVERY_S:
                 last = time.monotonic()
-                seen(done, size)
+                progress(read_bytes, size)
     return f"sha256:{digest.hexdigest()}"
 
 
-def damage_of(artifact: Artifact, seen: Seen | None = None) -> str | None:
-    """Return what is wrong with an artifact's file, as a sentence; None: it is unchanged.
+def damage_of(artifact: Artifact, progress: Seen | None = None) -> str | None:
+    """Return what is wrong with an artifact's file, as a sentence, or None if it is unchanged.
 
     Raises:
-        SetupError: it is closed to us, which tells nothing about it.
+        SetupError: this account cannot read the file, so its state is unknown.
     """
     if artifact.path is None:
         return None
@@ -215,11 +215,11 @@ def damage_of(artifact: Artifact, seen: Seen | None = None) -> str | None:
         size = path.stat().st_size
         if size != artifact.size_bytes:
             return f"{path} has {size} bytes instead of {artifact.size_bytes}."
-        digest = digest_of(path, seen)
+        digest = digest_of(path, progress)
     except FileNotFoundError:
         return f"{path} is missing."
     except PermissionError as error:
-        raise SetupError(f"{path} is closed to this account: run this as root.") from error
+        raise SetupError(f"This account may not read {path}: run this as root.") from error
     except OSError as error:
         return f"{path} cannot be read: {error.strerror}."
     if digest != artifact.digest:
@@ -227,9 +227,9 @@ def damage_of(artifact: Artifact, seen: Seen | None = None) -> str | None:
     return None
 
 
-def check_digest(given: str | None, found: str, source: Path) -> None:
+def check_digest(expected: str | None, actual: str, source: Path) -> None:
     """Raise ``InvalidInput`` if a digest was given and differs."""
-    if given is not None and given != found:
+    if expected is not None and expected != actual:
         raise InvalidInput.field(
-            "--digest", f"{source} is {found}; it is not the file that was meant", value=given
+            "--digest", f"{source} is {actual}; it is not the expected file", value=expected
         )

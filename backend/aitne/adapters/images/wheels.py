@@ -21,9 +21,9 @@ from aitne.core.settings import cache_dir
 
 OWN = "aitne"
 _PARTS = ("core", "distrib", "launch")
-"""Of our package: what ranks of a program import. The rest would need more than PyTorch."""
+"""Parts of our package that a program's ranks import. Others would need more than PyTorch."""
 _DATE = (1980, 1, 1, 0, 0, 0)
-# The kernel is known by its sources, and where it does not fit it can be compiled from them.
+# The C kernel includes its sources, to compile it where the binary does not fit.
 _SUFFIXES = frozenset({".c", ".h", ".py", ".so", ".typed"})
 
 
@@ -52,14 +52,14 @@ def put(name: str, folder: Path) -> Path:
 
 def _cached(name: str) -> Path:
     place = cache_dir() / "wheels" / name
-    found = sorted(place.glob("*.whl"))
-    if len(found) != 1:
+    wheel_paths = sorted(place.glob("*.whl"))
+    if len(wheel_paths) != 1:
         raise SetupError(
-            f"The image takes a wheel from {place}, which holds {len(found)}. Build it first, on a "
-            "machine with the image's Debian and Python; Horovod's: python scripts/horovod_wheel.py "
-            "--build, as the user who builds images."
+            f"The image takes a wheel from {place}, which holds {len(wheel_paths)}. Build it "
+            "first, on a machine with the image's Debian and Python; Horovod's: python "
+            "scripts/horovod_wheel.py --build, as the user who builds images."
         )
-    return found[0]
+    return wheel_paths[0]
 
 
 def _own_files() -> dict[str, bytes]:

@@ -20,11 +20,11 @@ Progress = Callable[[str], None]
 _END_S = 15.0
 FULL = "No space left on device"
 _CHATTER = ("INFO:", "WARNING:")
-"""How lines of Apptainer begin that are no reason for anything."""
+"""Beginnings of Apptainer's lines that do not explain a failure."""
 
 
 class Work:
-    """One build or import. ``say`` is called with each step; ``path`` is the log, written anew."""
+    """One build or import. ``say`` is called with each step; ``path`` is the log, overwritten."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self.path = path
@@ -60,10 +60,10 @@ class Work:
         timeout_s: float = 3_600,
         watch: Progress | None = None,
     ) -> list[str]:
-        """Run a program to its end; its last lines of output, which all go to the log.
+        """Run a program until it ends and return its last lines of output; all go to the log.
 
         ``what`` is the step as the message of a failure names it. ``env`` comes on top of a fixed PATH
-        and locale. The program and all it started end with the one who waits for them.
+        and locale. The program and its children end with the process that waits for them.
 
         Raises:
             SetupError: it is missing, failed, or did not end in time.
@@ -74,7 +74,7 @@ class Work:
             with unbroken():
                 process = stack.enter_context(self._begun(argv, what, env, cwd, user))
                 timed_out = stack.enter_context(_ended(process, timeout_s))
-            assert process.stdout is not None  # noqa: S101 (a pipe was asked for)
+            assert process.stdout is not None  # noqa: S101 (a pipe was requested)
             for line in process.stdout:
                 self.note(line.rstrip())
                 lines.append(line.rstrip())
@@ -85,8 +85,8 @@ class Work:
             raise self.failure(what, f"it did not end within {timeout_s:g} s")
         if process.returncode:
             telling = [line for line in lines if not line.startswith(_CHATTER)] or lines
-            said = tail(telling) or f"{Path(argv[0]).name} ended with status {process.returncode}"
-            raise self.failure(what, said)
+            reason = tail(telling) or f"{Path(argv[0]).name} ended with status {process.returncode}"
+            raise self.failure(what, reason)
         return list(lines)
 
     def _begun(

@@ -41,7 +41,7 @@ _OUT_OF_MEMORY = 137
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Run one container and leave with its exit code."""
+    """Run one container and exit with its exit code."""
     container, tmp, *rest = arguments
     end = rest.index("--")
     facts = json.loads(container)
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     try:
         code = _run(facts, tmp, rest[end + 1 :], wake, gpus="--gpus" in rest[:end])
     except (DockerException, OSError) as error:  # OSError: the connection's own, of requests
-        say(f"Docker at {facts['url']} did not do it: {_line(error)}")
+        say(f"Docker at {facts['url']} failed: {_line(error)}")
         code = FAILED
     os._exit(code)
 
@@ -91,7 +91,7 @@ def container_options(
     if facts["cgroup_parent"] is not None:
         host["CgroupParent"] = facts["cgroup_parent"]
     variables = _variables(facts["env_prefix"])
-    # Where NVIDIA's runtime is Docker's default one, this variable alone would give GPUs
+    # If NVIDIA's runtime is Docker's default, this variable alone would give GPUs
     # (https://docs.nvidia.com/datacenter/cloud-native/container-toolkit, "void" gives none).
     variables.pop(_NVIDIA, None)
     if not gpus:
@@ -118,10 +118,10 @@ def container_options(
 
 
 def _groups(url: str) -> Sequence[int]:
-    """Return the groups of this process but that of Docker's own socket, which makes root of its members."""
+    """Return this process's groups except that of Docker's socket, which would give root's rights."""
     socket = url.removeprefix("unix://")
-    own = {os.stat(socket).st_gid} if socket != url and os.path.exists(socket) else set()
-    return sorted(set(os.getgroups()) - own)
+    socket_group = {os.stat(socket).st_gid} if socket != url and os.path.exists(socket) else set()
+    return sorted(set(os.getgroups()) - socket_group)
 
 
 def _mount(source: str, target: str, *, writable: bool) -> dict[str, Any]:
@@ -137,8 +137,8 @@ def _variables(prefix: str) -> dict[str, str]:
 
 
 def _gpu_request(visible: str) -> DeviceRequest:
-    """Return the request for the GPUs that have names; with numbers for all of them, since they
-    would be renumbered inside.
+    """Return the request for the named GPUs, or for all GPUs if they have numbers, which would
+    change inside.
     """
     names = [name.strip() for name in visible.split(",") if name.strip()]
     if names and all(name.startswith(("GPU-", "MIG-")) for name in names):
@@ -150,23 +150,23 @@ def _run(facts: dict[str, Any], tmp: str, argv: Sequence[str], wake: int, *, gpu
     client = docker.APIClient(base_url=facts["url"], version="auto", timeout=_ANSWER_S)
     if gpus and _is_podman(client):
         say(
-            "Podman would start this without its GPUs and say nothing, so it is not started: "
+            "Podman would silently start this without its GPUs, so it is not started: "
             "use apptainer or Docker for jobs with GPUs"
         )
         return FAILED
     name = f"aitne-{uuid.uuid4().hex}"
-    done = _leave_guard(facts["url"], name)
+    guard = _leave_guard(facts["url"], name)
     try:
         options = container_options(facts, tmp, argv, gpus=gpus)
         return _run_container(client, facts["url"], name, options, tmp, wake)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(tmp, PIDS))
-        # What cannot be removed now is the guard's, and the next launcher's: how the program ended
-        # stays as it was.
+        # What cannot be removed now is left to the guard and the next launcher; the exit code
+        # stays the same.
         with contextlib.suppress(DockerException, OSError):
             remove(client, name)
-            os.write(done, b".")
+            os.write(guard, b".")
 
 
 def _run_container(
@@ -204,7 +204,7 @@ def _out_of_memory(client: docker.APIClient, name: str) -> bool:
     try:
         return bool(client.inspect_container(name)["State"]["OOMKilled"])
     except (DockerException, OSError):
-        return False  # nobody can tell any more
+        return False  # unknown: the daemon does not answer
 
 
 def _line(error: Exception) -> str:
@@ -221,7 +221,7 @@ def remove(client: docker.APIClient, name: str) -> None:
     try:
         client.remove_container(name, force=True, v=True)
     except APIError as error:
-        if error.status_code not in (404, 409):  # 409: somebody removes it at this moment
+        if error.status_code not in (404, 409):  # 409: another process removes it at this moment
             raise
 
 
@@ -232,11 +232,11 @@ def _leave_guard(url: str, name: str) -> int:
     """Start a child that waits for the launcher's end; a byte written to the returned descriptor
     tells it that nothing is left to do.
     """
-    watched, done = os.pipe()
+    watched, writer = os.pipe()
     if os.fork():
         os.close(watched)
-        return done
-    os.close(done)
+        return writer
+    os.close(writer)
     _quietly(lambda: _guard(url, name, watched))
     os._exit(0)
 
@@ -244,7 +244,7 @@ def _leave_guard(url: str, name: str) -> int:
 def _guard(url: str, name: str, watched: int) -> None:
     os.setsid()
     signal.set_wakeup_fd(-1)
-    for number in _FORWARDED:  # it ends soon enough, but not before its work is done
+    for number in _FORWARDED:  # it ends soon, but not before its work is done
         signal.signal(getattr(signal, number), signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -263,10 +263,10 @@ def _quietly(action: Callable[[], None]) -> None:
 
 
 def sweep(client: docker.APIClient) -> None:
-    """Remove the containers of launchers that no longer live."""
-    for found in client.containers(all=True, filters={"label": OWNER}):
-        if not _lives(found["Labels"].get(OWNER, "")):
-            remove(client, found["Id"])
+    """Remove the containers of launchers that no longer exist."""
+    for container in client.containers(all=True, filters={"label": OWNER}):
+        if not _lives(container["Labels"].get(OWNER, "")):
+            remove(client, container["Id"])
 
 
 def identity(pid: int) -> str:
@@ -293,7 +293,7 @@ def _lives(owner: str) -> bool:
         return False
     here_boot, _, here = identity(int(pid)).partition("/")
     if here_boot == boot and not here.startswith(namespace + "/"):
-        return True  # nobody here can tell: its guard is in that other namespace
+        return True  # unknown here: its guard is in the other namespace
     return f"{here_boot}/{here}" == owner
 
 

@@ -32,8 +32,8 @@ class Stream:
 
     def __init__(self, client: docker.APIClient, url: str, name: str, wake: int) -> None:
         self._client, self._url, self._name, self._wake = client, url, name, wake
-        wanted = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-        self._held = client.attach_socket(name, params=wanted)
+        params = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+        self._held = client.attach_socket(name, params=params)
         self._socket: socket.socket = getattr(self._held, "_sock", self._held)
         self._socket.settimeout(None)
         self._pending = b""
@@ -52,23 +52,23 @@ class Stream:
         ``pid`` is its first process on this machine, and ``early`` the signals that arrived before
         it existed.
         """
-        ended, teller = os.pipe()
+        exit_pipe, teller = os.pipe()
         threading.Thread(target=self._wait, args=(teller,), daemon=True).start()
         threading.Thread(target=self._feed, daemon=True).start()
         self._forward(pid, early)
-        watched: list[Any] = [self._socket, self._wake, ended]
+        watched: list[Any] = [self._socket, self._wake, exit_pipe]
         give_up: float | None = None
-        while self._socket in watched or ended in watched:
-            left = None if give_up is None else max(0.0, give_up - time.monotonic())
-            ready, _, _ = select.select(watched, [], [], left)
+        while self._socket in watched or exit_pipe in watched:
+            remaining_s = None if give_up is None else max(0.0, give_up - time.monotonic())
+            ready, _, _ = select.select(watched, [], [], remaining_s)
             if not ready and give_up is not None:
                 break  # something else holds its output open
             if self._wake in ready:
                 self._forward(pid, self.signals())
             if self._socket in ready and not self._carry():
                 watched.remove(self._socket)
-            if ended in ready:
-                watched.remove(ended)
+            if exit_pipe in ready:
+                watched.remove(exit_pipe)
                 give_up = time.monotonic() + _DRAIN_S
         if self._answer is None:
             say("Docker's daemon went away while the program ran")
@@ -77,11 +77,11 @@ class Stream:
 
     def _wait(self, teller: int) -> None:
         try:
-            # Of its own, for a client is not for two threads.
+            # A separate client, because two threads cannot share one.
             client = docker.APIClient(self._url, version=self._client.api_version, timeout=None)
             self._answer = int(client.wait(self._name)["StatusCode"])
         except (DockerException, OSError):
-            return  # it went away: there is no answer
+            return  # the daemon has stopped: there is no answer
         finally:
             os.close(teller)
 
@@ -96,17 +96,17 @@ class Stream:
     def _carry(self) -> bool:
         """Forward what has arrived; return False when nothing more will come."""
         try:
-            found = self._socket.recv(_CHUNK)
+            data = self._socket.recv(_CHUNK)
         except OSError:
             return False
-        self._pending += found
+        self._pending += data
         while len(self._pending) >= _HEADER:
             end = _HEADER + int.from_bytes(self._pending[4:_HEADER], "big")
             if len(self._pending) < end:
                 break
             _write(2 if self._pending[0] == 2 else 1, self._pending[_HEADER:end])
             self._pending = self._pending[end:]
-        return bool(found)
+        return bool(data)
 
     def _forward(self, pid: int, numbers: Sequence[int]) -> None:
         if numbers:

@@ -15,19 +15,19 @@ from aitne.core.states import TerminationReason
 _CONTAINED = (
     "--containall",  # its own PID and IPC namespaces, /dev, and no variable of the node
     "--no-privs",  # no capability, not even for root, and no way to gain one
-    "--no-eval",  # variables arrive as they are: "$HOME" is not looked at
+    "--no-eval",  # variables arrive as they are: "$HOME" is not expanded
     "--no-home",  # a home is bound like every other folder, or it is not there
 )
 # A scheduler that ends a job signals all of its processes (Slurm does). The servers of the image's file
-# systems among them must go on until the program has ended, or it loses its files while it saves its
-# work. libfuse leaves a signal alone that it finds ignored.
+# systems must continue until the program has ended, or it loses its files while it saves its
+# state. libfuse does not handle a signal that is already ignored.
 _DEAF = f"#!/bin/sh\ntrap '' TERM USR1 USR2\nexec '{PROGRAM}' \"$@\"\n"
 _SERVERS = ("squashfuse_ll", "squashfuse", "fuse-overlayfs", "fuse2fs")
 _FAILED = OwnEnding(exit_code=255, words="FATAL:", reason=TerminationReason.START_FAILED)
 
 
 class ApptainerRuntime:
-    """Implementation of ``core.ports.runtime.Runtime`` with ``apptainer exec``, seen with 1.4.5.
+    """Implementation of ``core.ports.runtime.Runtime`` with ``apptainer exec``, tested with 1.4.5.
 
     ``ContainerSpec.limits`` are left to the scheduler and the agent: Apptainer itself could set them
     only for root or through systemd. What is written to a ``writable`` image goes to memory, for
@@ -55,24 +55,26 @@ class ApptainerRuntime:
         )
 
     def launch(self, spec: ContainerSpec) -> Launch:
-        """Return the command ``apptainer exec`` with what ``spec`` says and nothing else.
+        """Return the command ``apptainer exec`` with exactly what ``spec`` specifies.
 
         Raises:
-            InvalidInput: no image, one without a file, a path that Apptainer cannot be told of, or a
-                bind that no container gets.
+            InvalidInput: no image, one without a file, a path that Apptainer does not accept, or
+                a forbidden bind.
         """
         check_spec(spec)
         image = spec.image
         if image is None or image.path is None:
             raise InvalidInput.field(
                 "image",
-                "Apptainer runs image files, and this is none",
+                "Apptainer runs image files, and this image has no file",
                 value=None if image is None else image.reference,
             )
         check_path(image.path, "image")
         if ":" in spec.home:
             raise InvalidInput.field(
-                "home", "Apptainer takes no home folder with ':' in its name", value=spec.home
+                "home",
+                "Apptainer does not accept a home folder with ':' in its name",
+                value=spec.home,
             )
         prefix = [self._program, "-q", "exec", *_CONTAINED, "--home", spec.home]
         prefix += ["--pwd", spec.workdir, "--workdir", TMP]

@@ -30,7 +30,7 @@ class BareRuntime:
         """Return a launch that puts nothing before the program's own arguments.
 
         Raises:
-            InvalidInput: an image, or what only a container can do.
+            InvalidInput: an image, or an option that requires a container.
         """
         if spec.image is not None:
             raise InvalidInput.field(

@@ -18,7 +18,7 @@ from aitne.core.states import TerminationReason
 DEFAULT_URL = "unix:///var/run/docker.sock"
 _LAUNCHER = "aitne.adapters.runtimes._docker_run"
 _ENV_PREFIX = "AITNEENV_"
-# What _docker_run says: its own failures, and what the daemon did to the container.
+# Messages of _docker_run: its own failures, and what the daemon did to the container.
 _ENDINGS = (
     OwnEnding(exit_code=125, words="aitne: Docker's daemon", reason=TerminationReason.FAILED),
     OwnEnding(exit_code=125, words="aitne: ", reason=TerminationReason.START_FAILED),
@@ -33,9 +33,9 @@ _ENDINGS = (
 class DockerRuntime:
     """Implementation of ``core.ports.runtime.Runtime`` with a launcher of its own, ``_docker_run``.
 
-    The launcher asks the daemon for the container, and is for the agent what ``apptainer exec`` is:
-    it carries the streams, passes signals on and ends with the program's exit code. It holds the
-    container to ``ContainerSpec.limits``, for the daemon's children are in no cgroup of the job.
+    The launcher requests the container from the daemon and has the role of ``apptainer exec``: it
+    forwards streams and signals and ends with the program's exit code. It applies
+    ``ContainerSpec.limits``, because the daemon's children are in no cgroup of the job.
     """
 
     name = "docker"
@@ -61,23 +61,23 @@ class DockerRuntime:
         if scheme == "unix" and not remote and not os.path.exists(socket):
             return (
                 f"Docker's daemon does not run on this machine: there is no socket {socket}. Start "
-                "it, or say where it is in [containers] docker_url"
+                "it, or set its address in [containers] docker_url"
             )
         return None
 
     def launch(self, spec: ContainerSpec) -> Launch:
-        """Return the launcher with a description of the container, which is all that it does.
+        """Return the launcher with a description of the container.
 
         Raises:
-            InvalidInput: no image, one that has no digest of Docker's store, or a bind that no
-                container gets.
+            InvalidInput: no image, one that has no digest of Docker's store, or a forbidden
+                bind.
         """
         check_spec(spec)
         image = spec.image
         if image is None or image.digest is None or image.path is not None:
             raise InvalidInput.field(
                 "image",
-                "Docker runs images of its own store, and this is none",
+                "Docker runs images of its own store, and this image is not one of them",
                 value=None if image is None else image.reference,
             )
         container = {

@@ -1,1 +1,1 @@
-"""Schedulers: one file each."""
+"""Adapters for schedulers, one file for each."""

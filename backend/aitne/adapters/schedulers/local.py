@@ -1,7 +1,7 @@
-"""The embedded scheduler: it runs the same scripts as Slurm, as supervised processes on this machine.
+"""Embedded scheduler: it runs the same scripts as Slurm, as supervised processes on this machine.
 
-Every job has a detached runner of its own, so jobs outlive the platform; every fact lies in a file below
-``<data dir>/local``, so the next start finds all of them again.
+Every job has its own detached runner, so jobs outlive the platform; all state is stored in files below
+``<data dir>/local``, so the next start restores all jobs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LocalScheduler:
         clock: Callable[[], datetime] = _utc_now,
         grace_s: float = 10.0,
     ) -> None:
-        # ``tools`` act as other accounts; here everything runs as the platform's own.
+        # ``tools`` act as other accounts; here every job runs under the platform's account.
         del tools
         self._settings = settings
         self._clock = clock
@@ -78,7 +78,7 @@ class LocalScheduler:
         self._started_at = clock()
         self._lock: int | None = None
 
-    # --- coming and going ------------------------------------------------------------------------
+    # --- start and stop --------------------------------------------------------------------------
 
     async def start(self) -> Sequence[str]:
         """Restore the records and re-attach to running jobs.
@@ -114,7 +114,7 @@ class LocalScheduler:
             raise
 
     async def _take_lock(self) -> int:
-        """Lock the folder: two schedulers on one folder would start every job twice."""
+        """Lock the folder, since two schedulers on one folder would start every job twice."""
         lock = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         deadline = asyncio.get_running_loop().time() + _LOCK_WAIT_S
         while True:
@@ -132,7 +132,7 @@ class LocalScheduler:
                 return lock
 
     async def close(self) -> None:
-        """Release the lock and the runners; running jobs go on."""
+        """Release the lock and the runners; running jobs continue."""
         if self._engine_or_none is not None:
             await self._engine.close()
             self._engine_or_none = None
@@ -149,11 +149,11 @@ class LocalScheduler:
     # --- the port --------------------------------------------------------------------------------
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Accept the job and start it at once if there is room.
+        """Accept the job and start it at once if its resources are free.
 
         Raises:
-            SchedulerRejected: it can never run here; the message names field and limit.
-            SchedulerUnavailable: the record could not be written; nothing was queued.
+            SchedulerRejected: the job can never run here; the message names field and limit.
+            SchedulerUnavailable: the record could not be written; the job was not queued.
         """
         engine = self._engine
         array = None if request.array is None else _array(request.array)
@@ -166,7 +166,7 @@ class LocalScheduler:
             request=request,
         )
         self._next_number = record.last_number + 1
-        # Once the record may be on disk it must be in memory too, whether or not anybody still waits.
+        # Once the record may be on disk, it must be in memory too, even if the caller was cancelled.
         await asyncio.shield(asyncio.ensure_future(self._accept(engine, record)))
         return str(record.number)
 
@@ -176,12 +176,12 @@ class LocalScheduler:
         except OSError as error:
             raise SchedulerUnavailable(
                 f"The job's files could not be written below {self._settings.data_dir}: "
-                f"{error.strerror or error}. Nothing was queued."
+                f"{error.strerror or error}. The job was not queued."
             ) from error
-        kept = record.model_copy(
+        reduced_record = record.model_copy(
             update={"request": record.request.model_copy(update={"script": "", "files": {}})}
         )
-        engine.book.add(Job(kept))
+        engine.book.add(Job(reduced_record))
         engine.schedule()
 
     def _check(self, request: SubmitRequest) -> None:
@@ -195,7 +195,7 @@ class LocalScheduler:
         for name in request.after:
             if not self._engine.book.select(name):
                 raise SchedulerRejected(
-                    f"after: job {name} is not known to the local scheduler. It forgets a job "
+                    f"after: job {name} is not known to the local scheduler. It removes a job "
                     f"{format_duration(int(_KEEP_ENDED.total_seconds()))} after its end."
                 )
 
@@ -205,13 +205,13 @@ class LocalScheduler:
         return None
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Return all records that are held for these attempts."""
+        """Return all records of these attempts."""
         engine = self._engine
-        wanted = {(run.job_id, run.attempt) for run in runs}
+        attempts = {(run.job_id, run.attempt) for run in runs}
         return [
             self._row(engine, task)
             for job in engine.book.jobs.values()
-            if (job.record.request.job_id, job.record.request.attempt) in wanted
+            if (job.record.request.job_id, job.record.request.attempt) in attempts
             for task in job.tasks
         ]
 
@@ -219,9 +219,9 @@ class LocalScheduler:
         """Return every job, from memory."""
         engine = self._engine
         before = self._clock() - _KEEP_ENDED
-        # What ended while nobody was here is told for as long as what ended before our eyes.
-        if before >= self._started_at and (gone := engine.forget_ended_before(before)):
-            await asyncio.to_thread(self._delete, gone)
+        # Jobs that ended while the platform was down are reported for as long as those that ended since.
+        if before >= self._started_at and (numbers := engine.forget_ended_before(before)):
+            await asyncio.to_thread(self._delete, numbers)
         return [self._row(engine, task) for task in engine.book.tasks()]
 
     def _delete(self, numbers: Sequence[int]) -> None:
@@ -229,7 +229,7 @@ class LocalScheduler:
             try:
                 self._records.delete(number)
             except OSError:
-                continue  # read again and tried again by the next start
+                continue  # the next start reads and deletes it again
 
     def _row(self, engine: Engine, task: Task) -> SchedulerJob:
         if task.ended:
@@ -254,28 +254,28 @@ class LocalScheduler:
         """Cancel a job, an array, or a task.
 
         Raises:
-            SchedulerUnavailable: the end of a waiting job could not be written down.
+            SchedulerUnavailable: the end of a waiting job could not be stored.
         """
         engine = self._engine
         try:
-            # Those that wait first: none of them is to get the place of one that ends meanwhile.
+            # Waiting tasks first: none of them must start in place of one that ends meanwhile.
             tasks = self._tasks(run)
             for task in sorted(tasks, key=lambda task: task.phase is not Phase.WAITING):
                 await engine.cancel(task)
         except OSError as error:
             raise SchedulerUnavailable(
-                f"The cancellation of job {run.scheduler_id} could not be written: "
+                f"The cancellation of job {run.scheduler_id} could not be stored: "
                 f"{error.strerror or error}."
             ) from error
         finally:
             engine.schedule()
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
-        """Set the time limit of what runs, counted from its start.
+        """Set the time limit of the running tasks, counted from their start.
 
         Raises:
-            SchedulerRejected: nothing of it runs, or that time has passed already.
-            SchedulerUnavailable: the order could not be written down.
+            SchedulerRejected: no task runs, or that time has passed already.
+            SchedulerUnavailable: the time limit could not be stored.
         """
         engine = self._engine
         scheduler_id = run.scheduler_id
@@ -291,19 +291,19 @@ class LocalScheduler:
             passed = (self._clock() - started).total_seconds()
             if time_limit_s <= passed:
                 raise SchedulerRejected(
-                    f"time_limit_s: {time_limit_s} s lie in the past; job {scheduler_id} has run "
+                    f"time_limit_s: {time_limit_s} s are in the past; job {scheduler_id} has run "
                     f"for {int(passed)} s."
                 )
             try:
                 await engine.extend(task, time_limit_s)
             except OSError as error:
                 raise SchedulerUnavailable(
-                    f"The extension of job {scheduler_id} could not be written: "
+                    f"The extension of job {scheduler_id} could not be stored: "
                     f"{error.strerror or error}."
                 ) from error
 
     async def cluster(self) -> Cluster:
-        """Return the nodes with what jobs hold of each; there is nothing else."""
+        """Return the nodes with the resources that jobs hold of each; there are no partitions."""
         engine = self._engine
         free = Free(self._nodes)
         for task in engine.holders():
@@ -319,8 +319,8 @@ class LocalScheduler:
     async def drain(self, node: str, reason: str) -> None:
         """Always raise ``NotSupported``: the local scheduler cannot drain nodes."""
         raise NotSupported(
-            f"Node {node} cannot be drained: the local scheduler has no such state. End the "
-            "platform, or move to Slurm."
+            f"Node {node} cannot be drained: the local scheduler has no such state. Stop the "
+            "platform, or use Slurm."
         )
 
     async def resume(self, node: str) -> None:
@@ -328,14 +328,14 @@ class LocalScheduler:
         raise NotSupported(f"Node {node} was never drained: the local scheduler has no such state.")
 
     def _node(self, free: Free, node: Capacity, now: datetime) -> Node:
-        left = free.gpus[node.name]
+        free_gpus = free.gpus[node.name]
         kinds = dict.fromkeys(gpu.type for gpu in node.gpus)
         gpus = tuple(
             GpuCount(
                 type=kind,
                 total=sum(gpu.type == kind for gpu in node.gpus),
                 used=sum(gpu.type == kind for gpu in node.gpus)
-                - sum(gpu.type == kind for gpu in left),
+                - sum(gpu.type == kind for gpu in free_gpus),
             )
             for kind in kinds
         )
@@ -356,7 +356,7 @@ class LocalScheduler:
         )
 
     async def changed(self) -> None:
-        """Return at the next change, or at once if there was one since the last call."""
+        """Wait for the next change; return at once if there was one since the last call."""
         changed = self._engine.changed
         await changed.wait()
         changed.clear()
@@ -376,19 +376,19 @@ def _why_never(nodes: Sequence[Capacity], request: SubmitRequest) -> str:
     kind = wants.gpu.type
     most_gpus = max(sum(kind is None or gpu.type == kind for gpu in node.gpus) for node in nodes)
     most_memory = max(node.memory_bytes for node in nodes)
-    for field, asked, limit in (
+    for field, amount, limit in (
         ("resources.nodes", wants.nodes, len(nodes)),
         ("resources.cpu", wants.cpu, max(node.cpus for node in nodes)),
         ("resources.gpu", wants.gpu.count, most_gpus),
     ):
-        if asked > limit:
+        if amount > limit:
             of_kind = f" of type {kind}" if field == "resources.gpu" and kind else ""
-            each = "the cluster has" if field == "resources.nodes" else "the largest node has"
-            return f"{field}: {asked}{of_kind} is too much; {each} {limit}."
+            subject = "the cluster has" if field == "resources.nodes" else "the largest node has"
+            return f"{field}: {amount}{of_kind} is too much; {subject} {limit}."
     if wants.memory_bytes > most_memory:
         return (
             f"resources.memory: {format_memory(wants.memory_bytes)} is too much; the largest node "
             f"has {format_memory(most_memory)}."
         )
     demand = Job(JobRecord(number=0, submitted_at=datetime.now(UTC), request=request)).demand
-    return f"resources: there are not {wants.nodes} nodes with {describe(demand)} each."
+    return f"resources: the cluster does not have {wants.nodes} nodes with {describe(demand)} each."

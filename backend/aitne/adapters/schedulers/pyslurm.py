@@ -1,11 +1,11 @@
-"""Slurm through its C library where that is the better way, and through its commands for all else.
+"""Slurm through its C library for the queue, and through its commands for everything else.
 
-pyslurm reads the queue, as whoever runs this process, without starting a program for it. It works with one
-release of Slurm alone: 25.11.2 of PyPI, built as ``scripts/pyslurm_on_sid.py`` builds it, with 26.05.
+pyslurm reads the queue under the account of this process, without starting a program. It works with only one
+release of Slurm: 25.11.2 of PyPI, built as ``scripts/pyslurm_on_sid.py`` builds it, with 26.05.
 
-The commands do what it does not do well. Of nodes it knows no GRES in use unless the site counts them as TRES;
-it submits without what sbatch gives a job (its own variables, limits and umask), and only as whoever runs this
-process; from exit codes above 127 it takes 128.
+The commands do what pyslurm does not do well: it reports the allocated GRES of nodes only if the site counts
+them as TRES; it submits without the variables, limits and umask that sbatch gives a job, and only under the
+account of this process; it subtracts 128 from exit codes above 127.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
 
 FITS = "26.05"
-"""The release of Slurm that pyslurm 25.11 was tried with, built as described."""
+"""Release of Slurm with which pyslurm 25.11, built as described, was tested."""
 INTERFACE = 45
-"""That of its libslurm."""
+"""Interface number of its libslurm."""
 _INSTALL = (
     "Install pyslurm 25.11.2 into the platform's environment, as scripts/pyslurm_on_sid.py does."
 )
@@ -45,15 +45,15 @@ class PyslurmScheduler(SlurmCliScheduler):
         self._known: dict[bytes, Sequence[SchedulerJob]] = {}
 
     async def start(self) -> Sequence[str]:
-        """Start as with the commands, and check that pyslurm is installed and fits.
+        """Start as with the commands, and check that pyslurm is installed and compatible.
 
         Raises:
-            SetupError: the commands are missing; pyslurm is, or lacks something, or does not fit.
+            SetupError: the commands or pyslurm are missing, or pyslurm is incomplete or incompatible.
         """
         if self._settings.slurm.command_prefix:
             raise SetupError(
-                "slurm.command_prefix leads into another root file system, and pyslurm works in "
-                f"this one alone. {_INSTEAD}"
+                "slurm.command_prefix leads into another root file system, and pyslurm works only in "
+                f"this one. {_INSTEAD}"
             )
         notes = await super().start()
         try:
@@ -63,17 +63,17 @@ class PyslurmScheduler(SlurmCliScheduler):
             await self.close()
             raise
         except SchedulerUnavailable:
-            # Among the notes already. The first poll that is answered makes up for it.
+            # The notes contain this already. The first answered poll repeats the check.
             return notes
         return notes
 
     async def close(self) -> None:
-        """End pyslurm's process and close the base adapter."""
+        """Terminate pyslurm's process and close the base adapter."""
         await self._library.close()
         await super().close()
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs that slurmctld holds, ended ones for MinJobAge; run squeue too when a job
+        """Return all jobs that slurmctld holds, ended ones for MinJobAge; run squeue too if a job
         failed.
         """
         if self._release is None:
@@ -82,23 +82,26 @@ class PyslurmScheduler(SlurmCliScheduler):
             except SetupError as error:
                 raise SchedulerUnavailable(error.message) from error
         new = await self._library.jobs(self._site.timeout_s)
-        known = self._known
-        found = {
-            line: known[line] if line in known else records.rows(json.loads(line)) for line in new
+        old_rows = self._known
+        rows = {
+            line: old_rows[line] if line in old_rows else records.rows(json.loads(line))
+            for line in new
         }
-        fresh = [line for line in found if line not in known]
-        if any(records.doubtful(job) for line in fresh for job in found[line]):
+        fresh = [line for line in rows if line not in old_rows]
+        if any(records.doubtful(job) for line in fresh for job in rows[line]):
             ends = {_key(job): job for job in await super().poll()}
             for line in fresh:
-                found[line] = [_with_end(job, ends.get(_key(job))) for job in found[line]]
-        self._known = found
-        return [job for jobs in found.values() for job in jobs]
+                rows[line] = [_with_end(job, ends.get(_key(job))) for job in rows[line]]
+        self._known = rows
+        return [job for jobs in rows.values() for job in jobs]
 
     async def _compare(self) -> None:
-        """Raise ``SetupError`` unless slurmctld is of the release that fits."""
+        """Raise ``SetupError`` unless slurmctld has the supported release."""
         release = (await self._config()).release
         if not release.startswith(f"{FITS}."):
-            raise SetupError(f"This Slurm is {release}, and pyslurm fits {FITS} alone. {_INSTEAD}")
+            raise SetupError(
+                f"This Slurm is {release}, and pyslurm supports only {FITS}. {_INSTEAD}"
+            )
         self._release = release
 
 
@@ -108,8 +111,8 @@ def check(hello: Hello) -> None:
         raise SetupError(f"pyslurm {hello.pyslurm} lacks {', '.join(hello.missing)}. {_INSTALL}")
     if hello.interface != INTERFACE:
         raise SetupError(
-            f"pyslurm {hello.pyslurm} works with libslurm.so.{hello.interface} here, and fits Slurm "
-            f"{FITS}, libslurm.so.{INTERFACE}, alone. {_INSTEAD}"
+            f"pyslurm {hello.pyslurm} uses libslurm.so.{hello.interface} here, and supports only Slurm "
+            f"{FITS} with libslurm.so.{INTERFACE}. {_INSTEAD}"
         )
 
 
@@ -117,9 +120,9 @@ def _key(job: SchedulerJob) -> tuple[object, ...]:
     return job.scheduler_id, job.job_id, job.attempt, job.restart_count
 
 
-def _with_end(job: SchedulerJob, said: SchedulerJob | None) -> SchedulerJob:
+def _with_end(job: SchedulerJob, row: SchedulerJob | None) -> SchedulerJob:
     """Return the job with the exit code of squeue; without one if squeue no longer has the job."""
     if not records.doubtful(job):
         return job
-    code, signal = (None, None) if said is None else (said.exit_code, said.signal)
+    code, signal = (None, None) if row is None else (row.exit_code, row.signal)
     return job.model_copy(update={"exit_code": code, "signal": signal})

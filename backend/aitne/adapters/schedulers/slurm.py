@@ -1,8 +1,8 @@
-"""Slurm through slurmrestd where that is the better way, and through its commands for all else.
+"""Slurm through slurmrestd where that is faster, and through its commands for everything else.
 
-REST submits (2-3 ms, no process), looks at a single job, cancels, and polls a small queue that stands still.
-Without ``[slurm] rest_url`` it is the commands alone. While slurmrestd does not answer, the commands step
-in: for a submission only when it certainly never came near slurmctld.
+REST submits (2-3 ms, no process), queries single jobs, cancels, and polls a small queue that rarely changes.
+Without ``[slurm] rest_url`` only the commands are used. While slurmrestd does not answer, the commands replace
+it: for a submission only if it certainly did not reach slurmctld.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from aitne.core.units import format_duration
 log = logging.getLogger(__name__)
 
 _ONE_BY_ONE = 4
-"""More jobs than this are looked up in one squeue."""
+"""Maximum number of jobs that are looked up one by one; more are looked up by one squeue."""
 _CLOCK = re.compile(r"Configuration data as of (\S+)")
 _ODD_CLOCK_S = 20
 
@@ -61,18 +61,18 @@ class SlurmScheduler(SlurmCliScheduler):
 
     def __init__(self, settings: Settings, tools: Tools) -> None:
         super().__init__(settings, tools)
-        # slurmrestd shows everybody's jobs; see ``Site``.
+        # slurmrestd shows the jobs of all users; see ``Site``.
         self._alone = tools.command.alone
         self._rest: RestSession | None = None
         self._watch: Watch | None = None
         self._told: str | None = None
 
     async def start(self) -> Sequence[str]:
-        """Start as with the commands, and try slurmrestd. It need not be available to start.
+        """Start as with the commands, and try slurmrestd, which need not be available.
 
         Raises:
-            SetupError: the commands are missing; the key cannot be used; slurmrestd speaks no known
-                version; Slurm does not believe our token.
+            SetupError: the commands are missing; the key cannot be used; slurmrestd serves no
+                supported version; Slurm rejects our token.
         """
         notes = [*await super().start()]
         url, key = self._settings.slurm.rest_url, self._settings.slurm.jwt_key
@@ -85,11 +85,11 @@ class SlurmScheduler(SlurmCliScheduler):
         try:
             await self._rest.api()
         except TokenRefused as error:
-            told = await self._explain(error)
-            if isinstance(told, TokenRefused):
+            explanation = await self._explain(error)
+            if isinstance(explanation, TokenRefused):
                 await self.close()
-                raise SetupError(told.message) from error
-            notes.append(_unused(url, told))
+                raise SetupError(explanation.message) from error
+            notes.append(_unused(url, explanation))
         except UnknownVersion as error:
             await self.close()
             raise SetupError(error.message) from error
@@ -104,10 +104,10 @@ class SlurmScheduler(SlurmCliScheduler):
             self._rest = None
         await super().close()
 
-    # What has left for slurmrestd may reach slurmctld as long as its token is believed.
+    # A request sent to slurmrestd may reach slurmctld as long as its token is valid.
     @property
     def settle_s(self) -> float:
-        """The seconds after a submission without an answer in which the job may still appear."""
+        """Seconds after a submission without an answer in which the job may still appear."""
         late = 0.0 if self._settings.slurm.rest_url is None else LIFETIME_S + 5.0
         return max(self._commands_settle_s, late)
 
@@ -119,9 +119,9 @@ class SlurmScheduler(SlurmCliScheduler):
         """Submit by REST, or by sbatch what REST cannot express or accept at this moment.
 
         Raises:
-            SchedulerRejected: Slurm refuses it.
-            SubmitUncertain: no answer came from slurmrestd or sbatch after it was sent.
-            SchedulerUnavailable: nothing was sent.
+            SchedulerRejected: Slurm rejects the job.
+            SubmitUncertain: slurmrestd or sbatch gave no answer after the job was sent.
+            SchedulerUnavailable: the job was not sent.
         """
         if self._rest is None:
             return await super().submit(request)
@@ -133,7 +133,7 @@ class SlurmScheduler(SlurmCliScheduler):
             await self._create_files(request)
             return await self._post(self._rest, request, job)
         except (NotExpressible, NotReached, NotUnderstood) as error:
-            self._tell(f"a job goes by sbatch: {error}")
+            self._tell(f"a job is submitted by sbatch: {error}")
             return await super().submit(request)
         except NotAllowed as error:
             raise SchedulerRejected(error.message, "account") from error
@@ -160,24 +160,24 @@ class SlurmScheduler(SlurmCliScheduler):
         }
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Look up a few plain jobs with known IDs one by one, all else as with the commands."""
+        """Look up a few plain jobs with known IDs one by one, all others as with the commands."""
         if self._rest is not None and not self._alone and 0 < len(runs) <= _ONE_BY_ONE:
             try:
-                found = await self._look_up(self._rest, runs)
+                jobs = await self._look_up(self._rest, runs)
             except SchedulerUnavailable as error:
                 self._tell(f"jobs are looked up by squeue: {error.message}")
             else:
-                if found is not None:
-                    return found
+                if jobs is not None:
+                    return jobs
         return await super().find(runs)
 
     async def _look_up(
         self, rest: RestSession, runs: Sequence[Run]
     ) -> Sequence[SchedulerJob] | None:
-        """Look up the jobs one by one. None: not all of them are plain jobs that slurmctld still
+        """Look up the jobs one by one; None if not all of them are plain jobs that slurmctld still
         holds under that ID.
         """
-        found: list[SchedulerJob] = []
+        jobs: list[SchedulerJob] = []
         for run in runs:
             if run.scheduler_id is None or not run.scheduler_id.isdecimal():
                 return None
@@ -187,13 +187,13 @@ class SlurmScheduler(SlurmCliScheduler):
                 for row in records.rows(record)
                 if (row.job_id, row.attempt) == (run.job_id, run.attempt)
             ]
-            # Who cancelled a job is known to accounting alone.
+            # Only accounting has the account that cancelled a job.
             array = any(row.array_task_id is not None or row.array_task_ids for row in rows)
             plain = len(rows) == 1 and not array
             if not plain or rows[0].state is JobState.CANCELLED:
                 return None
-            found += rows
-        return found
+            jobs += rows
+        return jobs
 
     async def poll(self) -> Sequence[SchedulerJob]:
         """Return the jobs by REST while the queue is small and that is cheap, else by one
@@ -210,9 +210,9 @@ class SlurmScheduler(SlurmCliScheduler):
         return await super().poll()
 
     async def cancel(self, run: Run) -> None:
-        """Cancel by REST once the record there proves to be this job's, else by scancel."""
-        # Of an array's single tasks Slurm keeps no record if they are ended carelessly; scancel's way
-        # round that has its place there.
+        """Cancel by REST if the record there is that of this job, else by scancel."""
+        # Slurm keeps no record of a cancelled single task of an array unless precautions are taken,
+        # which the cancellation by scancel does.
         if self._rest is not None and run.scheduler_id is not None and run.scheduler_id.isdecimal():
             try:
                 if await self._cancelled(self._rest, run, run.scheduler_id):
@@ -222,42 +222,42 @@ class SlurmScheduler(SlurmCliScheduler):
         await super().cancel(run)
 
     async def _cancelled(self, rest: RestSession, run: Run, number: str) -> bool:
-        """Cancel the job by REST. False: Slurm shows no such job, or one of another user under this
+        """Cancel the job by REST; False if Slurm has no such job, or one of another user under this
         ID.
         """
-        found = await rest.job(number, None)
-        wanted = identity.name(run.job_id, run.attempt)
-        if not found or any(
-            record.get("name") != wanted or run.account not in (None, record.get("user_name"))
-            for record in found
+        matches = await rest.job(number, None)
+        name = identity.name(run.job_id, run.attempt)
+        if not matches or any(
+            record.get("name") != name or run.account not in (None, record.get("user_name"))
+            for record in matches
         ):
             return False
         await rest.cancel(number, run.account)
         return True
 
     async def _explain(self, error: TokenRefused) -> SchedulerUnavailable:
-        """Explain why a token is rejected: Slurm gives no reason, but its clock shows one of
-        them.
+        """Return an error with the likely reason why a token is rejected: Slurm gives no reason,
+        but its clock may show one.
         """
         try:
-            said = await self._site.ask("scontrol", "show", "config")
+            output = await self._site.ask("scontrol", "show", "config")
         except SchedulerUnavailable as silent:
-            # 22.05 says the same of a slurmctld that does not answer.
+            # 22.05 reports the same for a slurmctld that does not answer.
             return NotReached(silent.message)
-        match = _CLOCK.search(said)
+        match = _CLOCK.search(output)
         theirs = None if match is None else _moment(match[1])
         ahead = 0.0 if theirs is None else (datetime.now(UTC) - theirs).total_seconds()
         if abs(ahead) > _ODD_CLOCK_S:
             way = "ahead of" if ahead > 0 else "behind"
             return TokenRefused(
                 f"{error.message} The clock here is {format_duration(round(abs(ahead)))} {way} "
-                f"slurmctld's, and a token lives {LIFETIME_S} s: set the clocks right (chrony)."
+                f"slurmctld's, and a token is valid for {LIFETIME_S} s: synchronize the clocks (chrony)."
             )
         key = self._settings.slurm.jwt_key
         return TokenRefused(
-            f"{error.message} slurm.jwt_key = {key} must hold the very key of slurmctld's "
-            "AuthAltParameters=jwt_key=…, and the account must be one that Slurm knows. Or leave "
-            "slurm.rest_url unset to work with Slurm's commands alone."
+            f"{error.message} slurm.jwt_key = {key} must contain the same key as slurmctld's "
+            "AuthAltParameters=jwt_key=…, and Slurm must know the account. Or leave "
+            "slurm.rest_url unset to use only Slurm's commands."
         )
 
     def _tell(self, what: str) -> None:
@@ -269,7 +269,7 @@ class SlurmScheduler(SlurmCliScheduler):
 
 def _unused(url: str, error: SchedulerUnavailable) -> str:
     return (
-        f"slurmrestd at {url} is not used until it answers; Slurm's commands are: {error.message}"
+        f"slurmrestd at {url} is not used until it answers, only Slurm's commands: {error.message}"
     )
 
 

@@ -1,7 +1,7 @@
 """Slurm through its own commands, of any release: sbatch, squeue, sacct, scancel, scontrol, sacctmgr.
 
-What is asked about everybody's jobs runs under the looking-on identity, what is done to a job as the
-account whose job it is.
+Queries about the jobs of all users run under the account that reads the queue; commands that change a
+job run under the account of the job.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ class SlurmCliScheduler:
         self._commands = self._site.commands
         self.settle_s = self._site.settle_s
 
-    # --- coming and going ------------------------------------------------------------------------
+    # --- start and stop --------------------------------------------------------------------------
 
     async def start(self) -> Sequence[str]:
-        """Read the configuration of this Slurm. It need not answer to start.
+        """Read the configuration of this Slurm, which need not answer.
 
         Raises:
-            SetupError: its commands are not there.
+            SetupError: its commands are missing.
         """
         try:
             config = await self._config()
@@ -117,7 +117,7 @@ class SlurmCliScheduler:
     async def close(self) -> None:
         """Do nothing: no resources are held."""
 
-    # --- looking ---------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------
 
     async def poll(self) -> Sequence[SchedulerJob]:
         """Return all jobs that slurmctld holds, ended ones for MinJobAge, by one squeue."""
@@ -135,7 +135,7 @@ class SlurmCliScheduler:
         """Never return: Slurm's commands do not signal changes."""
         await asyncio.Event().wait()
 
-    # --- submitting ------------------------------------------------------------------------------
+    # --- submission ------------------------------------------------------------------------------
 
     async def submit(self, request: SubmitRequest) -> str:
         """Write the job's files, then submit it by sbatch as its account.
@@ -144,15 +144,15 @@ class SlurmCliScheduler:
         controller ends a job that was restarted too often.
 
         Raises:
-            SchedulerRejected: Slurm refuses it, or takes it and could never run it.
-            SubmitUncertain: sbatch broke off, or was ended, after it may have sent the job.
-            SchedulerUnavailable: nothing was sent.
-            Unavailable: the job's files cannot be written, so nothing was sent.
+            SchedulerRejected: Slurm rejects the job, or would accept it but could never run it.
+            SubmitUncertain: sbatch failed or was terminated after it may have sent the job.
+            SchedulerUnavailable: the job was not sent.
+            Unavailable: the job's files cannot be written, so the job was not sent.
         """
         argv = await self._sbatch(request)
         await self._create_files(request)
         try:
-            done = await self._commands.submit(
+            completed = await self._commands.submit(
                 *argv,
                 script=request.script.encode(),
                 account=request.account,
@@ -165,21 +165,23 @@ class SlurmCliScheduler:
             raise SchedulerRejected(error.message, "account") from error
         except Unavailable as error:
             raise SchedulerUnavailable(error.message) from error
-        return self._submitted(done, request)
+        return self._submitted(completed, request)
 
-    def _submitted(self, done: Completed, request: SubmitRequest) -> str:
-        if done.returncode == 0:
-            number = answers.parse_id(done.stdout.decode("utf-8", "replace"))
+    def _submitted(self, completed: Completed, request: SubmitRequest) -> str:
+        if completed.returncode == 0:
+            number = answers.parse_id(completed.stdout.decode("utf-8", "replace"))
             if number is not None:
                 return number
-            raise SubmitUncertain(f"sbatch ended well but gave no job id: {done.said[:200]!r}")
-        proof = answers.proof(done.said) if done.returncode > 0 else answers.Proof.OPEN
+            raise SubmitUncertain(f"sbatch succeeded without a job ID: {completed.said[:200]!r}")
+        proof = answers.proof(completed.said) if completed.returncode > 0 else answers.Proof.OPEN
         if proof is answers.Proof.REFUSED:
-            raise answers.refusal(done.said, request)
+            raise answers.refusal(completed.said, request)
         self._site.trouble()
         if proof is answers.Proof.OPEN:
-            raise SubmitUncertain(f"sbatch broke off: {done.said or done.returncode}")
-        raise SchedulerUnavailable(f"Slurm took nothing: {done.said}")
+            raise SubmitUncertain(
+                f"sbatch was interrupted: {completed.said or completed.returncode}"
+            )
+        raise SchedulerUnavailable(f"Slurm did not accept the job: {completed.said}")
 
     async def _sbatch(self, request: SubmitRequest) -> Sequence[str]:
         config = await self._config()
@@ -215,7 +217,7 @@ class SlurmCliScheduler:
         _, *argv = await self._sbatch(request)
         script = request.script or "#!/bin/sh\n"
         try:
-            done = await self._commands.submit(
+            completed = await self._commands.submit(
                 "sbatch",
                 "--test-only",
                 *argv,
@@ -228,45 +230,45 @@ class SlurmCliScheduler:
             raise SchedulerRejected(error.message, "account") from error
         except (CommandTimeout, Unavailable) as error:
             raise SchedulerUnavailable(error.message) from error
-        if done.returncode == 0:
-            return answers.parse_forecast(done.said)
-        if answers.proof(done.said) is answers.Proof.REFUSED:
-            raise answers.refusal(done.said, request)
-        raise SchedulerUnavailable(f"sbatch failed: {done.said}")
+        if completed.returncode == 0:
+            return answers.parse_forecast(completed.said)
+        if answers.proof(completed.said) is answers.Proof.REFUSED:
+            raise answers.refusal(completed.said, request)
+        raise SchedulerUnavailable(f"sbatch failed: {completed.said}")
 
-    # --- acting ----------------------------------------------------------------------------------
+    # --- commands --------------------------------------------------------------------------------
 
     async def cancel(self, run: Run) -> None:
-        """Cancel what Slurm holds under this run's own name, as its account.
+        """Cancel the jobs that Slurm holds under this run's name, as its account.
 
         Raises:
-            SchedulerRejected: the account may not.
+            SchedulerRejected: the account may not cancel the job.
             SchedulerUnavailable: Slurm does not answer.
         """
         task = (run.scheduler_id or "").partition("_")[2]
-        own = await self._own(run, single_tasks=bool(task))
-        rows = [row for row in own if task in ("", str(row.array_task_id))]
+        own_jobs = await self._own(run, single_tasks=bool(task))
+        rows = [row for row in own_jobs if task in ("", str(row.array_task_id))]
         for row in rows if task else ():
-            # Of a task that is cancelled before it has a record of its own, Slurm keeps none, and
-            # with --jobname 22.05 would cancel all tasks that wait. A hold gives it one.
+            # Slurm keeps no record of a task that is cancelled before it has its own record, and
+            # with --jobname 22.05 would cancel all waiting tasks. A hold creates the record.
             if row.state is JobState.QUEUED:
-                held = await self._act("scontrol", "hold", row.scheduler_id, account=run.account)
-                self._check(held, f"Job {row.scheduler_id} cannot be ended")
+                hold = await self._act("scontrol", "hold", row.scheduler_id, account=run.account)
+                self._check(hold, f"Job {row.scheduler_id} cannot be ended")
         numbers = [row.scheduler_id if task else row.scheduler_id.partition("_")[0] for row in rows]
         name = identity.name(run.job_id, run.attempt)
         for number in dict.fromkeys(numbers):
-            # --jobname: should the id belong to another job by now, that one is left alone. For an
-            # array it makes Slurm forget which tasks had not begun, so its name was looked at above.
+            # --jobname protects another job that may have the ID by now. For an array it makes Slurm
+            # forget which tasks had not started, so the name was checked above instead.
             alone = any(row.scheduler_id == number and not row.array_task_ids for row in rows)
             guard = (f"--jobname={name}",) if alone else ()
-            done = await self._act("scancel", *guard, number, account=run.account)
-            self._check(done, f"Job {number} cannot be ended")
+            completed = await self._act("scancel", *guard, number, account=run.account)
+            self._check(completed, f"Job {number} cannot be ended")
 
     async def _own(self, run: Run, *, single_tasks: bool = True) -> Sequence[SchedulerJob]:
         """Return the jobs of the run and its account that have not ended, under any ID.
 
-        There are two when a submission turned up after it was made again: one that is left would
-        run after all.
+        There are two if an uncertain submission succeeded after it was repeated: a remaining one
+        would still run.
         """
         return [
             row
@@ -284,14 +286,14 @@ class SlurmCliScheduler:
         ]
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
-        """Set the time limit of what runs, as the operator: a job's own account may only shorten it.
+        """Set the time limit of the running tasks, as the operator: a job's account may only reduce it.
 
-        Slurm counts whole minutes and lets an operator pass the partition's limit; that one is
-        kept here.
+        Slurm counts whole minutes and permits an operator to exceed the partition's limit, which is
+        therefore checked here.
 
         Raises:
-            SchedulerRejected: nothing of it runs, or the limit is in the past, or more than the
-                partition allows.
+            SchedulerRejected: no task runs, or the limit is in the past or exceeds that of the
+                partition.
             SchedulerUnavailable: Slurm does not answer.
         """
         rows = [row for row in await self._live(run) if row.state in _ALLOCATED]
@@ -304,7 +306,7 @@ class SlurmCliScheduler:
             passed = (datetime.now(UTC) - (row.started_at or datetime.now(UTC))).total_seconds()
             if time_limit_s <= passed:
                 raise SchedulerRejected(
-                    f"time_limit_s: {time_limit_s} s lie in the past; job {row.scheduler_id} has "
+                    f"time_limit_s: {time_limit_s} s are in the past; job {row.scheduler_id} has "
                     f"run for {int(passed)} s.",
                     "max_duration",
                 )
@@ -318,50 +320,50 @@ class SlurmCliScheduler:
         for row in rows:
             limit = format_slurm_time(time_limit_s)
             words = (f"JobId={row.scheduler_id}", f"TimeLimit={limit}")
-            done = await self._act("scontrol", "update", *words, account=None)
-            if done.returncode != 0 and _GONE.search(done.said):
+            completed = await self._act("scontrol", "update", *words, account=None)
+            if completed.returncode != 0 and _GONE.search(completed.said):
                 raise SchedulerRejected(f"Job {row.scheduler_id} does not run any more.")
-            self._check(done, f"The time of job {row.scheduler_id} cannot be changed")
+            self._check(completed, f"The time of job {row.scheduler_id} cannot be changed")
 
     async def drain(self, node: str, reason: str) -> None:
-        """Drain the node; needs an administrator of Slurm.
+        """Drain the node, which requires an administrator of Slurm.
 
         Raises:
-            SchedulerRejected: there is no such node, or Slurm does not permit it.
+            SchedulerRejected: the node does not exist, or Slurm does not permit it.
             SchedulerUnavailable: Slurm does not answer.
         """
-        said = " ".join(reason.split())[:200] or "drained"
-        await self._set_node(node, "State=DRAIN", f"Reason={said}")
+        drain_reason = " ".join(reason.split())[:200] or "drained"
+        await self._set_node(node, "State=DRAIN", f"Reason={drain_reason}")
 
     async def resume(self, node: str) -> None:
-        """Resume the node; needs an administrator of Slurm.
+        """Resume the node, which requires an administrator of Slurm.
 
         Raises:
-            SchedulerRejected: there is no such node, it is not drained or down, or Slurm does not
+            SchedulerRejected: the node does not exist, it is not drained or down, or Slurm does not
                 permit it.
             SchedulerUnavailable: Slurm does not answer.
         """
         await self._set_node(node, "State=RESUME")
 
     async def _set_node(self, node: str, *words: str) -> None:
-        # Slurm would take "ALL" and n[1-9] too.
+        # Slurm would also accept "ALL" and n[1-9].
         if not await self._site.has_node(node):
             raise SchedulerRejected(f"Slurm has no node {node}.")
-        done = await self._act("scontrol", "update", f"NodeName={node}", *words, account=None)
-        self._check(done, f"Node {node} cannot be changed")
+        completed = await self._act("scontrol", "update", f"NodeName={node}", *words, account=None)
+        self._check(completed, f"Node {node} cannot be changed")
 
     async def _act(self, *argv: str, account: str | None) -> Completed:
         return await self._commands.run(*argv, account=account, timeout_s=self._site.timeout_s)
 
-    def _check(self, done: Completed, what: str) -> None:
-        """Pass when it is done, or when there is nothing left to do it to."""
-        if done.returncode == 0 or _GONE.search(done.said):
+    def _check(self, completed: Completed, what: str) -> None:
+        """Raise an error unless the command succeeded or its job no longer exists."""
+        if completed.returncode == 0 or _GONE.search(completed.said):
             return
-        if _DENIED.search(done.said):
+        if _DENIED.search(completed.said):
             raise SchedulerRejected(
-                f"{what}: Slurm does not permit it to the account that asked. Slurm says: {done.said}"
+                f"{what}: Slurm does not permit it to this account. Slurm says: {completed.said}"
             )
-        if done.returncode > 0 and answers.proof(done.said) is answers.Proof.REFUSED:
-            raise SchedulerRejected(f"{what}. Slurm says: {done.said}")
+        if completed.returncode > 0 and answers.proof(completed.said) is answers.Proof.REFUSED:
+            raise SchedulerRejected(f"{what}. Slurm says: {completed.said}")
         self._site.trouble()
-        raise SchedulerUnavailable(f"{what}: {done.said or done.returncode}")
+        raise SchedulerUnavailable(f"{what}: {completed.said or completed.returncode}")

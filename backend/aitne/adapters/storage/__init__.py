@@ -1,1 +1,1 @@
-"""Storage systems, a module each: what a site's file systems say of an area."""
+"""Storage adapters, one module each: facts about an area from a site's file systems."""

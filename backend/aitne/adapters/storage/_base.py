@@ -14,7 +14,7 @@ def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]
     hangs.
     """
     try:
-        # First: an automounter mounts when somebody looks.
+        # First, because an automounter mounts on access.
         facts = os.stat(area.path)
         error = None
     except OSError as failure:
@@ -36,18 +36,18 @@ def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]
         problem = None
     except OSError as failure:
         total, free = None, None
-        problem = f"The space of {area.path} cannot be asked: {failure.strerror}."
+        problem = f"The space of {area.path} cannot be determined: {failure.strerror}."
     readable = os.access(area.path, os.R_OK | os.X_OK)
-    found = AreaFacts(
+    area_facts = AreaFacts(
         area=area,
         there=True,
         writable=os.access(area.path, os.W_OK | os.X_OK),
         file_system=kind,
         total_bytes=total,
         free_bytes=free,
-        problem=problem or (None if readable else f"{area.path} may not be read."),
+        problem=problem or (None if readable else f"{area.path} is not readable."),
     )
-    return found, mount
+    return area_facts, mount
 
 
 def absent(area: Area, problem: str, kind: str | None = None) -> AreaFacts:
@@ -58,4 +58,4 @@ def absent(area: Area, problem: str, kind: str | None = None) -> AreaFacts:
 def _said(area: Area, error: OSError | None) -> str:
     if isinstance(error, FileNotFoundError):
         return f"There is no folder {area.path}."
-    return f"{area.path} cannot be looked at: {'' if error is None else error.strerror}."
+    return f"{area.path} cannot be inspected: {'' if error is None else error.strerror}."

@@ -1,5 +1,5 @@
-"""Reading what BeeGFS's tools print: ``beegfs-ctl`` of 7.x and ``beegfs`` of 8.x. Leniently: a line that
-is not understood is passed over, a number that is not understood is unknown."""
+"""Parser of the output of BeeGFS's tools: ``beegfs-ctl`` of 7.x and ``beegfs`` of 8.x. It skips
+lines that are not understood; a number that is not understood is unknown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TARGET = re.compile(
     r"(\d[\d.]*\s?[A-Za-z]+)\s+(\d[\d.]*\s?[A-Za-z]+)\s"
 )
 _UNLIMITED = 1 << 62
-"""As numbers, 8.x also writes the largest there is."""
+"""For numbers, 8.x also writes the largest one instead of no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PoolQuota:
     """A user's or group's quota in one storage pool."""
 
     name: str
-    """Whose: the user or the group."""
+    """Name of the user or the group."""
     kind: str
     """``user`` or ``group``."""
     pool: str
@@ -43,12 +43,12 @@ class PoolQuota:
 
 
 def parse_size(text: str) -> int | None:
-    """``601.03 GiB``, ``928.9GiB``, ``512K``, ``0 Byte`` or plain bytes; None: unlimited or unknown."""
+    """Parse ``601.03 GiB``, ``928.9GiB``, ``512K`` or bytes; None is unlimited or unknown."""
     return _parse(text, _BINARY)
 
 
 def parse_count(text: str) -> int | None:
-    """``836.44k``, ``17688628``, ``12+``; None: unlimited or unknown."""
+    """Parse ``836.44k``, ``17688628`` or ``12+``; None is unlimited or unknown."""
     return _parse(text, _COUNT)
 
 
@@ -62,7 +62,7 @@ def _parse(text: str, units: Mapping[str, int]) -> int | None:
 
 
 def parse_striping(text: str) -> Striping | None:
-    """``beegfs-ctl --getentryinfo`` and ``beegfs entry info --retro``, which print the same."""
+    """Parse ``beegfs-ctl --getentryinfo`` or the equal ``beegfs entry info --retro``."""
     fields: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, value = line.strip().lstrip("+ ").partition(":")
@@ -81,8 +81,8 @@ def parse_striping(text: str) -> Striping | None:
 
 
 def parse_quota_7(text: str, kind: str) -> list[PoolQuota]:
-    """``beegfs-ctl --getquota --csv``: a block for each pool. A limit of 0 is none."""
-    found, pool = [], ""
+    """Parse ``beegfs-ctl --getquota --csv``: a block for each pool. A limit of 0 is no limit."""
+    quotas, pool = [], ""
     for line in text.splitlines():
         heading = _POOL.search(line)
         if heading is not None:
@@ -96,29 +96,29 @@ def parse_quota_7(text: str, kind: str) -> list[PoolQuota]:
             used_files=parse_count(fields[4]),
             limit_files=parse_count(fields[5]) or None,
         )
-        found.append(PoolQuota(fields[0], kind, pool, quota))
-    return found
+        quotas.append(PoolQuota(fields[0], kind, pool, quota))
+    return quotas
 
 
 def parse_quota_8(text: str) -> list[PoolQuota]:
-    """``beegfs quota list-usage --output ndjson``: an object a line, among lines of words."""
-    found = []
-    for each in _objects(text.splitlines()):
-        used, _, most = str(each.get("space", "")).partition("/")
-        files, _, most_files = str(each.get("inode", "")).partition("/")
+    """Parse ``beegfs quota list-usage --output ndjson``: an object per line, among text."""
+    quotas = []
+    for usage in _objects(text.splitlines()):
+        used, _, limit = str(usage.get("space", "")).partition("/")
+        files, _, most_files = str(usage.get("inode", "")).partition("/")
         quota = Quota(
             used_bytes=parse_size(used),
-            limit_bytes=parse_size(most),
+            limit_bytes=parse_size(limit),
             used_files=parse_count(files),
             limit_files=parse_count(most_files),
         )
-        words = [str(each.get(key, "")) for key in ("name", "type", "pool")]
-        found.append(PoolQuota(words[0], words[1], words[2], quota))
-    return found
+        words = [str(usage.get(key, "")) for key in ("name", "type", "pool")]
+        quotas.append(PoolQuota(words[0], words[1], words[2], quota))
+    return quotas
 
 
 def parse_targets_7(text: str) -> list[StorageTarget]:
-    """``beegfs-ctl --listtargets --state --spaceinfo``."""
+    """Parse ``beegfs-ctl --listtargets --state --spaceinfo``."""
     return [
         StorageTarget(
             name=match[1],
@@ -132,7 +132,7 @@ def parse_targets_7(text: str) -> list[StorageTarget]:
 
 
 def parse_targets_8(text: str) -> list[StorageTarget]:
-    """``beegfs target list --state --capacity --output json``; later releases renamed columns."""
+    """Parse ``beegfs target list --state --capacity --output json``, whose columns were renamed."""
     try:
         rows = json.loads(text[text.index("[") : text.rindex("]") + 1])
     except ValueError:
@@ -150,20 +150,20 @@ def parse_targets_8(text: str) -> list[StorageTarget]:
 
 
 def pick(quotas: Iterable[PoolQuota], kind: str, name: str, pool: str | None) -> Quota | None:
-    """The quota that holds in a folder of this storage pool."""
-    mine = [each for each in quotas if each.kind == kind and each.name == name]
-    exact = [each for each in mine if each.pool == pool]
-    chosen = exact or (mine if len(mine) == 1 else [])
+    """Return the quota that applies in a folder of this storage pool."""
+    owner_quotas = [quota for quota in quotas if quota.kind == kind and quota.name == name]
+    exact = [quota for quota in owner_quotas if quota.pool == pool]
+    chosen = exact or (owner_quotas if len(owner_quotas) == 1 else [])
     return chosen[0].quota if chosen else None
 
 
 def _objects(lines: Iterable[str]) -> list[dict[str, Any]]:
-    found = []
+    documents = []
     for line in lines:
         try:
-            each = json.loads(line)
+            document = json.loads(line)
         except ValueError:
             continue
-        if isinstance(each, dict):
-            found.append(each)
-    return found
+        if isinstance(document, dict):
+            documents.append(document)
+    return documents

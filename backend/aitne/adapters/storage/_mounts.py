@@ -21,42 +21,42 @@ class Mount:
     kind: str
     """``ext4``, ``nfs4``, ``autofs``, …"""
     options: tuple[str, ...]
-    """Those of the mount and of the file system."""
+    """Options of the mount and of the file system."""
 
     def option(self, name: str) -> str | None:
-        """Return the value of ``name=value`` in the options; None: it is not there."""
+        """Return the value of ``name=value`` in the options, or None if it is missing."""
         prefix = f"{name}="
         return next((o.removeprefix(prefix) for o in self.options if o.startswith(prefix)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """Reading these files never waits for a file system."""
+    """Reader of these two files, which never waits for a file system."""
 
     mountinfo: Path = Path("/proc/self/mountinfo")
     fstab: Path = Path("/etc/fstab")
 
     def of(self, path: str) -> Mount | None:
         """Return the mount that ``path`` lies on, by the names in the table."""
-        found = None
+        match = None
         for mount in self._all():
             above = mount.point == "/" or within(path, [mount.point])
             # Of several at one point the last covers the others.
-            if above and (found is None or len(mount.point) >= len(found.point)):
-                found = mount
-        return found
+            if above and (match is None or len(mount.point) >= len(match.point)):
+                match = mount
+        return match
 
     def missing(self, area: Area) -> str | None:
-        """The mount point that the area should lie on, when nothing is mounted there; else None.
+        """Return the mount point that the area should be on if nothing is mounted there, else None.
 
-        Look at the area first: an automounter mounts only when somebody does.
+        Access the area first: an automounter mounts only on access.
         """
         expected = area.mount or self._expected(area.path)
         if expected is None:
             return None
-        wanted = Path(expected)
+        expected_path = Path(expected)
         points = (mount for mount in self._all() if mount.kind != "autofs")
-        return None if any(Path(mount.point) == wanted for mount in points) else expected
+        return None if any(Path(mount.point) == expected_path for mount in points) else expected
 
     def _expected(self, path: str) -> str | None:
         """Return the innermost mount point above ``path`` that ``/etc/fstab`` names."""
@@ -79,8 +79,8 @@ class Mounts:
 
 
 def _parse(line: str) -> Mount | None:
-    left, _, right = line.partition(" - ")
-    about, kind = left.split(), right.split()
+    before, _, after = line.partition(" - ")
+    about, kind = before.split(), after.split()
     if len(about) < 6 or len(kind) < 3:
         return None
     options = (*about[5].split(","), *kind[2].split(","))
@@ -88,5 +88,5 @@ def _parse(line: str) -> Mount | None:
 
 
 def _plain(text: str) -> str:
-    """Blanks and the like stand there as octal numbers."""
+    """Decode blanks and similar characters, which are octal numbers there."""
     return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)

@@ -1,4 +1,4 @@
-"""Running a storage system's own programs."""
+"""Execution of a storage system's own programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_BYTES = 4 << 20
 
 
 class ToolFailed(Exception):
-    """It could not be run, failed, or did not answer; the message is a sentence without a full stop."""
+    """Error: a program did not run, failed or did not answer; the message has no full stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Tools:
 
     search: str = SEARCH
     timeout_s: float = 4.0
-    """For all that are run at once."""
+    """Timeout of all programs of one call together."""
 
     def has(self, program: str) -> bool:
         """Return whether the program is installed on this machine."""
@@ -33,12 +33,12 @@ class Tools:
         """Run a program and return its output. If ``fails`` is False, its exit code is ignored.
 
         Raises:
-            ToolFailed: as the class says.
+            ToolFailed: it did not run, failed or did not answer.
         """
-        [found] = self.run_all([argv], fails=fails)
-        if isinstance(found, ToolFailed):
-            raise found
-        return found
+        [output] = self.run_all([argv], fails=fails)
+        if isinstance(output, ToolFailed):
+            raise output
+        return output
 
     def run_all(
         self, commands: Sequence[Sequence[str]], *, fails: bool = True
@@ -47,8 +47,10 @@ class Tools:
         until = time.monotonic() + self.timeout_s
         started = [self._start(argv) for argv in commands]
         return [
-            each if isinstance(each, ToolFailed) else self._end(argv[0], each, until, fails)
-            for argv, each in zip(commands, started, strict=True)
+            process
+            if isinstance(process, ToolFailed)
+            else self._end(argv[0], process, until, fails)
+            for argv, process in zip(commands, started, strict=True)
         ]
 
     def _start(self, argv: Sequence[str]) -> subprocess.Popen[bytes] | ToolFailed:
@@ -77,13 +79,13 @@ class Tools:
                 process.kill()
                 return ToolFailed(f"{name} did not answer within {self.timeout_s:g} s")
         if process.returncode != 0 and fails:
-            said = _last_line((err or out).decode(errors="replace"))
-            return ToolFailed(f"{name} failed: {said or process.returncode}")
+            message = _last_line((err or out).decode(errors="replace"))
+            return ToolFailed(f"{name} failed: {message or process.returncode}")
         return out[:_MOST_BYTES].decode(errors="replace")
 
     def _find(self, program: str) -> str | None:
-        found = shutil.which(program, path=self.search)
-        return found if found is not None and os.path.isabs(found) else None
+        path = shutil.which(program, path=self.search)
+        return path if path is not None and os.path.isabs(path) else None
 
 
 def _last_line(text: str) -> str:

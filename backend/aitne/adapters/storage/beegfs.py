@@ -35,28 +35,30 @@ class BeegfsStorage:
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
         """Return the current facts about the area; no failure of a file system raises."""
-        found, mount = look_at_folder(area, self._mounts)
-        if not found.there or mount is None:
-            return found
+        area_facts, mount = look_at_folder(area, self._mounts)
+        if not area_facts.there or mount is None:
+            return area_facts
         if mount.kind != "beegfs":
-            why = f"{area.path} lies on {mount.kind} and not on BeeGFS, which is not mounted there."
-            return absent(area, why, mount.kind)
+            reason = (
+                f"{area.path} lies on {mount.kind} and not on BeeGFS, which is not mounted there."
+            )
+            return absent(area, reason, mount.kind)
         if self._tools.has(_NEW):
-            return self._ask_8(found, user)
+            return self._ask_8(area_facts, user)
         if self._tools.has(_OLD):
-            return self._ask_7(found, mount, user)
+            return self._ask_7(area_facts, mount, user)
         return _with_problem(
-            found,
+            area_facts,
             [ToolFailed(f"neither {_NEW} (8.x) nor {_OLD} (7.x) is installed here")],
         )
 
-    def _ask_7(self, found: AreaFacts, mount: Mount, user: str) -> AreaFacts:
-        # Which file system is meant: not by --mount, with which --getquota of 7.4.7 fails.
+    def _ask_7(self, area_facts: AreaFacts, mount: Mount, user: str) -> AreaFacts:
+        # Not --mount to name the file system: --getquota of 7.4.7 fails with it.
         config = mount.option("cfgFile")
         ctl = [_OLD] if config is None else [_OLD, f"--cfgFile={config}"]
-        project = found.area.project
+        project = area_facts.area.project
         commands = [
-            [*ctl, "--getentryinfo", found.area.path],
+            [*ctl, "--getentryinfo", area_facts.area.path],
             [*ctl, "--listtargets", "--nodetype=storage", "--state", "--spaceinfo"],
             [*ctl, "--getquota", "--csv", "--uid", user],
         ]
@@ -64,22 +66,22 @@ class BeegfsStorage:
             commands.append([*ctl, "--getquota", "--csv", "--gid", project])
         entry, targets, *quotas = self._tools.run_all(commands)
         by_pool = [
-            each
+            quota
             for text, kind in zip(quotas, ("user", "group"), strict=False)
-            for each in parse_quota_7(_text(text), kind)
+            for quota in parse_quota_7(_text(text), kind)
         ]
-        facts = _filled(found, _text(entry), parse_targets_7(_text(targets)), by_pool, user)
+        facts = _filled(area_facts, _text(entry), parse_targets_7(_text(targets)), by_pool, user)
         return _with_problem(facts, [entry, targets, *quotas])
 
-    def _ask_8(self, found: AreaFacts, user: str) -> AreaFacts:
+    def _ask_8(self, area_facts: AreaFacts, user: str) -> AreaFacts:
         entry, targets, quotas = self._tools.run_all(
             [
-                [_NEW, "entry", "info", "--retro", found.area.path],
+                [_NEW, "entry", "info", "--retro", area_facts.area.path],
                 [
                     *(_NEW, "target", "list", "--node-type", "storage", "--state", "--capacity"),
                     *("--raw", "--output", "json"),
                 ],
-                # Of others than oneself and one's groups only root may ask.
+                # Only root may query other users and groups than its own.
                 [
                     *(_NEW, "quota", "list-usage", "--uids", "current", "--gids", "current"),
                     *("--raw", "--output", "ndjson"),
@@ -87,12 +89,12 @@ class BeegfsStorage:
             ]
         )
         by_pool = parse_quota_8(_text(quotas))
-        facts = _filled(found, _text(entry), parse_targets_8(_text(targets)), by_pool, user)
+        facts = _filled(area_facts, _text(entry), parse_targets_8(_text(targets)), by_pool, user)
         return _with_problem(facts, [entry, targets, quotas])
 
 
 def _filled(
-    found: AreaFacts,
+    area_facts: AreaFacts,
     entry: str,
     targets: Sequence[StorageTarget],
     quotas: Sequence[PoolQuota],
@@ -100,8 +102,8 @@ def _filled(
 ) -> AreaFacts:
     striping = parse_striping(entry)
     pool = None if striping is None else striping.pool
-    project = found.area.project
-    return found.model_copy(
+    project = area_facts.area.project
+    return area_facts.model_copy(
         update={
             "striping": striping,
             "targets": tuple(targets),
@@ -116,10 +118,10 @@ def _text(answer: str | ToolFailed) -> str:
 
 
 def _with_problem(facts: AreaFacts, answers: Sequence[str | ToolFailed]) -> AreaFacts:
-    failed = dict.fromkeys(str(each) for each in answers if isinstance(each, ToolFailed))
+    failed = dict.fromkeys(str(answer) for answer in answers if isinstance(answer, ToolFailed))
     if not failed:
         return facts
-    said = f"BeeGFS did not tell all of {facts.area.path}: {'; '.join(failed)}."
+    problem = f"BeeGFS did not report all facts of {facts.area.path}: {'; '.join(failed)}."
     return facts.model_copy(
-        update={"problem": said if facts.problem is None else f"{facts.problem} {said}"}
+        update={"problem": problem if facts.problem is None else f"{facts.problem} {problem}"}
     )

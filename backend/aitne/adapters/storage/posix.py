@@ -1,4 +1,4 @@
-"""Any file system that the kernel has, with the quotas that ``quota`` (of quota-tools) tells."""
+"""Any file system that the kernel has, with the quotas that ``quota`` (of quota-tools) reports."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _NO_QUOTAS = frozenset({"tmpfs", "overlay", "squashfs", "ramfs", "iso9660", "ero
 class PosixStorage:
     """Implementation of ``core.ports.storage.Storage``.
 
-    Where there are no quotas, or none that this account may query, they stay unknown: that is so at
-    most sites, and no problem.
+    Where there are no quotas, or none that this account may query, they stay unknown, which is not
+    reported as a problem.
     """
 
     name = "posix"
@@ -34,10 +34,10 @@ class PosixStorage:
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
         """Return the current facts about the area; no failure of a file system raises."""
-        found, mount = look_at_folder(area, self._mounts)
-        asked = found.there and mount is not None and mount.kind not in _NO_QUOTAS
-        if not asked or mount is None or not self._tools.has("quota"):
-            return found
+        facts, mount = look_at_folder(area, self._mounts)
+        has_quotas = facts.there and mount is not None and mount.kind not in _NO_QUOTAS
+        if not has_quotas or mount is None or not self._tools.has("quota"):
+            return facts
         asks = [("-u", user)]
         if area.kind is AreaKind.PROJECT:
             if number := _project_number(area.path):
@@ -45,21 +45,25 @@ class PosixStorage:
             if area.project is not None and _is_group(area.project):
                 asks.append(("-g", area.project))
         of_user, *of_project = self._quotas(asks, mount.point)
-        known = (quota for quota in of_project if quota is not None)
-        return found.model_copy(update={"user_quota": of_user, "project_quota": next(known, None)})
+        project_quotas = (quota for quota in of_project if quota is not None)
+        return facts.model_copy(
+            update={"user_quota": of_user, "project_quota": next(project_quotas, None)}
+        )
 
     def _quotas(self, asks: Sequence[tuple[str, str]], mount_point: str) -> list[Quota | None]:
         base = ["quota", "-w", "-p", "-v", f"--filesystem={mount_point}"]
-        # It fails with 1 for somebody who is over the quota.
+        # It exits with 1 for a user who is over the quota.
         answers = self._tools.run_all([[*base, kind, "--", who] for kind, who in asks], fails=False)
-        return [None if isinstance(each, ToolFailed) else parse_quota(each) for each in answers]
+        return [
+            None if isinstance(answer, ToolFailed) else parse_quota(answer) for answer in answers
+        ]
 
 
 def parse_quota(text: str) -> Quota | None:
-    """The one file system in what ``quota -w -p`` prints; None: it has no quotas.
+    """Parse the one file system in the output of ``quota -w -p``; None means no quotas.
 
     A line is the device, then used, soft and hard limit and grace of 1024-byte blocks, then the same
-    of files. What is over its limit has a ``*``; a limit of 0 is none.
+    of files. A number over its limit has a ``*``; a limit of 0 is no limit.
     """
     for line in text.splitlines():
         fields = line.split()
@@ -80,7 +84,7 @@ def parse_quota(text: str) -> Quota | None:
 
 
 def _project_number(path: str) -> int:
-    """The project that the folder's file system counts it to (ext4, XFS); 0: none."""
+    """Return the number of the folder's project in its file system (ext4, XFS), or 0."""
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The store: SQLAlchemy on SQLite and PostgreSQL."""
+"""Store of the platform's records: SQLAlchemy on SQLite and PostgreSQL."""
 
 from aitne.adapters.store.sql import SqlStore
 

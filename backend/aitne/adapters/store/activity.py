@@ -1,4 +1,4 @@
-"""Times of the last activity in sessions, and jobs that leave their GPUs idle."""
+"""Store of the last activity in sessions, and of jobs that leave their GPUs idle."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Activity(StorePart, NotificationStore):
         self, job_id: UUID, *, active_at: datetime, seen_at: datetime, tolerance_s: float = 0.0
     ) -> SessionActivity | None:
         this = _activity.c.job_id == job_id
-        # Every session says so again and again: mostly it is no news, and nothing is written.
+        # Every session reports repeatedly; most reports change nothing, and nothing is written.
         async with self._db.read() as connection:
             row = (await connection.execute(select(*_FIELDS).where(this))).mappings().first()
-        kept = None if row is None else SessionActivity.model_validate(dict(row))
-        if kept is not None and not kept.warned:
-            newest = max(active_at - kept.active_at, seen_at - kept.seen_at)
+        last_activity = None if row is None else SessionActivity.model_validate(dict(row))
+        if last_activity is not None and not last_activity.warned:
+            newest = max(active_at - last_activity.active_at, seen_at - last_activity.seen_at)
             if newest < timedelta(seconds=tolerance_s):
-                return kept
+                return last_activity
         async with self._db.write() as tx:
-            # The job's row is not locked: nothing of it is changed, and its end takes this row along.
+            # The job's row is not locked: it is not changed, and its end deletes this row.
             about = select(_jobs.c.owner, _jobs.c.project).where(_jobs.c.id == job_id)
             job = (await tx.execute(about)).first()
             if job is None:
@@ -49,12 +49,14 @@ class Activity(StorePart, NotificationStore):
             fresh = {"job_id": job_id, "active_at": active_at, "seen_at": seen_at, "warned": 0}
             await tx.execute(insert_if_absent(tx.dialect, _activity).values(fresh))
             query = select(*_FIELDS).where(this).with_for_update()
-            known = SessionActivity.model_validate(dict((await tx.execute(query)).mappings().one()))
-            values: dict[str, Any] = {"seen_at": max(seen_at, known.seen_at)}
-            if active_at > known.active_at:
+            activity = SessionActivity.model_validate(
+                dict((await tx.execute(query)).mappings().one())
+            )
+            values: dict[str, Any] = {"seen_at": max(seen_at, activity.seen_at)}
+            if active_at > activity.active_at:
                 values["active_at"] = active_at
-                # What was done before a warning came is no answer to it.
-                if known.warned_at is not None and active_at > known.warned_at:
+                # Activity before a warning does not revoke it.
+                if activity.warned_at is not None and active_at > activity.warned_at:
                     values |= {"warned": 0, "warned_at": None}
                     tx.append_event(
                         "session.active",
@@ -64,7 +66,7 @@ class Activity(StorePart, NotificationStore):
                         project=job.project,
                     )
             await tx.execute(update(_activity).where(this).values(values))
-        return known.model_copy(update=values)
+        return activity.model_copy(update=values)
 
     @override
     async def activities(self) -> Sequence[SessionActivity]:

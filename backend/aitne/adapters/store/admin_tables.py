@@ -13,7 +13,7 @@ announcements = Table(
     Column("id", String(32), primary_key=True),
     Column("severity", String(10), nullable=False),
     Column("text", Prose, nullable=False),
-    # Empty: for everybody.
+    # Empty: for all users.
     Column("projects", JSON, nullable=False),
     Column("starts_at", UtcDateTime, nullable=False),
     Column("ends_at", UtcDateTime),
@@ -34,7 +34,7 @@ dismissals = Table(
     Column("user_name", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
 )
 
-# One window at a time: what is on now, or comes next.
+# One maintenance window at a time: the current or the next one.
 maintenance = Table(
     "maintenance",
     metadata,
@@ -53,7 +53,7 @@ node_history = Table(
     Column("cluster", String(40), nullable=False),
     Column("node", Text, nullable=False),
     Column("time", UtcDateTime, nullable=False, index=True),
-    # A state, or what somebody did.
+    # A state, or the action of an administrator.
     Column("what", String(20), nullable=False),
     Column("reason", Prose),
     Column("actor", String(32)),

@@ -1,4 +1,4 @@
-"""Announcements, maintenance and the history of nodes."""
+"""Store of announcements, maintenance and the history of nodes."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ class Administration(StorePart, AdministrationStore):
         self, *, current_at: datetime | None, cursor: str | None = None, limit: int = 100
     ) -> Page[Announcement]:
         table = _announcements
-        wanted = []
+        conditions = []
         if current_at is not None:
-            wanted = [
+            conditions = [
                 table.c.starts_at <= current_at,
                 or_(table.c.ends_at.is_(None), table.c.ends_at > current_at),
             ]
-        count = select(func.count()).select_from(table).where(*wanted)
-        page = select(table).where(*wanted).order_by(table.c.starts_at.desc(), table.c.id)
+        count = select(func.count()).select_from(table).where(*conditions)
+        page = select(table).where(*conditions).order_by(table.c.starts_at.desc(), table.c.id)
         if cursor is not None:
             start, last_id = _announcement_key(cursor)
             later = and_(table.c.starts_at == start, table.c.id > last_id)
@@ -139,7 +139,7 @@ class Administration(StorePart, AdministrationStore):
 
     @override
     async def tell_turns(self, after: datetime, until: datetime) -> None:
-        # Mostly nothing turns; then nothing is written.
+        # Usually nothing starts or ends; then nothing is written.
         announced = select(_announcements.c.id).where(_turns(_announcements, after, until))
         maintained = select(_maintenance).where(_turns(_maintenance, after, until))
         async with self._db.read() as connection:
@@ -163,9 +163,9 @@ class Administration(StorePart, AdministrationStore):
     async def node_history(
         self, node: str, *, cursor: str | None = None, limit: int = 100
     ) -> Page[NodeEvent]:
-        mine = _history.c.node == node
-        count = select(func.count()).select_from(_history).where(mine)
-        page = select(_history).where(mine).order_by(_history.c.id.desc()).limit(limit + 1)
+        condition = _history.c.node == node
+        count = select(func.count()).select_from(_history).where(condition)
+        page = select(_history).where(condition).order_by(_history.c.id.desc()).limit(limit + 1)
         if cursor is not None:
             page = page.where(_history.c.id < paging.after_id("node_history", cursor))
         async with self._db.read() as connection:

@@ -1,4 +1,4 @@
-"""The tasks of array jobs, whether they have rows of their own or share one."""
+"""Store of the tasks of array jobs, which have their own rows or share one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ArrayTasks(StorePart):
     """Part of ``JobStore`` about tasks of arrays."""
 
     async def array_tasks(self, array_job_id: UUID) -> Sequence[Job]:
-        """List the tasks by index, those in the task group too."""
+        """List the tasks by index, including those in the task group."""
         return expanded(await self.array_rows(array_job_id))
 
     async def array_rows(self, array_job_id: UUID) -> Sequence[Job]:
@@ -35,12 +35,12 @@ class ArrayTasks(StorePart):
     async def array_task(
         self, array_job_id: UUID, index: int, *, own_row: bool = False
     ) -> Job | None:
-        """Read the task's own row by a unique index, however many the array has, and the task group's."""
+        """Read the task's own row by a unique index, whatever the array's size, and the task group's."""
         if not 0 <= index <= _LARGEST_INDEX:
-            return None  # the databases refuse to compare the column with it
-        own = and_(_jobs.c.array_job_id == array_job_id, _jobs.c.array_task_id == index)
+            return None  # out of range for the column: the databases would raise an error
+        task_row = and_(_jobs.c.array_job_id == array_job_id, _jobs.c.array_task_id == index)
         shared = _jobs.c.id == task_group_id(array_job_id)
-        query = select(*JOB_COLUMNS).where(or_(own, shared))
+        query = select(*JOB_COLUMNS).where(or_(task_row, shared))
         async with self._db.read() as connection:
             rows = [job_of(row) for row in (await connection.execute(query)).mappings()]
         for row in rows:
@@ -56,8 +56,8 @@ class ArrayTasks(StorePart):
         group_id = task_group_id(array_job_id)
         ids = [task_id(array_job_id, index) for index in indices]
         async with self._db.write() as tx:
-            found = await lock_all(tx, [array_job_id, *ids])
+            jobs = await lock_all(tx, [array_job_id, *ids])
             rest = await lock_all(tx, [group_id])
-        return [found[job_id] for job_id in ids if job_id in found] + [
+        return [jobs[job_id] for job_id in ids if job_id in jobs] + [
             job for job in rest.values() if job.id == group_id
         ]

@@ -1,4 +1,4 @@
-"""The store of the audit log."""
+"""Store of the audit log."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class AuditTrail(StorePart, AuditStore):
     async def list_audit(
         self, where: AuditFilter, *, cursor: str | None = None, limit: int = 100
     ) -> Page[AuditEntry]:
-        wanted = _conditions(where)
-        count = select(func.count()).select_from(_audit).where(*wanted)
-        page = select(_audit).where(*wanted).order_by(_audit.c.id.desc()).limit(limit + 1)
+        conditions = _conditions(where)
+        count = select(func.count()).select_from(_audit).where(*conditions)
+        page = select(_audit).where(*conditions).order_by(_audit.c.id.desc()).limit(limit + 1)
         if cursor is not None:
             page = page.where(_audit.c.id < paging.after_id("audit", cursor))
         async with self._db.read() as connection:
@@ -63,21 +63,23 @@ class AuditTrail(StorePart, AuditStore):
         return [AuditEntry.model_validate(row) for row in rows]
 
 
-def _conditions(where: AuditFilter) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
-    if where.actor is not None:
-        found.append(or_(_audit.c.actor == where.actor, _audit.c.impersonator == where.actor))
-    if where.object is not None:
-        # SQLite's LIKE takes no heed of case, so it would find more than PostgreSQL's.
-        above = f"{where.object}/"
+def _conditions(audit_filter: AuditFilter) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
+    if audit_filter.actor is not None:
+        conditions.append(
+            or_(_audit.c.actor == audit_filter.actor, _audit.c.impersonator == audit_filter.actor)
+        )
+    if audit_filter.object is not None:
+        # SQLite's LIKE ignores case, so it would match more than PostgreSQL's.
+        above = f"{audit_filter.object}/"
         below = func.substr(_audit.c.object, 1, len(above)) == above
-        found.append(or_(_audit.c.object == where.object, below))
+        conditions.append(or_(_audit.c.object == audit_filter.object, below))
     for name in ("action", "outcome"):
-        wanted: Any = getattr(where, name)
-        if wanted is not None:
-            found.append(_audit.c[name] == wanted)
-    if where.since is not None:
-        found.append(_audit.c.time >= where.since)
-    if where.until is not None:
-        found.append(_audit.c.time < where.until)
-    return found
+        value: Any = getattr(audit_filter, name)
+        if value is not None:
+            conditions.append(_audit.c[name] == value)
+    if audit_filter.since is not None:
+        conditions.append(_audit.c.time >= audit_filter.since)
+    if audit_filter.until is not None:
+        conditions.append(_audit.c.time < audit_filter.until)
+    return conditions

@@ -1,4 +1,4 @@
-"""The audit log's table, with the triggers that refuse to change it."""
+"""Table of the audit log, with the triggers that prevent changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aitne.adapters.store.tables import metadata
 audit = Table(
     "audit",
     metadata,
-    # Given by who appends: numbers without gaps, so that a row that is missing is missed.
+    # Assigned by the writer without gaps, so that a missing row is detected.
     Column("id", BigId, primary_key=True, autoincrement=False),
     Column("time", UtcDateTime, nullable=False, index=True),
     Column("actor", Text, nullable=False),

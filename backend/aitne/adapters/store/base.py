@@ -15,23 +15,23 @@ from aitne.core.errors import StaleEpoch
 
 T = TypeVar("T")
 MOST_IDS = 500
-"""The limit of IDs in one statement."""
+"""Maximum number of IDs in one statement."""
 
 
 def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield pieces of at most ``size``."""
+    """Yield batches of at most ``size`` items."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 class StorePart:
-    """One part of the store: some of its methods, over the shared database."""
+    """Part of the store: some of its methods, over the shared database."""
 
     _db: Database
     _clock: Clock
     _by_own_clock: bool
 
     async def _lease_time(self, connection: Transaction | AsyncConnection) -> datetime:
-        """Return the time by which leases expire, the same for all users of the database."""
+        """Return the current time for leases, the same for all processes that use the database."""
         if self._by_own_clock or self._db.address.path is not None:
             return self._clock()
         now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
@@ -41,11 +41,11 @@ class StorePart:
 async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | None) -> None:
     """Check that ``epoch`` is that of a lease that no other controller has taken over since.
 
-    In a transaction this stays true until the commit: the row is read-locked, and a successor's
-    ``take_lease`` waits for that.
+    In a transaction this stays true until the commit: the row is read-locked, and the
+    ``take_lease`` of a successor waits for the lock.
 
     Raises:
-        StaleEpoch: another controller leads.
+        StaleEpoch: another controller is the leader.
     """
     if epoch is None:
         return
@@ -54,8 +54,8 @@ async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | 
         query = query.with_for_update(read=True)
     if (await connection.execute(query)).first() is None:
         raise StaleEpoch(
-            f"Another controller took the lead (epoch {epoch} is over), so nothing was changed. This "
-            "one must stop acting until it leads again."
+            f"Another controller became the leader (epoch {epoch} has ended), so nothing was changed. "
+            "This one must stop acting until it is the leader again."
         )
 
 
@@ -65,9 +65,9 @@ def in_turn(
     is_leased: ColumnElement[bool],
     most_of_one: int | None = None,
 ) -> Select[tuple[int]]:
-    """Select the ids of what is due: every owner's first before any owner's second.
+    """Select the IDs of the rows that are due: the first of every owner before any owner's second.
 
-    What is leased counts as the first of its owner. ``most_of_one``: no more of one owner at once.
+    Leased rows count as the first of their owner. ``most_of_one`` is the maximum for one owner.
     """
     leased = (
         select(table.c.owner, func.count().label("count"))
@@ -101,12 +101,12 @@ async def take_due(
     epoch: int,
     until: datetime,
 ) -> Sequence[RowMapping]:
-    """Lease rows to the controller that leads; of two concurrent callers, each row goes to one.
+    """Lease rows to the leader; if two callers run concurrently, only one gets each row.
 
     ``due`` selects their IDs, in the order in which they are served; ``is_due`` is checked again on
-    the selected rows, since they are not locked by then.
+    the selected rows, since they are not locked at that point.
     """
-    # Mostly there is nothing to do; then nothing is written, and nothing is woken.
+    # Usually no row is due; then nothing is written, and no waiter is notified.
     async with db.read() as connection:
         await require_epoch(connection, epoch)
         ids = (await connection.execute(due)).scalars().all()

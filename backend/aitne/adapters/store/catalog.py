@@ -1,4 +1,4 @@
-"""Images and datasets, and the projects that can see them."""
+"""Store of images and datasets, and of the projects that can see them."""
 
 from __future__ import annotations
 
@@ -57,27 +57,27 @@ class Catalog(StorePart, CatalogStore):
 
     @override
     async def add_image(self, image: Image, *, actor: str) -> Image:
-        where = _is(_images, image.name, image.version)
+        condition = _is(_images, image.name, image.version)
         row = image.model_dump(mode="json", include=_columns(_images))
         row |= {"created_at": image.created_at, "verified_at": image.verified_at}
         async with self._db.write() as tx:
             made = insert_if_absent(tx.dialect, _images).values(row)
             added = (await tx.execute(made)).rowcount > 0
-            # Whoever adds to the same version waits here, and then sees what the first one added.
-            await tx.execute(select(_images.c.name).where(where).with_for_update())
+            # A concurrent call for the same version waits here, and then sees the first one's artifacts.
+            await tx.execute(select(_images.c.name).where(condition).with_for_update())
             if added:
                 await _require_projects(tx, image.projects)
                 await _grant(tx, _image_projects, image, image.projects)
             before = {} if added else await _artifacts_of(tx, image.name, image.version)
             for artifact in image.artifacts:
                 await _put_artifact(tx, image, artifact, before.get(artifact.runtime))
-            found = await _image(tx, image.name, image.version)
-            if not added and not found.packages and image.packages:
-                bill = [each.model_dump(mode="json") for each in image.packages]
-                await tx.execute(update(_images).where(where).values(packages=bill))
-                found = found.model_copy(update={"packages": image.packages})
-            _note_image(tx, found, actor, "added")
-        return found
+            stored_image = await _image(tx, image.name, image.version)
+            if not added and not stored_image.packages and image.packages:
+                bill = [package.model_dump(mode="json") for package in image.packages]
+                await tx.execute(update(_images).where(condition).values(packages=bill))
+                stored_image = stored_image.model_copy(update={"packages": image.packages})
+            _note_image(tx, stored_image, actor, "added")
+        return stored_image
 
     @override
     async def images(self) -> Sequence[Image]:
@@ -89,11 +89,11 @@ class Catalog(StorePart, CatalogStore):
             each_ones = select(_artifacts).order_by(_artifacts.c.runtime)
             for row in (await connection.execute(each_ones)).mappings():
                 artifacts[row["name"], row["version"]].append(Artifact.model_validate(dict(row)))
-        # One that was removed between the two reads is left out.
+        # An image that was removed between the two reads is omitted.
         return [
             _image_of(group, artifacts[key])
-            for key, found in groupby(rows, lambda row: (row["name"], row["version"]))
-            if artifacts[key] and (group := list(found))
+            for key, group_rows in groupby(rows, lambda row: (row["name"], row["version"]))
+            if artifacts[key] and (group := list(group_rows))
         ]
 
     @override
@@ -120,8 +120,8 @@ class Catalog(StorePart, CatalogStore):
             await _lock(tx, _images, "image", name, version)
             before = await _image(tx, name, version)
             if values:
-                where = _is(_images, name, version)
-                await tx.execute(update(_images).where(where).values(values))
+                condition = _is(_images, name, version)
+                await tx.execute(update(_images).where(condition).values(values))
             if projects is not None:
                 await _require_projects(tx, projects)
                 await tx.execute(delete(_image_projects).where(_is(_image_projects, name, version)))
@@ -163,7 +163,7 @@ class Catalog(StorePart, CatalogStore):
         row = dataset.model_dump(include=_DATASET_FIELDS)
         taken = select(_datasets.c.owner).where(_datasets.c.name == dataset.name)
         async with self._db.write() as tx:
-            # Or two who add a first version at the same time would both have the name.
+            # Otherwise two users who add a first version at the same time would both own the name.
             await tx.take(f"dataset {dataset.name}")
             owners = set((await tx.execute(taken)).scalars())
             if owners and dataset.owner not in owners:
@@ -184,9 +184,11 @@ class Catalog(StorePart, CatalogStore):
         order = (_datasets.c.name, _datasets.c.created_at.desc(), _datasets.c.version.desc())
         query = select(_datasets).order_by(*order)
         if visible_to is not None:
-            mine = select(tables.members.c.project).where(tables.members.c.user_name == visible_to)
+            user_projects = select(tables.members.c.project).where(
+                tables.members.c.user_name == visible_to
+            )
             granted = select(_dataset_projects.c.name, _dataset_projects.c.version).where(
-                _dataset_projects.c.project.in_(mine)
+                _dataset_projects.c.project.in_(user_projects)
             )
             key = tuple_(_datasets.c.name, _datasets.c.version)
             query = query.where(or_(_datasets.c.owner == visible_to, key.in_(granted)))
@@ -240,8 +242,8 @@ class Catalog(StorePart, CatalogStore):
             await _lock(tx, _datasets, "dataset", name, version)
             before = await _dataset(tx, name, version)
             if values:
-                where = _is(_datasets, name, version)
-                await tx.execute(update(_datasets).where(where).values(values))
+                condition = _is(_datasets, name, version)
+                await tx.execute(update(_datasets).where(condition).values(values))
             await _require_projects(tx, {*grant, *revoke})
             if revoke:
                 these = _is(_dataset_projects, name, version)
@@ -267,7 +269,7 @@ def _is(table: Table, name: str, version: str) -> ColumnElement[bool]:
 
 
 async def _lock(tx: Transaction, table: Table, kind: str, name: str, version: str) -> None:
-    """Lock this version until the commit. Raises ``NotFound``."""
+    """Lock the row of this version until the commit. Raises ``NotFound``."""
     query = select(table.c.name).where(_is(table, name, version)).with_for_update()
     if (await tx.execute(query)).first() is None:
         raise NotFound(kind, f"{name}:{version}")
@@ -276,7 +278,7 @@ async def _lock(tx: Transaction, table: Table, kind: str, name: str, version: st
 def _with_projects(columns: Sequence[Column[Any]]) -> Select[Any]:
     """Select a row for each project that sees an image, and one for an image that all users see.
 
-    It is one statement: the second of two could miss the projects of an image that is being
+    This is a single statement: a second one could miss the projects of an image that is being
     removed.
     """
     same = and_(
@@ -292,8 +294,8 @@ def _image_of(rows: Sequence[RowMapping], artifacts: Iterable[Artifact]) -> Imag
 
 async def _image(connection: _Reader, name: str, version: str) -> Image:
     query = _with_projects([*_images.c]).where(_is(_images, name, version))
-    found = await connection.execute(query.order_by(_image_projects.c.project))
-    rows = found.mappings().all()
+    result = await connection.execute(query.order_by(_image_projects.c.project))
+    rows = result.mappings().all()
     artifacts = await _artifacts_of(connection, name, version)
     if not rows or not artifacts:
         raise NotFound("image", f"{name}:{version}")
@@ -309,20 +311,18 @@ async def _artifacts_of(connection: _Reader, name: str, version: str) -> dict[st
 async def _put_artifact(
     tx: Transaction, image: Image, artifact: Artifact, before: Artifact | None
 ) -> None:
-    """Add an artifact, or, if the same content is known, store its new path. Raises
-    ``Conflict``.
-    """
+    """Add an artifact, or store the new path of one with the same content. Raises ``Conflict``."""
     key = {"name": image.name, "version": image.version}
     if before is None:
         await tx.execute(insert(_artifacts), {**key, **artifact.model_dump()})
         return
     if before.digest != artifact.digest:
         raise Conflict(
-            f"{image.reference} has another image for {artifact.runtime} already ({before.digest}), "
-            "and a version never changes. Give the new one another version."
+            f"{image.reference} already has another artifact for {artifact.runtime} ({before.digest}), "
+            "and a version never changes. Choose another version for the new one."
         )
-    where = and_(_is(_artifacts, **key), _artifacts.c.runtime == artifact.runtime)
-    await tx.execute(update(_artifacts).where(where).values(artifact.model_dump()))
+    condition = and_(_is(_artifacts, **key), _artifacts.c.runtime == artifact.runtime)
+    await tx.execute(update(_artifacts).where(condition).values(artifact.model_dump()))
 
 
 async def _dataset(connection: _Reader, name: str, version: str) -> Dataset:
@@ -338,16 +338,18 @@ async def _dataset(connection: _Reader, name: str, version: str) -> Dataset:
 
 async def _projects_of(connection: AsyncConnection) -> Mapping[_Version, Sequence[str]]:
     table = _dataset_projects
-    found: dict[_Version, list[str]] = defaultdict(list)
+    projects: dict[_Version, list[str]] = defaultdict(list)
     for row in await connection.execute(select(table).order_by(table.c.project)):
-        found[row.name, row.version].append(row.project)
-    return found
+        projects[row.name, row.version].append(row.project)
+    return projects
 
 
 async def _require_projects(tx: Transaction, names: Iterable[str]) -> None:
-    wanted = set(names)
-    known = select(tables.projects.c.name).where(tables.projects.c.name.in_(sorted(wanted)))
-    for missing in sorted(wanted - set((await tx.execute(known)).scalars())) if wanted else ():
+    unique_names = set(names)
+    query = select(tables.projects.c.name).where(tables.projects.c.name.in_(sorted(unique_names)))
+    for missing in (
+        sorted(unique_names - set((await tx.execute(query)).scalars())) if unique_names else ()
+    ):
         raise NotFound("project", missing)
 
 
@@ -365,16 +367,14 @@ async def _grant(
 def _note_image(
     tx: Transaction, image: Image, actor: str, what: str, before: Image | None = None
 ) -> None:
-    """Append an event for the users who may see the image and, if that has changed, those who could
-    before.
-    """
-    seen_by = [each.projects for each in (image, before) if each is not None]
+    """Append an event for the users who may see the image, or could see it before the change."""
+    seen_by = [version.projects for version in (image, before) if version is not None]
     about = {"name": image.name, "version": image.version, "what": what, "actor": actor}
     if not all(seen_by):
         tx.append_event(IMAGE_CHANGED, about)
         return
     for project in sorted({name for names in seen_by for name in names}):
-        # With an owner it is for the project's members and administrators, and not for everybody.
+        # An event with an owner is only for the project's members and administrators.
         tx.append_event(IMAGE_CHANGED, about, owner=actor, project=project)
 
 

@@ -1,4 +1,4 @@
-"""The tables of images and datasets, and of the projects that see them."""
+"""Tables of images and datasets, and of the projects that see them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ images = Table(
     Column("created_by", String(32), nullable=False),
     Column("verified_at", UtcDateTime),
     Column("damage", Prose),
-    # Last, because it is long, and lists leave it out.
+    # Last, because it is long and not selected for lists.
     Column("packages", JSON, nullable=False),
 )
 
@@ -50,7 +50,7 @@ image_artifacts = Table(
     ),
 )
 
-# A project that goes must not turn its images into everybody's, so it cannot go before they do.
+# An image without projects is visible to all users, so a project with images cannot be deleted.
 image_projects = Table(
     "image_projects",
     metadata,

@@ -1,4 +1,4 @@
-"""Nodes, leases, and the event log."""
+"""Store of nodes, leases and the event log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _leases = tables.leases
 _events = tables.events
 
 CLUSTER = "local"
-"""The one cluster's name in ``clusters``."""
+"""Name of the one cluster in ``clusters``."""
 _ATTEMPTS_KEPT = timedelta(days=1)
 _HISTORY_KEPT = timedelta(days=730)
 _LOCKOUTS_KEPT = timedelta(days=30)
@@ -39,31 +39,36 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def save_cluster(self, cluster: Cluster, *, epoch: int) -> None:
-        # Only the rows of nodes that differ are written, for there may be many.
+        # Only the rows of changed nodes are written, since there may be many nodes.
         now = cluster.seen_at or self._clock()
-        found = {(node.cluster, node.name): node_data(node) for node in cluster.nodes}
-        seen = {(node.cluster, node.name): node.seen_at for node in cluster.nodes}
+        new_nodes = {(node.cluster, node.name): node_data(node) for node in cluster.nodes}
+        seen_at = {(node.cluster, node.name): node.seen_at for node in cluster.nodes}
         facts = cluster.model_dump(mode="json", exclude={"nodes", "seen_at"})
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             rows = await tx.execute(select(_nodes.c.cluster, _nodes.c.name, _nodes.c.data))
-            known = {(row.cluster, row.name): row.data for row in rows}
+            old_nodes = {(row.cluster, row.name): row.data for row in rows}
             differing = sorted(
-                key for key in known.keys() | found.keys() if known.get(key) != found.get(key)
+                key
+                for key in old_nodes.keys() | new_nodes.keys()
+                if old_nodes.get(key) != new_nodes.get(key)
             )
-            await node_history.write(tx, node_history.news(known, found, now))
-            gone = [{"of": key[0], "node": key[1]} for key in differing if key in known]
-            if gone:
-                own = (_nodes.c.cluster == bindparam("of"), _nodes.c.name == bindparam("node"))
-                await tx.execute(delete(_nodes).where(*own), gone)
+            await node_history.write(tx, node_history.news(old_nodes, new_nodes, now))
+            row_keys = [{"of": key[0], "node": key[1]} for key in differing if key in old_nodes]
+            if row_keys:
+                condition = (
+                    _nodes.c.cluster == bindparam("of"),
+                    _nodes.c.name == bindparam("node"),
+                )
+                await tx.execute(delete(_nodes).where(*condition), row_keys)
             made = [
-                {"cluster": key[0], "name": key[1], "seen_at": seen[key], "data": found[key]}
+                {"cluster": key[0], "name": key[1], "seen_at": seen_at[key], "data": new_nodes[key]}
                 for key in differing
-                if key in found
+                if key in new_nodes
             ]
             if made:
                 await tx.execute(insert(_nodes), made)
-            for moment in {seen[key] for key in found.keys() - {*differing}}:
+            for moment in {seen_at[key] for key in new_nodes.keys() - {*differing}}:
                 await tx.execute(update(_nodes).values(seen_at=moment))
             query = select(_clusters.c.data).where(_clusters.c.name == CLUSTER)
             changed = (await tx.execute(query)).scalar() != facts
@@ -84,7 +89,7 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def nodes(self) -> Sequence[Node]:
-        """The snapshot, by name."""
+        """Return the nodes of the snapshot, by name."""
         async with self._db.read() as connection:
             return await self._nodes(connection)
 
@@ -127,7 +132,7 @@ class ClusterRecords(StorePart, ClusterStore):
             async with self._db.write() as tx:
                 return await self._take(tx, name, holder, duration_s, dict(counters or {}))
         except IntegrityError:
-            return None  # another one took it first, in the same moment
+            return None  # another controller took it at the same moment
 
     async def _take(
         self,
@@ -176,42 +181,43 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def drop_lease(self, name: str, holder: str) -> None:
-        """Give the lead up, if ``holder`` has it. Its epoch is over from then on."""
-        mine = (_leases.c.name == name, _leases.c.holder == holder)
+        """Release the lease if ``holder`` has it; its epoch ends."""
+        condition = (_leases.c.name == name, _leases.c.holder == holder)
         async with self._db.write() as tx:
-            if (await tx.execute(select(_leases).where(*mine).with_for_update())).first():
+            if (await tx.execute(select(_leases).where(*condition).with_for_update())).first():
                 values = {"holder": None, "epoch": await _next_epoch(tx)}
-                await tx.execute(update(_leases).where(*mine).values(values))
+                await tx.execute(update(_leases).where(*condition).values(values))
 
     @override
     async def events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]:
-        """Events with a higher id, in commit order: no event with a lower id ever comes later."""
+        """Return events with a higher ID, in commit order: no lower ID is committed later."""
         query = select(_events).where(_events.c.id > event_id).order_by(_events.c.id).limit(limit)
         async with self._db.read() as connection:
             return [event_of(row) for row in (await connection.execute(query)).mappings()]
 
     @override
     async def last_event_id(self) -> int:
-        """The newest event's id; 0 if there is none."""
+        """Return the newest event's ID; 0 if there is none."""
         async with self._db.read() as connection:
             return (await connection.execute(select(func.max(_events.c.id)))).scalar() or 0
 
     @override
     async def add_event(self, kind: str, data: dict[str, Any]) -> None:
-        """Append an event that everyone who is logged in may see."""
+        """Append an event that all logged-in users may see."""
         async with self._db.write() as tx:
             tx.append_event(kind, data)
 
     @override
     async def wait_for_change(self, timeout_s: float) -> bool:
-        # What counts as the waiter's previous call: its last read, too.
+        # The last read of the waiter also counts as its previous call.
         return await self._db.feed.wait(timeout_s)
 
     @override
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete old events, measurements and idempotency keys, and web sessions, secrets and login attempts that are over.
+        """Delete old events, measurements and idempotency keys, and expired web sessions, secrets and
+        login attempts.
 
-        The newest event stays: readers go on from its id.
+        The newest event remains: readers continue from its ID.
         """
         newest = select(func.max(_events.c.id)).scalar_subquery()
         now = self._clock()

@@ -1,4 +1,4 @@
-"""Types of columns that mean the same on both databases."""
+"""Types of columns with the same behaviour on both databases."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from sqlalchemy import BigInteger, DateTime, Dialect, Integer, Text, TypeDecorat
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """Aware UTC in Python on both databases; SQLite has no time zones, so there it is stored without."""
+    """Time in UTC, with a time zone in Python; SQLite stores it without the time zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Refuse a time without a zone rather than guess one."""
+        """Return the time in UTC. Raises ``ValueError`` for a time without a time zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -23,22 +23,22 @@ class UtcDateTime(TypeDecorator[datetime]):
         return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Give every time its zone back."""
+        """Return the time with its time zone, UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Prose(TypeDecorator[str]):
-    """Text for users. PostgreSQL's text has no NUL, and no sentence needs one."""
+    """Text for users, without NUL characters, which PostgreSQL cannot store."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Show a NUL as the character for what cannot be shown."""
+        """Replace NUL by the Unicode replacement character."""
         return None if value is None else value.replace("\0", "\ufffd")
 
 
 BigId = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite counts up only a primary key of exactly this type."""
+"""Type of IDs: SQLite increments only a primary key of exactly this type."""

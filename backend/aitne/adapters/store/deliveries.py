@@ -1,4 +1,4 @@
-"""Pending deliveries to users: webhooks, and the messages of the other channels."""
+"""Store of webhooks and of deliveries on all channels."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Deliveries(StorePart, NotificationStore):
             async with self._db.write() as tx:
                 await tx.take(f"webhooks of {webhook.owner}")
                 query = select(func.count()).select_from(_webhooks)
-                mine = query.where(_webhooks.c.owner == webhook.owner)
-                if (await tx.execute(mine)).scalar_one() >= most:
-                    raise Conflict(f"You have {most} webhooks, the most there may be. Remove one.")
+                count = query.where(_webhooks.c.owner == webhook.owner)
+                if (await tx.execute(count)).scalar_one() >= most:
+                    raise Conflict(f"You have {most} webhooks, which is the maximum. Remove one.")
                 await tx.execute(insert(_webhooks), webhook.model_dump())
         except IntegrityError as error:
             raise NotFound("user", webhook.owner) from error
@@ -54,15 +54,15 @@ class Deliveries(StorePart, NotificationStore):
 
     @override
     async def webhooks_of_many(self, owners: Sequence[str]) -> Sequence[Webhook]:
-        found: list[Webhook] = []
+        webhooks: list[Webhook] = []
         async with self._db.read() as connection:
             for some in batched(owners, MOST_IDS):
                 query = select(_webhooks).where(
                     _webhooks.c.owner.in_(some), _webhooks.c.disabled_at.is_(None)
                 )
                 rows = await connection.execute(query.order_by(_webhooks.c.id))
-                found += [Webhook.model_validate(dict(row)) for row in rows.mappings()]
-        return found
+                webhooks += [Webhook.model_validate(dict(row)) for row in rows.mappings()]
+        return webhooks
 
     @override
     async def webhook(self, webhook_id: str) -> Webhook:
@@ -105,11 +105,11 @@ class Deliveries(StorePart, NotificationStore):
     @override
     async def delete_webhook(self, webhook_id: str) -> None:
         async with self._db.write() as tx:
-            gone = await tx.execute(delete(_webhooks).where(_webhooks.c.id == webhook_id))
-            if not gone.rowcount:
+            result = await tx.execute(delete(_webhooks).where(_webhooks.c.id == webhook_id))
+            if not result.rowcount:
                 raise NotFound("webhook", webhook_id)
-            own = (_deliveries.c.channel == WEBHOOK, _deliveries.c.target == webhook_id)
-            await tx.execute(delete(_deliveries).where(*own))
+            condition = (_deliveries.c.channel == WEBHOOK, _deliveries.c.target == webhook_id)
+            await tx.execute(delete(_deliveries).where(*condition))
 
     @override
     async def add_delivery(self, new: NewDelivery) -> Delivery:
@@ -182,8 +182,8 @@ class Deliveries(StorePart, NotificationStore):
             if delivery.channel != WEBHOOK or not over:
                 return False
             if state is DeliveryState.SENT:
-                own = update(_webhooks).where(_webhooks.c.id == delivery.target)
-                await tx.execute(own.values(failures=0))
+                statement = update(_webhooks).where(_webhooks.c.id == delivery.target)
+                await tx.execute(statement.values(failures=0))
                 return False
             if disable_after is None:
                 return False
@@ -201,8 +201,8 @@ class Deliveries(StorePart, NotificationStore):
         row = (await tx.execute(counted)).first()
         if row is None or row.failures < disable_after:
             return False
-        own = update(_webhooks).where(_webhooks.c.id == delivery.target)
-        await tx.execute(own.values(disabled_at=self._clock(), disabled_why=error))
+        statement = update(_webhooks).where(_webhooks.c.id == delivery.target)
+        await tx.execute(statement.values(disabled_at=self._clock(), disabled_why=error))
         data = {"webhook": delivery.target, "url": row.url, "error": error}
         tx.append_event("webhook.disabled", data, owner=delivery.owner)
         return True

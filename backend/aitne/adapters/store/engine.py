@@ -1,7 +1,7 @@
-"""Connections and transactions, alike on both databases.
+"""Connections and transactions with the same behaviour on both databases.
 
 SQLite has one writer at a time, and so has the event log on PostgreSQL: a transaction that appends
-events takes one advisory lock first. Ids are therefore given out in commit order on both.
+events takes an advisory lock first. IDs are therefore assigned in commit order on both.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Clock = Callable[[], datetime]
 _WRITES = "aitne_writes"
 _THREADS_END_S = 2.0
 _NOTE_AGAIN_S = 30.0
-# Numbers that say nothing, as advisory locks want them; all of a database's users must agree on them.
+# Arbitrary numbers of advisory locks; all processes that use a database must use the same ones.
 _EVENT_LOCK = 4_158_320_901
 MIGRATION_LOCK = 4_158_320_902
 
 
 class Transaction:
-    """One write transaction. Its events are written last, so their lock is held for a moment only.
+    """Write transaction. Its events are written last, so that their lock is held only briefly.
 
-    This also prevents deadlocks by that lock: its holder requests no other.
+    This also prevents deadlocks: the holder of that lock requests no other one.
     """
 
     def __init__(self, connection: AsyncConnection, clock: Clock) -> None:
@@ -51,7 +51,7 @@ class Transaction:
 
     @property
     def dialect(self) -> str:
-        """The SQL dialect: ``sqlite`` or ``postgresql``."""
+        """Name of the SQL dialect: ``sqlite`` or ``postgresql``."""
         return self.connection.dialect.name
 
     async def execute(
@@ -66,19 +66,19 @@ class Transaction:
         """Lock ``what`` until the end of the transaction, for rules over rows that do not exist
         yet.
 
-        On SQLite a transaction is alone anyway.
+        On SQLite there is only one write transaction at a time anyway.
         """
         if self.dialect == "postgresql":
             lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))")
             await self.execute(lock, {"what": what})
 
     def append_event(self, kind: str, data: Mapping[str, Any], **about: Any) -> None:
-        """Note an event; ``about`` may name ``job_id``, ``owner``, ``project``."""
+        """Add an event; ``about`` may contain ``job_id``, ``owner`` and ``project``."""
         row = {"kind": kind, "data": dict(data), "job_id": None, "owner": None, "project": None}
         self._events.append({**row, **about, "time": self._clock()})
 
     async def finish(self) -> None:
-        """Write the events and wake those who wait for a change. The commit comes next."""
+        """Write the events and notify the waiters for changes; called just before the commit."""
         if self.dialect == "postgresql":
             lock = ", pg_advisory_xact_lock(:lock)" if self._events else ""
             values = {"channel": PostgresFeed.CHANNEL} | (
@@ -90,12 +90,12 @@ class Transaction:
 
 
 class Database:
-    """The engine, its two kinds of transaction, and the feed that reports changes."""
+    """Database engine with its two kinds of transaction, and the feed that reports changes."""
 
     def __init__(self, address: Address, clock: Clock, *, outlived: bool) -> None:
         self.address = address
         self._clock = clock
-        # In one process writers queue here, in order, instead of polling for SQLite's lock.
+        # The writers of one process queue here in order instead of polling for SQLite's lock.
         self._turn: AbstractAsyncContextManager[None] = (
             asyncio.Lock() if address.path is not None else nullcontext()
         )
@@ -113,12 +113,12 @@ class Database:
             self.feed = PostgresFeed(address.dsn)
             self._connector = None
             self._engine = _postgres_engine(address, address.dsn)
-            # A read is one statement or bears that its statements see different moments.
+            # The statements of a read may see different states of the database.
             self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._writer = self._engine.execution_options(**{_WRITES: True})
 
     async def prepare(self) -> None:
-        """Check the place where the database lies. Raises ``SetupError``."""
+        """Check the location of the database. Raises ``SetupError``."""
         if self.address.path is not None:
             with translated_at_start(self.address):
                 await asyncio.to_thread(files.prepare, self.address.path)
@@ -132,8 +132,8 @@ class Database:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
-        """A connection to read with."""
-        # Before the read: a change during it is then one that the reader may not have seen.
+        """Provide a connection for reads."""
+        # Before the read, so that a change during it counts as not yet seen by the reader.
         self.feed.mark()
         with translated(self.address):
             async with self.raw_read() as connection:
@@ -141,19 +141,19 @@ class Database:
 
     @asynccontextmanager
     async def raw_read(self) -> AsyncIterator[AsyncConnection]:
-        """A connection to read with, the driver's errors untouched."""
+        """Provide a connection for reads, without conversion of the driver's errors."""
         async with self._reader.connect() as connection:
             yield connection
 
     @asynccontextmanager
     async def raw_write(self) -> AsyncIterator[AsyncConnection]:
-        """A write transaction, the driver's errors untouched."""
+        """Provide a write transaction, without conversion of the driver's errors."""
         async with self._turn, self._writer.connect() as connection, connection.begin():
             yield connection
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:
-        """A write transaction: committed at the end, rolled back by any exception."""
+        """Provide a write transaction, which is committed at the end and rolled back by any exception."""
         with translated(self.address):
             async with self.raw_write() as connection:
                 transaction = Transaction(connection, self._clock)
@@ -161,10 +161,10 @@ class Database:
                 await transaction.finish()
 
     async def note(self, statement: Executable) -> None:
-        """Write something that no request may fail for, such as when a token was used last.
+        """Write a value whose failure must not fail a request, such as the last use of a token.
 
-        While the database cannot be written, as with a full disk, it is left out, and tried again
-        only after ``_NOTE_AGAIN_S``: each try may wait for a lock.
+        While the database cannot be written, as with a full disk, nothing is written, and the next
+        attempt follows only after ``_NOTE_AGAIN_S``: each attempt may wait for a lock.
         """
         if time.monotonic() < self._note_again_at:
             return
@@ -185,17 +185,17 @@ def _sqlite_engine(address: Address, connector: Connector, synchronous: str) -> 
     def _set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys=ON")
-        # With the write-ahead log and NORMAL a commit outlives the death of any process, and the file
-        # is never damaged; only a loss of power may take the last commits with it. Jobs of this machine
-        # die of that too, and each commit saves the milliseconds of an fsync. FULL is for those that
-        # live on: what was answered is on the disk.
+        # With the write-ahead log and NORMAL a commit survives a crash of any process, and the file is
+        # never damaged; only a power failure may lose the last commits. It also ends the jobs of this
+        # machine, and each commit saves the milliseconds of an fsync. FULL is for jobs on other
+        # machines, which continue: each answered commit is on the disk.
         cursor.execute(f"PRAGMA synchronous={synchronous}")
         cursor.close()
 
     @event.listens_for(engine.sync_engine, "begin")
     def _begin(connection: Connection) -> None:
-        # Reads have none: each statement sees what was committed when it began, as on PostgreSQL, and
-        # a read takes five steps instead of eight, each of them a way to the driver's thread and back.
+        # Reads have no transaction: each statement sees the commits before its start, as on PostgreSQL,
+        # and a read takes five round trips to the driver's thread instead of eight.
         if connection.get_execution_options().get(_WRITES):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
@@ -214,14 +214,14 @@ def _postgres_engine(address: Address, dsn: str) -> AsyncEngine:
                     "application_name": "aitne",
                     "jit": "off",
                     "lock_timeout": f"{BUSY_TIMEOUT_S:g}s",
-                    # A process that hangs inside a transaction must not stop all others for ever.
+                    # A process that hangs inside a transaction must not block all others forever.
                     "idle_in_transaction_session_timeout": f"{2 * BUSY_TIMEOUT_S:g}s",
                 },
             )
         except ValueError as error:
             raise SetupError(
-                f"The setting database has an option that PostgreSQL's driver refuses: {error}. "
-                "See https://www.postgresql.org/docs/current/libpq-connect.html for what may stand there."
+                f"The setting database has an option that PostgreSQL's driver rejects: {error}. "
+                "See https://www.postgresql.org/docs/current/libpq-connect.html for the valid options."
             ) from error
 
     return create_async_engine(
@@ -229,6 +229,6 @@ def _postgres_engine(address: Address, dsn: str) -> AsyncEngine:
         async_creator=connect,
         pool_size=5,
         max_overflow=10,
-        # A connection that died with the server while it lay in the pool is replaced unnoticed.
+        # A pooled connection that was closed by a restart of the server is replaced transparently.
         pool_pre_ping=True,
     )

@@ -1,4 +1,4 @@
-"""Second factors, and names that failed to log in too often."""
+"""Store of second factors, and of lockouts after failed logins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from aitne.core.models.sign_in import Attempt, SecondFactor
 from aitne.core.ports.store import SignInStore
 
 _MOST_DOUBLINGS = 32
-"""By then every wait is longer than the longest."""
+"""Number of doublings after which every lockout exceeds the maximum."""
 
 
 class Factors(StorePart, SignInStore):
@@ -29,14 +29,14 @@ class Factors(StorePart, SignInStore):
     async def begin_attempt(
         self, key: str, now: datetime, *, most: int, window_s: float, longest_s: float
     ) -> Attempt:
-        mine = lockouts.c.key == key
+        condition = lockouts.c.key == key
         async with self._db.write() as tx:
-            # Claimed first, so that two at once are counted as two.
+            # The row is inserted first, so that two concurrent attempts are counted as two.
             await tx.execute(
                 insert_if_absent(tx.dialect, lockouts),
                 {"key": key, "failures": 0, "failed_at": now},
             )
-            row = (await tx.execute(select(lockouts).where(mine).with_for_update())).one()
+            row = (await tx.execute(select(lockouts).where(condition).with_for_update())).one()
             if row.locked_until is not None and row.locked_until > now:
                 return Attempt(failures=row.failures, locked_until=row.locked_until, counted=False)
             forgotten_after = timedelta(seconds=window_s if row.locked_until is None else longest_s)
@@ -47,24 +47,26 @@ class Factors(StorePart, SignInStore):
                 doublings = min(failures - most, _MOST_DOUBLINGS)
                 locked_until = now + timedelta(seconds=min(window_s * 2**doublings, longest_s))
             values = {"failures": failures, "failed_at": now, "locked_until": locked_until}
-            await tx.execute(update(lockouts).where(mine).values(values))
+            await tx.execute(update(lockouts).where(condition).values(values))
         return Attempt(failures=failures, locked_until=locked_until, counted=True)
 
     @override
     async def take_back_attempt(self, key: str, now: datetime, *, most: int) -> None:
-        mine = (lockouts.c.key == key) & (lockouts.c.failures > 0)
-        left = lockouts.c.failures - 1
-        # What was locked before that try, and no longer was when it came, stays remembered.
-        over = case((left >= most, now), else_=None)
+        condition = (lockouts.c.key == key) & (lockouts.c.failures > 0)
+        failures = lockouts.c.failures - 1
+        # A lockout that had expired before that attempt is kept.
+        over = case((failures >= most, now), else_=None)
         async with self._db.write() as tx:
-            await tx.execute(update(lockouts).where(mine).values(failures=left, locked_until=over))
+            await tx.execute(
+                update(lockouts).where(condition).values(failures=failures, locked_until=over)
+            )
 
     @override
     async def locked_until(self, key: str, now: datetime) -> datetime | None:
         query = select(lockouts.c.locked_until).where(lockouts.c.key == key)
         async with self._db.read() as connection:
-            found: datetime | None = (await connection.execute(query)).scalar()
-        return found if found is not None and found > now else None
+            until: datetime | None = (await connection.execute(query)).scalar()
+        return until if until is not None and until > now else None
 
     @override
     async def clear_lockout(self, key: str, *, below: bool = False) -> bool:
@@ -72,8 +74,8 @@ class Factors(StorePart, SignInStore):
         if below:
             which |= lockouts.c.key.startswith(f"{key}/", autoescape=True)
         async with self._db.write() as tx:
-            gone = await tx.execute(delete(lockouts).where(which))
-        return gone.rowcount > 0
+            result = await tx.execute(delete(lockouts).where(which))
+        return result.rowcount > 0
 
     @override
     async def second_factor(self, owner: str) -> SecondFactor | None:
@@ -87,13 +89,13 @@ class Factors(StorePart, SignInStore):
         unconfirmed = delete(second_factors).where(
             second_factors.c.owner == factor.owner, second_factors.c.confirmed_at.is_(None)
         )
-        known = select(second_factors.c.owner).where(second_factors.c.owner == factor.owner)
+        existing = select(second_factors.c.owner).where(second_factors.c.owner == factor.owner)
         try:
             async with self._db.write() as tx:
                 await tx.execute(unconfirmed)
-                if (await tx.execute(known)).first() is not None:
+                if (await tx.execute(existing)).first() is not None:
                     raise Conflict(
-                        f"{factor.owner} has a second factor already. Remove it first, then set up "
+                        f"{factor.owner} already has a second factor. Remove it first, then set up "
                         "another one."
                     )
                 await tx.execute(insert(second_factors), factor.model_dump())
@@ -130,31 +132,31 @@ class Factors(StorePart, SignInStore):
 
     @override
     async def use_recovery_code(self, owner: str, code_hash: str) -> bool:
-        mine = delete(recovery_codes).where(
+        statement = delete(recovery_codes).where(
             recovery_codes.c.owner == owner, recovery_codes.c.code_hash == code_hash
         )
         async with self._db.write() as tx:
-            return (await tx.execute(mine)).rowcount > 0
+            return (await tx.execute(statement)).rowcount > 0
 
     @override
     async def count_recovery_codes(self, owner: str) -> int:
         query = select(func.count()).where(recovery_codes.c.owner == owner)
         async with self._db.read() as connection:
-            left: int = (await connection.execute(query)).scalar_one()
-        return left
+            count: int = (await connection.execute(query)).scalar_one()
+        return count
 
     @override
     async def delete_second_factor(self, owner: str) -> bool:
         async with self._db.write() as tx:
             await tx.execute(delete(recovery_codes).where(recovery_codes.c.owner == owner))
-            gone = await tx.execute(delete(second_factors).where(second_factors.c.owner == owner))
-            if gone.rowcount:
+            result = await tx.execute(delete(second_factors).where(second_factors.c.owner == owner))
+            if result.rowcount:
                 note_security(tx, owner, {"change": "second_factor"})
-        return gone.rowcount > 0
+        return result.rowcount > 0
 
 
 async def _replace_codes(tx: Transaction, owner: str, code_hashes: Collection[str]) -> None:
     await tx.execute(delete(recovery_codes).where(recovery_codes.c.owner == owner))
-    rows = [{"owner": owner, "code_hash": each} for each in code_hashes]
+    rows = [{"owner": owner, "code_hash": code_hash} for code_hash in code_hashes]
     if rows:
         await tx.execute(insert(recovery_codes), rows)

@@ -1,4 +1,4 @@
-"""Messages for errors of database drivers, as sentences that say what to do."""
+"""Messages for errors of database drivers, with what to do about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aitne.adapters.store.urls import Address
 from aitne.core.errors import InvalidInput, SetupError, StoreUnavailable
 
 BUSY_TIMEOUT_S = 15.0
-"""How long a writer waits for another one before it gives up."""
+"""Seconds for which a writer waits for another one before it fails."""
 
 _BACKUP = (
     "Stop the platform, move the file and its -wal and -shm neighbours away, and put a backup in "
@@ -35,13 +35,13 @@ _SQLITE_FAULTS: dict[int, tuple[str, bool]] = {
         True,
     ),
     sqlite3.SQLITE_CANTOPEN: (
-        "The database {where} cannot be opened. Look whether its directory exists and the "
+        "The database {where} cannot be opened. Check that its directory exists and that the "
         "platform's user may write there, or choose another --data-dir.",
         True,
     ),
     sqlite3.SQLITE_IOERR: (
-        "Reading or writing the database {where} failed: the disk may be full or faulty. Look at "
-        "the free space and at the system's log.",
+        "Reading or writing the database {where} failed: the disk may be full or faulty. Check "
+        "the free space and the system's log.",
         True,
     ),
     sqlite3.SQLITE_BUSY: (
@@ -53,15 +53,15 @@ _SQLITE_FAULTS: dict[int, tuple[str, bool]] = {
 _POSTGRES_FAULTS: dict[str, tuple[str, bool]] = {
     "53100": ("The disk of the database server {where} is full. Free some space there.", True),
     "25006": (
-        "The database {where} is read-only: it may be a standby server. Name the primary one.",
+        "The database {where} is read-only: it may be a standby server. Set the primary one.",
         True,
     ),
     "28": (
-        "The database server {where} refused the log-in. Correct user and password in the "
+        "The database server {where} refused the login. Correct user and password in the "
         "setting database, or the server's pg_hba.conf.",
         True,
     ),
-    "3D000": ("There is no database {where}. Create it: createdb -O USER NAME.", True),
+    "3D000": ("The database {where} does not exist. Create it: createdb -O USER NAME.", True),
     "42501": (
         "The database user may not do this in {where}. Make it the database's owner: "
         "ALTER DATABASE name OWNER TO user.",
@@ -70,7 +70,7 @@ _POSTGRES_FAULTS: dict[str, tuple[str, bool]] = {
     "XX001": ("The database {where} is damaged. Restore it from a backup.", True),
     "XX002": ("An index of the database {where} is damaged. Run REINDEX DATABASE there.", True),
     "53300": (
-        "The database server {where} takes no further connection. Raise its max_connections.",
+        "The database server {where} accepts no further connections. Raise its max_connections.",
         False,
     ),
     "55P03": (
@@ -84,8 +84,8 @@ _BAD_TEXT = {"22021", "22P05"}
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Fault of the database. ``lasting``: a retry does not help before an administrator has done
-    what ``sentence`` says.
+    """Fault of the database. If it is ``lasting``, a retry does not help before an administrator has
+    followed ``sentence``.
     """
 
     sentence: str
@@ -93,26 +93,26 @@ class Fault:
 
 
 def explain(error: BaseException, address: Address) -> Fault | None:
-    """Return the fault that the error means; None: the database did not cause it."""
+    """Return the fault behind an error; None if the database did not cause it."""
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:
         cause = error.orig
-    where = address.shown
+    location = address.shown
     if isinstance(cause, sqlite3.Error):
-        # The low byte is the primary code; the rest of it tells variants apart.
+        # The low byte is the primary code; the other bytes distinguish variants.
         code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF
         if code == sqlite3.SQLITE_ERROR:
-            return None  # a statement of ours is wrong: let it show
+            return None  # a statement of the platform is wrong: raise the original error
         sentence, lasting = _SQLITE_FAULTS.get(
             code, ("The database {where} does not answer. Try again.", False)
         )
         return Fault(
-            f"{sentence.format(where=where)} (SQLite: {' '.join(str(cause).split())})", lasting
+            f"{sentence.format(where=location)} (SQLite: {' '.join(str(cause).split())})", lasting
         )
     state = getattr(cause, "sqlstate", None)
     if isinstance(state, str):
         if state not in _POSTGRES_FAULTS and state[:2] in ("22", "42"):
-            return None  # a statement or value of ours is wrong: let it show
+            return None  # a statement or value of the platform is wrong: raise the original error
         sentence, lasting = _POSTGRES_FAULTS.get(
             state,
             _POSTGRES_FAULTS.get(
@@ -120,20 +120,20 @@ def explain(error: BaseException, address: Address) -> Fault | None:
             ),
         )
         return Fault(
-            f"{sentence.format(where=where)} (PostgreSQL {state}: {_first(cause)})", lasting
+            f"{sentence.format(where=location)} (PostgreSQL {state}: {_first(cause)})", lasting
         )
     if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
-        return Fault(f"The disk that holds the database {where} is full. Free some space.", True)
+        return Fault(f"The disk that holds the database {location} is full. Free some space.", True)
     if isinstance(cause, PoolTimeout):
         return Fault(
-            f"Every connection to the database {where} is in use. Try again; if it lasts, look for "
+            f"Every connection to the database {location} is in use. Try again; if it lasts, look for "
             "slow queries.",
             False,
         )
     if isinstance(error, (DBAPIError, OSError)) or type(cause).__module__.startswith("asyncpg"):
         return Fault(
-            f"The database {where} does not answer. See that its server runs and can be reached; "
-            f"the platform goes on as soon as it is back. ({_first(cause) or type(cause).__name__})",
+            f"The database {location} does not answer. Check that its server runs and can be reached; the "
+            f"platform continues when it answers again. ({_first(cause) or type(cause).__name__})",
             False,
         )
     return None
@@ -146,7 +146,7 @@ def _first(error: BaseException) -> str:
 
 @contextmanager
 def translated(address: Address) -> Iterator[None]:
-    """Turn the database's errors into ``StoreUnavailable``; a broken constraint passes through."""
+    """Convert the database's errors to ``StoreUnavailable``; violated constraints pass through."""
     try:
         yield
     except IntegrityError:

@@ -1,9 +1,9 @@
 """Notification of waiting tasks about changes in the database, made by any process.
 
-One watcher per process serves all its waiters. It counts generations: a number that grows whenever
-something may have been committed. A waiter compares the current generation with that of its last
-read or wait. That one is kept in a context variable, so that a task that a reader starts only to
-wait knows it too.
+One watcher in each process serves all its waiters. It counts generations: a number that increases
+whenever something may have been committed. A waiter compares the current generation with that of its
+last read or wait, which is stored in a context variable, so that a task that a reader starts only to
+wait has it too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Mark of the generation that a task has seen, and when."""
+    """Generation that a task has seen, and the time."""
 
     feed: Feed
     generation: int
@@ -37,10 +37,10 @@ _seen: ContextVar[_Mark | None] = ContextVar("aitne_seen_generation", default=No
 
 
 class Feed(ABC):
-    """The generations, and the futures of the tasks that wait for the next one."""
+    """Counter of generations, with the futures of the tasks that wait for the next one."""
 
     RECENT_S = 1.0
-    """How long a task that was started to wait may have taken to do so."""
+    """Maximum age in seconds of the mark that a task inherits from the one that started it."""
     PAUSE_S = 0.05
 
     def __init__(self) -> None:
@@ -53,16 +53,16 @@ class Feed(ABC):
         generation.
         """
         task = asyncio.current_task()
-        known = None if task is None else weakref.ref(task)
-        _seen.set(_Mark(self, self._generation, known, time.monotonic()))
+        task_ref = None if task is None else weakref.ref(task)
+        _seen.set(_Mark(self, self._generation, task_ref, time.monotonic()))
 
     async def wait(self, timeout_s: float) -> bool:
         """Return True once something has changed since the caller's last read or wait."""
         await self._watch()
-        generation, own = self._seen_by_caller()
-        if not own and generation != self._generation:
-            # The mark is not this task's to move on, so without a pause a loop that starts such
-            # tasks would spin until the mark is old.
+        generation, is_own = self._seen_by_caller()
+        if not is_own and generation != self._generation:
+            # The mark belongs to another task and is not updated here, so without a pause a loop that
+            # starts such tasks would spin until the mark is too old.
             await asyncio.sleep(min(timeout_s, self.PAUSE_S))
         if generation == self._generation:
             waiter = asyncio.get_running_loop().create_future()
@@ -76,15 +76,15 @@ class Feed(ABC):
         return changed
 
     def _seen_by_caller(self) -> tuple[int, bool]:
-        """Return the generation to compare with, and whether the calling task itself has seen
+        """Return the generation to compare with, and True if the calling task itself has seen
         it.
         """
         mark, now = _seen.get(), time.monotonic()
         if mark is not None and mark.feed is self:
-            own = mark.task is not None and mark.task() is asyncio.current_task()
-            if own or now - mark.time < self.RECENT_S:
-                return mark.generation, own
-        # Nobody knows what this task has seen; if the last change is recent, perhaps not that one.
+            is_own = mark.task is not None and mark.task() is asyncio.current_task()
+            if is_own or now - mark.time < self.RECENT_S:
+                return mark.generation, is_own
+        # It is unknown what this task has seen; it may have missed the last change if that is recent.
         return self._generation - (now - self._grown_at < self.RECENT_S), False
 
     def _grow(self) -> None:
@@ -137,13 +137,13 @@ class SqliteFeed(Feed):
     def _look(self) -> None:
         try:
             if self._connection is None:
-                # By URI, to open what is there and never make a file.
+                # By URI, to open an existing file and never create one.
                 self._connection = sqlite3.connect(
                     f"{self._path.as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None
                 )
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
         except sqlite3.Error as error:
-            # Whoever waits reads after its timeout and learns from that what is wrong.
+            # Waiters read after their timeout, which raises the error.
             log.warning("cannot look for changes in %s: %s", self._path, error)
             self._drop()
             return
@@ -154,7 +154,7 @@ class SqliteFeed(Feed):
     def _drop(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        # A new connection counts anew, so its first look is a change.
+        # A new connection counts from the start, so its first value counts as a change.
         self._connection, self._version = None, None
 
     async def close(self) -> None:
@@ -166,11 +166,11 @@ class SqliteFeed(Feed):
 
 
 class PostgresFeed(Feed):
-    """Feed that LISTENs on a connection of its own; every write transaction NOTIFYs."""
+    """Feed that LISTENs on a separate connection; every write transaction NOTIFYs."""
 
     CHANNEL = "aitne_change"
     CHECK_S = 30.0
-    """The time after which a silently lost connection is noticed."""
+    """Seconds after which a silently lost connection is detected."""
     RETRY_S = 2.0
 
     def __init__(self, dsn: str) -> None:
@@ -189,7 +189,7 @@ class PostgresFeed(Feed):
             try:
                 await self._listen()
             except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-                log.warning("lost the database's notifications, connecting again: %s", error)
+                log.warning("lost the database's notifications, reconnecting: %s", error)
             await asyncio.sleep(self.RETRY_S)
 
     async def _listen(self) -> None:
@@ -200,10 +200,10 @@ class PostgresFeed(Feed):
             lost = asyncio.Event()
             connection.add_termination_listener(lambda _: lost.set())
             await connection.add_listener(self.CHANNEL, self._heard)
-            # Whatever was said while nobody listened was not heard.
+            # Notifications that were sent before this connection were not received.
             self._grow()
             while not lost.is_set():
-                # Not ``wait_for``: until Python 3.12 it forgets a cancellation that comes with the event.
+                # Not ``wait_for``: before Python 3.12 it loses a cancellation at the time of the event.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self.CHECK_S):
                         await lost.wait()

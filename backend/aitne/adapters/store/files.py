@@ -1,4 +1,4 @@
-"""The SQLite file: its location, its access rights and its integrity."""
+"""Checks of the SQLite file: its location, access rights and integrity."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ NETWORK_FILE_SYSTEMS = frozenset(
     | {"lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs"}
     | {"wekafs"}
 )
-"""SQLite's locks and shared memory are not to be trusted there (https://www.sqlite.org/wal.html)."""
+"""Network file systems, on which SQLite's locks and shared memory are not reliable
+(https://www.sqlite.org/wal.html)."""
 _FUSE_NETWORK = ("sshfs", "glusterfs", "s3fs", "rclone", "juicefs", "ceph", "davfs", "smb", "nfs")
 _MIN_VERSION = (3, 35, 0)
 _CHECKED_BELOW_BYTES = 32 << 20
@@ -24,17 +25,17 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 def file_system(path: Path, mounts: str) -> str:
-    """The type of the file system that holds ``path``, by the text of ``/proc/self/mountinfo``."""
+    """Return the type of the file system of ``path``, from the text of ``/proc/self/mountinfo``."""
     best, kind = "", ""
     target = str(path)
     for line in mounts.splitlines():
-        left, separator, right = line.partition(" - ")
-        fields = left.split()
+        mount, separator, right = line.partition(" - ")
+        fields = mount.split()
         if not separator or len(fields) < 5:
             continue
         point = fields[4].encode().decode("unicode_escape")
         inside = target == point or target.startswith(point.rstrip("/") + "/")
-        # The later of two mounts on one point hides the earlier.
+        # The later of two mounts on one mount point hides the earlier one.
         if inside and len(point) >= len(best):
             best, kind = point, right.split()[0]
     return kind
@@ -45,26 +46,26 @@ def refuse_network(path: Path) -> None:
     try:
         kind = file_system(path.resolve(), _MOUNTS.read_text(errors="surrogateescape"))
     except OSError:
-        return  # no procfs: nothing is known, and that is no reason to refuse
+        return  # no procfs: the type is unknown, which is not a reason to refuse
     fuse = kind.startswith("fuse.") and any(name in kind for name in _FUSE_NETWORK)
     if fuse or kind in NETWORK_FILE_SYSTEMS:
         raise SetupError(
-            f"{path} lies on a network file system ({kind}), where SQLite's locks cannot be trusted "
-            "and the database would be damaged sooner or later. Choose a --data-dir on a local "
+            f"{path} is on a network file system ({kind}), where SQLite's locks are not reliable and "
+            "the database would be damaged sooner or later. Choose a --data-dir on a local "
             "disk, or set database to a PostgreSQL server (postgresql://user@host/name)."
         )
 
 
 def prepare(path: Path) -> None:
-    """Make the file if it is missing, for its owner alone, and see that it can be used.
+    """Create the file if it is missing, accessible only to its owner, and check it.
 
     Raises:
-        SetupError: it cannot; the message says what to do.
-        sqlite3.Error: SQLite does not like it.
+        SetupError: it cannot be used; the message says what to do.
+        sqlite3.Error: SQLite cannot open it.
     """
     if sqlite3.sqlite_version_info < _MIN_VERSION:
         raise SetupError(
-            f"This Python comes with SQLite {sqlite3.sqlite_version}, and 3.35 is needed. Use a "
+            f"This Python has SQLite {sqlite3.sqlite_version}, but 3.35 is required. Use a "
             "newer Python, or set database to a PostgreSQL server."
         )
     folder = path.parent
@@ -73,13 +74,13 @@ def prepare(path: Path) -> None:
         refuse_network(folder)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        # Never open an existing one here: closing it would drop the locks that SQLite holds on
+        # Never open an existing file here: closing it would release the locks that SQLite holds on
         # it in this process (https://www.sqlite.org/howtocorrupt.html, section 2.2).
         if path.stat().st_uid == os.geteuid() and path.stat().st_mode & 0o077:
             path.chmod(0o600)
     except OSError as error:
         raise SetupError(
-            f"The database {path} cannot be made or changed: {error.strerror}. Give the platform's "
+            f"The database {path} cannot be created or changed: {error.strerror}. Give the platform's "
             f"user write permission on {folder} and free space there, or choose another --data-dir."
         ) from error
     for needed in (path, folder):
@@ -97,8 +98,8 @@ def prepare(path: Path) -> None:
 def _use_wal(connection: sqlite3.Connection) -> None:
     """Switch to the write-ahead log: readers and the one writer do not block each other.
 
-    The switch needs the file for itself and does not wait for that; several processes may start at
-    once, so it is tried again. It lasts: the file remembers it.
+    The switch requires exclusive access to the file and does not wait for it; several processes may
+    start at the same time, so it is retried. It is permanent: the file stores the mode.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -118,7 +119,7 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """A small database is read through once, which takes milliseconds; a large one shows when read."""
+    """Check the integrity of a small database, which takes milliseconds; skip large ones."""
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         error = sqlite3.DatabaseError(verdict)

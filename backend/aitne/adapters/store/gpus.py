@@ -1,4 +1,4 @@
-"""Sums of the GPUs that the platform's jobs hold or wait for."""
+"""Store of the sums of GPUs that the platform's jobs hold or wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of invitations to projects and of the months' usage."""
+"""Tables of invitations to projects and of monthly usage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ invitations = Table(
     Column("revoked_at", UtcDateTime),
 )
 
-# One row a month: accounting forgets, and asking it for a month again and again costs it much.
+# One row for each month: accounting deletes old records, and repeated queries of a month are costly.
 usage_months = Table(
     "usage_months",
     metadata,

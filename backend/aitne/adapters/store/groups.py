@@ -1,4 +1,4 @@
-"""Projects over time, their managers, and invitations."""
+"""Store of requests for projects, of their managers, and of invitations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EXPIRING = "project.expiring"
 
 
 class Groups(StorePart, GroupStore):
-    """Part of ``GroupStore`` about projects and their leaders."""
+    """Part of ``GroupStore`` about projects and their managers."""
 
     @override
     async def request_project(self, project: Project, *, actor: str) -> None:
@@ -67,7 +67,7 @@ class Groups(StorePart, GroupStore):
                     )
         except IntegrityError as error:
             raise Conflict(
-                f"There is a project {project.name} already. Choose another name."
+                f"The project {project.name} already exists. Choose another name."
             ) from error
 
     @override
@@ -150,20 +150,22 @@ class Groups(StorePart, GroupStore):
 
     @override
     async def set_role(self, name: str, user: str, role: ProjectRole, *, actor: str) -> Membership:
-        mine = (_members.c.project == name) & (_members.c.user_name == user)
-        own = select(_limits.c.data).where(_limits.c.project == name, _limits.c.user_name == user)
+        condition = (_members.c.project == name) & (_members.c.user_name == user)
+        limits_query = select(_limits.c.data).where(
+            _limits.c.project == name, _limits.c.user_name == user
+        )
         async with self._db.write() as tx:
             await lock_project(tx, name)
-            present = (await tx.execute(select(_members.c.role).where(mine))).scalar()
+            present = (await tx.execute(select(_members.c.role).where(condition))).scalar()
             if present is None:
                 raise NotFound("member", f"{user} of project {name}")
             if present != role:
                 if role is ProjectRole.MEMBER:
                     await keep_a_manager(tx, name, user)
                     await revoke_invitations_of(tx, name, user, self._clock())
-                await tx.execute(update(_members).where(mine).values(role=role))
+                await tx.execute(update(_members).where(condition).values(role=role))
                 note(tx, name, actor, "role", user=user, role=role)
-            limits = Limits.model_validate((await tx.execute(own)).scalar() or {})
+            limits = Limits.model_validate((await tx.execute(limits_query)).scalar() or {})
         return Membership(project=name, user=user, limits=limits, role=role)
 
     @override
@@ -194,7 +196,7 @@ class Groups(StorePart, GroupStore):
     async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            told = (
+            statement = (
                 update(_projects)
                 .where(
                     _projects.c.name == name,
@@ -203,10 +205,10 @@ class Groups(StorePart, GroupStore):
                 )
                 .values(reminded_days=days)
             )
-            if not (await tx.execute(told)).rowcount:
+            if not (await tx.execute(statement)).rowcount:
                 return False
             data = {"days": days, "expires_at": ends.isoformat()}
-            # An owner that nobody is keeps it from everybody who is not of the project.
+            # An empty owner limits the event to the members of the project.
             tx.append_event(EXPIRING, data, owner="", project=name)
             return True
 
@@ -241,13 +243,13 @@ class Invitations(StorePart, GroupStore):
 
     @override
     async def revoke_invitation(self, project: str, id_: str, now: datetime, *, actor: str) -> None:
-        mine = (invitations.c.project == project) & (invitations.c.id == id_)
+        condition = (invitations.c.project == project) & (invitations.c.id == id_)
         async with self._db.write() as tx:
-            if (await tx.execute(select(invitations.c.id).where(mine))).first() is None:
+            if (await tx.execute(select(invitations.c.id).where(condition))).first() is None:
                 raise NotFound("invitation", id_)
-            open_ = mine & invitations.c.revoked_at.is_(None)
-            done = await tx.execute(update(invitations).where(open_).values(revoked_at=now))
-            if done.rowcount:
+            open_ = condition & invitations.c.revoked_at.is_(None)
+            result = await tx.execute(update(invitations).where(open_).values(revoked_at=now))
+            if result.rowcount:
                 note(tx, project, actor, "invitation revoked")
 
     @override
@@ -261,47 +263,53 @@ class Invitations(StorePart, GroupStore):
     async def accept_invitation(self, token_hash: str, user: str, now: datetime) -> Membership:
         query = select(*_COLUMNS).where(invitations.c.token_hash == token_hash)
         async with self._db.write() as tx:
-            # Two who press at once must not both take the last place.
+            # Two users who accept concurrently must not both get the last place.
             row = (await tx.execute(query.with_for_update())).mappings().first()
             if row is None:
                 raise NotFound("invitation", "of this link", "No invitation has this link.")
-            found = Invitation.model_validate(dict(row))
-            project = await lock_project(tx, found.project)
+            invitation = Invitation.model_validate(dict(row))
+            project = await lock_project(tx, invitation.project)
             if project.state is not ProjectState.ACTIVE:
-                raise Conflict(f"Project {found.project} is {project.state}: it takes nobody now.")
-            mine = (_members.c.project == found.project) & (_members.c.user_name == user)
-            present = (await tx.execute(select(_members.c.role).where(mine))).scalar()
+                raise Conflict(
+                    f"Project {invitation.project} is {project.state}: it accepts no new members now."
+                )
+            condition = (_members.c.project == invitation.project) & (_members.c.user_name == user)
+            present = (await tx.execute(select(_members.c.role).where(condition))).scalar()
             role = ProjectRole(present) if present is not None else None
-            if role is None or (role is ProjectRole.MEMBER and found.role is ProjectRole.MANAGER):
-                if not found.open_at(now):
+            if role is None or (
+                role is ProjectRole.MEMBER and invitation.role is ProjectRole.MANAGER
+            ):
+                if not invitation.open_at(now):
                     raise Conflict(
-                        "This invitation is over: it was used up, has expired or was taken back. "
-                        f"Ask {found.created_by} for a new one."
+                        "This invitation is no longer valid: it was used up, has expired or was revoked. "
+                        f"Ask {invitation.created_by} for a new one."
                     )
-                await self._join(tx, found, user, joined=role is not None)
-                role = found.role
-        return Membership(project=found.project, user=user, role=role)
+                await self._join(tx, invitation, user, joined=role is not None)
+                role = invitation.role
+        return Membership(project=invitation.project, user=user, role=role)
 
-    async def _join(self, tx: Transaction, found: Invitation, user: str, *, joined: bool) -> None:
+    async def _join(
+        self, tx: Transaction, invitation: Invitation, user: str, *, joined: bool
+    ) -> None:
         if joined:
-            mine = (_members.c.project == found.project) & (_members.c.user_name == user)
-            await tx.execute(update(_members).where(mine).values(role=found.role))
+            condition = (_members.c.project == invitation.project) & (_members.c.user_name == user)
+            await tx.execute(update(_members).where(condition).values(role=invitation.role))
         else:
-            own = insert_if_absent(tx.dialect, _members)
-            row = {"user_name": user, "project": found.project, "role": found.role}
-            await tx.execute(own.values(row))
-        used = update(invitations).where(invitations.c.id == found.id)
+            statement = insert_if_absent(tx.dialect, _members)
+            row = {"user_name": user, "project": invitation.project, "role": invitation.role}
+            await tx.execute(statement.values(row))
+        used = update(invitations).where(invitations.c.id == invitation.id)
         await tx.execute(used.values(uses=invitations.c.uses + 1))
-        about = {"user": user, "role": found.role, "invited_by": found.created_by}
-        note(tx, found.project, user, "role" if joined else "member added", **about)
+        about = {"user": user, "role": invitation.role, "invited_by": invitation.created_by}
+        note(tx, invitation.project, user, "role" if joined else "member added", **about)
 
 
 async def keep_a_manager(tx: Transaction, project: str, user: str) -> None:
-    """Check that another user manages the project, that ``user`` did not, or that it has no other
+    """Check that the project would keep a manager without ``user``, or that it has no other
     member.
 
     Raises:
-        Conflict: nobody would be left to.
+        Conflict: ``user`` is the only manager, and the project has other members.
     """
     query = select(_members.c.user_name, _members.c.role).where(_members.c.project == project)
     roles = {row.user_name: row.role for row in await tx.execute(query)}

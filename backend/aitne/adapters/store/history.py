@@ -1,4 +1,4 @@
-"""Data attached to a job: its token, its hub handover, its measurements, its events."""
+"""Store of data attached to a job: its token, hub handover, measurements and events."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _jobs = tables.jobs
 _secrets = tables.job_secrets
 _samples = tables.samples
 PROFILE = "job.profile"
-"""An event that belongs to no job's history: it only says that there is a newer one."""
+"""Kind of an event outside a job's history, which only reports that there is a newer profile."""
 _NO_HISTORY = (PROFILE, SNAPSHOT, SWEEP, SPLIT)
 
 
 class JobHistory(StorePart, JobStore):
-    """Part of ``JobStore`` about what goes with a job."""
+    """Part of ``JobStore`` about data attached to a job."""
 
     @override
     async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
@@ -63,15 +63,15 @@ class JobHistory(StorePart, JobStore):
 
     @override
     async def get_handover(self, job_id: UUID) -> str | None:
-        """Return what the hub handed over, encrypted; None: nothing yet."""
+        """Return the hub's encrypted handover; None if there is none yet."""
         query = select(_secrets.c.handover).where(_secrets.c.job_id == job_id)
         async with self._db.read() as connection:
-            found: str | None = (await connection.execute(query)).scalar()
-        return found
+            handover: str | None = (await connection.execute(query)).scalar()
+        return handover
 
     @override
     async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
-        """Store measurements; one that is there already is left alone. Raises ``NotFound``."""
+        """Store measurements; existing ones are not changed. Raises ``NotFound``."""
         if not samples:
             return
         rows = [{**sample.model_dump(), "job_id": job_id} for sample in samples]
@@ -85,7 +85,7 @@ class JobHistory(StorePart, JobStore):
     async def samples(
         self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
     ) -> Sequence[Sample]:
-        # Of many samples the newest is always among those that remain.
+        # If there are too many samples, the newest one is always selected.
         order = (_samples.c.time, _samples.c.node)
         numbered = select(
             _samples,
@@ -95,15 +95,15 @@ class JobHistory(StorePart, JobStore):
         if since is not None:
             numbered = numbered.where(_samples.c.time >= since)
         rows = numbered.subquery()
-        # Cut the numbers into ``limit`` equal stretches and keep the last of each.
-        kept = (rows.c.number * limit) // rows.c.total > (
+        # Divide the numbers into ``limit`` equal ranges and select the last of each.
+        condition = (rows.c.number * limit) // rows.c.total > (
             ((rows.c.number - 1) * limit) // rows.c.total
         )
         columns = [rows.c[name] for name in Sample.model_fields]
-        query = select(*columns).where(or_(rows.c.total <= limit, kept))
+        query = select(*columns).where(or_(rows.c.total <= limit, condition))
         async with self._db.read() as connection:
-            found = await connection.execute(query.order_by(rows.c.time, rows.c.node))
-            return [sample_of(row) for row in found.mappings()]
+            result = await connection.execute(query.order_by(rows.c.time, rows.c.node))
+            return [sample_of(row) for row in result.mappings()]
 
     @override
     async def put_profile(self, job_id: UUID, profile: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class JobHistory(StorePart, JobStore):
                 raise NotFound("job", job_id)
             values = {"job_id": job_id, "data": profile}
             await tx.execute(upsert(tx.dialect, tables.profiles, values, ["job_id"]))
-            # Who listens fetches the newest: a run of days must not fill the log with its profiles.
+            # Clients fetch the newest profile: a run of days must not fill the event log with them.
             await tx.execute(
                 delete(tables.events).where(events.job_id == job_id, events.kind == PROFILE)
             )
@@ -125,8 +125,8 @@ class JobHistory(StorePart, JobStore):
     async def profile(self, job_id: UUID) -> dict[str, Any] | None:
         query = select(tables.profiles.c.data).where(tables.profiles.c.job_id == job_id)
         async with self._db.read() as connection:
-            found: dict[str, Any] | None = (await connection.execute(query)).scalar()
-        return found
+            profile: dict[str, Any] | None = (await connection.execute(query)).scalar()
+        return profile
 
     @override
     async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:
@@ -139,7 +139,7 @@ class JobHistory(StorePart, JobStore):
 
     @override
     async def queue_place(self, job: Job) -> QueuePlace | None:
-        # Of equal priority, who came first is first, as in Slurm.
+        # At equal priority, the older job is first, as in Slurm.
         if job.state is not JobState.QUEUED or job.partition is None or job.priority is None:
             return None
         ahead = or_(
@@ -152,7 +152,7 @@ class JobHistory(StorePart, JobStore):
         tasks = func.coalesce(_jobs.c.task_count, 1)
         own_rows = select(func.count()).where(_jobs.c.id == job.id).scalar_subquery()
         query = select(
-            # A task without a row of its own is counted with its group.
+            # A task without its own row is counted with its group.
             func.coalesce(func.sum(tasks), 0) - 1 + own_rows,
             func.coalesce(func.sum(case((ahead, tasks), else_=0)), 0),
         ).where(
@@ -166,17 +166,17 @@ class JobHistory(StorePart, JobStore):
 
     @override
     async def job_events(self, job_id: UUID) -> Sequence[Event]:
-        # A task of an array has the history of its task group from before it left it.
-        own = await self._events_of(job_id)
+        # The history of a task includes that of its task group until it left the group.
+        own_events = await self._events_of(job_id)
         if task_index(job_id) is None:
-            return own
+            return own_events
         shared: list[Event] = []
         for event in await self._events_of(task_group_id(job_id), splits=True):
             if event.kind != SPLIT:
                 shared.append(event)
             elif task_index(job_id) in parse_array(event.data["split_task_ids"]).indices:
                 break
-        return shared + own
+        return shared + own_events
 
     async def _events_of(self, job_id: UUID, *, splits: bool = False) -> list[Event]:
         events = tables.events
@@ -197,5 +197,5 @@ async def _put_secret(tx: Transaction, job_id: UUID, name: str, value: Any) -> N
     if live is None:
         raise NotFound("job", job_id)
     if not live:
-        raise Conflict(f"Job {job_id} has ended, so nothing more is kept for it.")
+        raise Conflict(f"Job {job_id} has ended, so nothing more is stored for it.")
     await tx.execute(upsert(tx.dialect, _secrets, {"job_id": job_id, name: value}, ["job_id"]))

@@ -1,4 +1,4 @@
-"""The orders of a list of jobs, each with its cursor: the sort key of the last row that was shown."""
+"""Sort orders of lists of jobs, with cursors that contain the sort key of the last row."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _UNBEGUN_S = -1
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order of jobs. ``as_of`` is when its first page was asked for: what runs has lasted until
-    then, on every page."""
+    """Sort order of jobs. ``as_of`` is the time of the request for the first page; on every page,
+    the duration of running jobs is counted until then."""
 
     sort: JobSort
     descending: bool
@@ -49,8 +49,8 @@ class Order:
     def apply(
         self, ids: Select[Any], cursor: str | None, *, task_groups: bool = False
     ) -> Select[Any]:
-        """The statement in this order, from behind the cursor on; with ``task_groups`` also from the
-        group on that has tasks behind it. Raises ``InvalidInput``."""
+        """Return the statement in this order, from after the cursor; with ``task_groups`` including the
+        group that has tasks after it. Raises ``InvalidInput``."""
         ordered = ids.order_by(*self.columns(task_groups=task_groups))
         if cursor is None:
             return ordered
@@ -60,45 +60,47 @@ class Order:
         after = tuple_(value, job_id, types=[key.type, _jobs.c.id.type])
         ordered = ids.order_by(*order.columns(task_groups=task_groups))
         if not self.descending:
-            return ordered.where(row > after)  # a group's id is above those of its tasks
+            return ordered.where(row > after)  # a group's ID is above those of its tasks
         if not task_groups:
             return ordered.where(row < after)
         group = and_(_jobs.c.task_count.is_not(None), tuple_(key, _jobs.c.array_job_id) < after)
         return ordered.where(or_(row < after, group))
 
     def tasks(self, rows: Iterable[RowMapping], cursor: str | None) -> Iterator[Job]:
-        """Yield the jobs of ``rows`` in this order, tasks that share a row one by one, from behind the
-        cursor on. The rows have their sort key as ``sort_key``."""
+        """Yield the jobs of ``rows`` in this order from after the cursor, including each task that
+        shares a row. The rows have their sort key as ``sort_key``."""
         group: Job | None = None
         group_key: Any = None
-        left: list[int] = []  # of the group, the next one last
+        indices: list[int] = []  # of the group, the next one last
         for row in rows:
             job = job_of(row)
             same = group is not None and (job.array_job_id, row["sort_key"]) == group_key
-            while group is not None and left and not (same and self._is_before(job, left[-1])):
-                yield group.task(left.pop())
+            while (
+                group is not None and indices and not (same and self._is_before(job, indices[-1]))
+            ):
+                yield group.task(indices.pop())
             if not job.is_task_group:
                 yield job
                 continue
             group, group_key = job, (job.array_job_id, row["sort_key"])
-            left = [*indices_of(job)] if self.descending else [*reversed(indices_of(job))]
+            indices = [*indices_of(job)] if self.descending else [*reversed(indices_of(job))]
             last = None if cursor is None else task_index(self._read(cursor)[2])
             if last is not None and self.cursor(job.task(last)) == cursor:
-                left = [i for i in left if (i < last if self.descending else i > last)]
-        while group is not None and left:
-            yield group.task(left.pop())
+                indices = [i for i in indices if (i < last if self.descending else i > last)]
+        while group is not None and indices:
+            yield group.task(indices.pop())
 
     def _is_before(self, job: Job, index: int) -> bool:
-        own = job.array_task_id or 0
-        return own > index if self.descending else own < index
+        job_index = job.array_task_id or 0
+        return job_index > index if self.descending else job_index < index
 
     def at(self, cursor: str | None) -> Order:
-        """This order as it was on the first page. Raises ``InvalidInput``."""
+        """Return this order as of the first page. Raises ``InvalidInput``."""
         return self if cursor is None else self._read(cursor)[0]
 
     def columns(self, *, task_groups: bool = False) -> tuple[ColumnElement[Any], ...]:
-        """Return the columns to sort by. ``task_groups``: a task group comes before the other tasks
-        of its array.
+        """Return the columns to sort by. With ``task_groups`` a task group comes before the other
+        tasks of its array.
         """
         if self.descending:
             return self.key().desc(), _jobs.c.id.desc()
@@ -108,7 +110,7 @@ class Order:
         return self.key().asc(), first.asc(), _jobs.c.id.asc()
 
     def cursor(self, job: Job) -> str:
-        """The cursor of the page that ended with this job."""
+        """Return the cursor of the page that ended with this job."""
         way = "desc" if self.descending else "asc"
         value = _WRITE[self.sort](job, self.as_of)
         return paging.encode("jobs", self.sort, way, value, job.id.hex, self.as_of.isoformat())
@@ -125,7 +127,7 @@ class Order:
             raise paging.not_ours(cursor) from error
 
     def key(self) -> ColumnElement[Any]:
-        """The sort key of a row."""
+        """Return the sort key of a row."""
         match self.sort:
             case JobSort.CREATED:
                 return _jobs.c.created_at
@@ -147,14 +149,14 @@ class Order:
                 return _jobs.c.gpus
 
     def _duration(self) -> ColumnElement[Any]:
-        """In whole seconds: both databases and Python count the same."""
+        """Return the duration in whole seconds, in which both databases and Python agree."""
         until = func.coalesce(_jobs.c.ended_at, literal(self.as_of, UtcDateTime))
         seconds = _epoch(self.dialect, until) - _epoch(self.dialect, _jobs.c.started_at)
         return case((_jobs.c.started_at.is_(None), _UNBEGUN_S), else_=seconds)
 
 
 def _epoch(dialect: str, column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Whole seconds since 1970."""
+    """Return whole seconds since 1970."""
     if dialect == "sqlite":
         return cast(func.strftime("%s", cast(column, Text)), BigInteger)
     return cast(func.floor(func.extract("epoch", column)), BigInteger)

@@ -1,4 +1,4 @@
-"""Jobs: creating, reading, listing."""
+"""Store of jobs: creation, queries and lists."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from aitne.core.states import LIVE, JobState
 
 _jobs = tables.jobs
 _MAX_PAGE = 1_000
-# In a fixed order, so that the statement is the same text every time.
+# In a fixed order, so that the text of the statement is always the same.
 LIVE_STATES = sorted(LIVE)
 
 
 class JobRecords(StorePart, JobStore):
-    """Part of ``JobStore`` that makes and reads jobs."""
+    """Part of ``JobStore`` that creates and reads jobs."""
 
     @override
     async def create_job(
@@ -43,9 +43,9 @@ class JobRecords(StorePart, JobStore):
         try:
             async with self._db.write() as tx:
                 if idempotency is not None:
-                    known = await self._claim(tx, idempotency, job)
-                    if known is not None:
-                        return Created(job=known, replayed=True)
+                    existing = await self._claim(tx, idempotency, job)
+                    if existing is not None:
+                        return Created(job=existing, replayed=True)
                 if job.spec.lineage is not None:
                     await _check_alone(tx, job)
                 await tx.execute(insert(_jobs), row_of(job))
@@ -61,14 +61,14 @@ class JobRecords(StorePart, JobStore):
                 )
         except IntegrityError as error:
             raise Conflict(
-                f"There is a job {job.id} already. Make a new id for a new job."
+                f"The job {job.id} already exists. Use a new ID for a new job."
             ) from error
         return Created(job=job, replayed=False)
 
     async def _claim(self, tx: Transaction, wish: Idempotency, job: Job) -> Job | None:
-        """Take the key for ``job``, or return the job that has it.
+        """Claim the key for ``job``, or return the job that has it.
 
-        A request that is still in flight holds its key uncommitted: the insert waits for its end.
+        A concurrent request holds its key uncommitted: the insert waits for its end.
         """
         table = tables.idempotency
         claim = insert_if_absent(tx.dialect, table).values(
@@ -83,10 +83,10 @@ class JobRecords(StorePart, JobStore):
         query = select(table.c.request_hash, table.c.job_id).where(
             table.c.owner == wish.owner, table.c.key == wish.key
         )
-        known = (await tx.execute(query)).one()
-        _check_same(wish, known.request_hash)
+        key_row = (await tx.execute(query)).one()
+        _check_same(wish, key_row.request_hash)
         row = (
-            (await tx.execute(select(*JOB_COLUMNS).where(_jobs.c.id == known.job_id)))
+            (await tx.execute(select(*JOB_COLUMNS).where(_jobs.c.id == key_row.job_id)))
             .mappings()
             .one()
         )
@@ -110,10 +110,10 @@ class JobRecords(StorePart, JobStore):
     @override
     async def get_job(self, job_id: UUID) -> Job:
         async with self._db.read() as connection:
-            found = await _read(connection, [job_id])
-        if not found or found[0].is_task_group:
+            jobs = await _read(connection, [job_id])
+        if not jobs or jobs[0].is_task_group:
             raise NotFound("job", job_id)
-        return found[0]
+        return jobs[0]
 
     @override
     async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
@@ -135,8 +135,8 @@ class JobRecords(StorePart, JobStore):
         dialect = "postgresql" if self._db.address.path is None else "sqlite"
         order = Order(sort, descending, self._clock(), dialect).at(cursor)
         matches = and_(True, *_conditions(where, visible_to))
-        # Sorting and skipping is done with ids alone; only the page's rows are read whole. The first of
-        # them may be a task group of which the page before had the last task.
+        # Rows are sorted and skipped by ID alone; only the rows of the page are read completely. The
+        # first may be a task group whose last task was on the previous page.
         with_groups = not where.top_level_only
         ids = order.apply(select(_jobs.c.id).where(matches), cursor, task_groups=with_groups)
         page = (
@@ -147,9 +147,9 @@ class JobRecords(StorePart, JobStore):
         async with self._db.read() as connection:
             total = sum((await _counts(connection, matches, with_groups=with_groups)).values())
             rows = (await connection.execute(page)).mappings().all()
-        found = [*islice(order.tasks(rows, cursor), limit + 1)]
-        items = tuple(found[:limit])
-        more = len(found) > limit
+        jobs = [*islice(order.tasks(rows, cursor), limit + 1)]
+        items = tuple(jobs[:limit])
+        more = len(jobs) > limit
         return Page(items=items, next_cursor=order.cursor(items[-1]) if more else None, total=total)
 
     @override
@@ -174,33 +174,33 @@ class JobRecords(StorePart, JobStore):
 
     @override
     async def count_by_state(self) -> dict[JobState, int]:
-        """Count the jobs of each state; of an array its tasks, since only these run."""
+        """Count the jobs of each state; for an array its tasks, since only these run."""
         async with self._db.read() as connection:
             return await _counts(connection, _jobs.c.is_array.is_(False))
 
 
 async def _read(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
-    """Read the jobs that there are, tasks without a row of their own too."""
-    found = await _rows(connection, job_ids)
-    absent = {*job_ids}.difference(job.id for job in found)
+    """Read the jobs that exist, including tasks without their own row."""
+    jobs = await _rows(connection, job_ids)
+    absent = {*job_ids}.difference(job.id for job in jobs)
     tasks = await find_tasks(connection, absent)
-    # Between the two statements a task may have got a row of its own.
+    # Between the two statements a task may have been given its own row.
     absent.difference_update(job.id for job in tasks)
-    return found + tasks + (await _rows(connection, absent))
+    return jobs + tasks + (await _rows(connection, absent))
 
 
 async def _rows(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
-    found: list[Job] = []
+    jobs: list[Job] = []
     for some in batched([*job_ids], MOST_IDS):
         query = select(*JOB_COLUMNS).where(_jobs.c.id.in_(some))
-        found += map(job_of, (await connection.execute(query)).mappings())
-    return found
+        jobs += map(job_of, (await connection.execute(query)).mappings())
+    return jobs
 
 
 async def _counts(
     connection: AsyncConnection, matches: ColumnElement[bool], *, with_groups: bool = True
 ) -> Counter[JobState]:
-    """Count the jobs of each state: rows by an index alone, then the tasks that share rows."""
+    """Count the jobs of each state: the rows by an index alone, then the tasks that share rows."""
     rows = select(_jobs.c.state, func.count()).where(matches).group_by(_jobs.c.state)
     counts = Counter({JobState(state): number for state, number in await connection.execute(rows)})
     if with_groups and counts:
@@ -213,19 +213,19 @@ async def _counts(
 
 
 async def _check_alone(tx: Transaction, job: Job) -> None:
-    """Pass if no other session of its lineage lives. Raises ``Conflict``.
+    """Check that no other session of its lineage is live. Raises ``Conflict``.
 
-    The rows of the sessions that it follows are locked: who else wants to continue them waits here.
+    The rows of the sessions that it continues are locked: other requests to continue them wait here.
     """
     before = [job.spec.lineage, job.spec.continues]
     lock = select(_jobs.c.id).where(_jobs.c.id.in_(before)).order_by(_jobs.c.id)
     await tx.execute(lock.with_for_update(key_share=True))
-    mine = select(*JOB_COLUMNS).where(
+    query = select(*JOB_COLUMNS).where(
         _jobs.c.owner == job.owner,
         _jobs.c.type == JobType.SESSION,
         _jobs.c.state.in_(LIVE_STATES),
     )
-    for other in map(job_of, (await tx.execute(mine)).mappings()):
+    for other in map(job_of, (await tx.execute(query)).mappings()):
         if (other.spec.lineage or other.id) == job.spec.lineage:
             raise Conflict(goes_on(other))
 
@@ -238,45 +238,47 @@ def _check_same(wish: Idempotency, request_hash: str) -> None:
         )
 
 
-def _conditions(where: JobFilter, visible_to: str | None) -> list[ColumnElement[bool]]:
-    found: list[ColumnElement[bool]] = []
+def _conditions(job_filter: JobFilter, visible_to: str | None) -> list[ColumnElement[bool]]:
+    conditions: list[ColumnElement[bool]] = []
     if visible_to is not None:
         of_user = select(tables.members.c.project).where(tables.members.c.user_name == visible_to)
-        found.append(or_(_jobs.c.owner == visible_to, _jobs.c.project.in_(of_user)))
-    if where.owner is not None:
-        found.append(_jobs.c.owner == where.owner)
-    if where.project is not None:
-        found.append(_jobs.c.project == where.project)
-    if where.type is not None:
-        found.append(_jobs.c.type == where.type)
-    if where.states:
-        found.append(_jobs.c.state.in_(sorted(where.states)))
-    if where.name_contains:
-        found.append(_jobs.c.name_folded.contains(fold(where.name_contains), autoescape=True))
-    if where.array_job_id is not None:
-        found.append(_jobs.c.array_job_id == where.array_job_id)
-    if where.top_level_only:
-        found.append(_jobs.c.array_job_id.is_(None))
-    if where.array is not None:
-        found.append(_jobs.c.is_array.is_(where.array))
-    return [*found, *_more_conditions(where)]
+        conditions.append(or_(_jobs.c.owner == visible_to, _jobs.c.project.in_(of_user)))
+    if job_filter.owner is not None:
+        conditions.append(_jobs.c.owner == job_filter.owner)
+    if job_filter.project is not None:
+        conditions.append(_jobs.c.project == job_filter.project)
+    if job_filter.type is not None:
+        conditions.append(_jobs.c.type == job_filter.type)
+    if job_filter.states:
+        conditions.append(_jobs.c.state.in_(sorted(job_filter.states)))
+    if job_filter.name_contains:
+        conditions.append(
+            _jobs.c.name_folded.contains(fold(job_filter.name_contains), autoescape=True)
+        )
+    if job_filter.array_job_id is not None:
+        conditions.append(_jobs.c.array_job_id == job_filter.array_job_id)
+    if job_filter.top_level_only:
+        conditions.append(_jobs.c.array_job_id.is_(None))
+    if job_filter.array is not None:
+        conditions.append(_jobs.c.is_array.is_(job_filter.array))
+    return [*conditions, *_more_conditions(job_filter)]
 
 
-def _more_conditions(where: JobFilter) -> Iterator[ColumnElement[bool]]:
+def _more_conditions(job_filter: JobFilter) -> Iterator[ColumnElement[bool]]:
     """Yield the conditions on the resources, image and template of jobs, and on their nodes."""
-    if where.template is not None:
-        yield _jobs.c.template == where.template
-    if where.image is not None:
-        of_any = _jobs.c.image.startswith(f"{where.image}:", autoescape=True)
-        yield or_(_jobs.c.image == where.image, of_any)
-    if where.node is not None:
-        # A JSON list as text, on both databases; a node's name has nothing that JSON would escape.
-        yield cast(_jobs.c.nodes, Text).contains(f'"{where.node}"', autoescape=True)
-    if where.created_from is not None:
-        yield _jobs.c.created_at >= where.created_from
-    if where.created_before is not None:
-        yield _jobs.c.created_at < where.created_before
-    if where.min_gpus is not None:
-        yield _jobs.c.gpus >= where.min_gpus
-    if where.gpu_type is not None:
-        yield _jobs.c.gpu_type == where.gpu_type
+    if job_filter.template is not None:
+        yield _jobs.c.template == job_filter.template
+    if job_filter.image is not None:
+        of_any = _jobs.c.image.startswith(f"{job_filter.image}:", autoescape=True)
+        yield or_(_jobs.c.image == job_filter.image, of_any)
+    if job_filter.node is not None:
+        # A JSON list as text, on both databases; names of nodes contain no characters that JSON escapes.
+        yield cast(_jobs.c.nodes, Text).contains(f'"{job_filter.node}"', autoescape=True)
+    if job_filter.created_from is not None:
+        yield _jobs.c.created_at >= job_filter.created_from
+    if job_filter.created_before is not None:
+        yield _jobs.c.created_at < job_filter.created_before
+    if job_filter.min_gpus is not None:
+        yield _jobs.c.gpus >= job_filter.min_gpus
+    if job_filter.gpu_type is not None:
+        yield _jobs.c.gpu_type == job_filter.gpu_type

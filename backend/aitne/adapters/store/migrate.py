@@ -1,5 +1,5 @@
 """Upgrade of a database to this release's schema, even if several processes start at the same
-moment.
+time.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _VERSION_TABLE = "alembic_version"
 
 
 async def migrate(database: Database) -> None:
-    """Upgrade to ``HEAD``. One transaction under the database's one lock: all of it or nothing.
+    """Upgrade to ``HEAD`` in one transaction under one lock: either everything or nothing.
 
     Raises:
         SetupError: the database is damaged, cannot be written, or newer than this release.
-        StoreUnavailable: it does not answer.
+        StoreUnavailable: the database does not answer.
     """
     with translated_at_start(database.address):
         async with database.raw_read() as connection:
@@ -31,7 +31,7 @@ async def migrate(database: Database) -> None:
                 return
         async with database.raw_write() as connection:
             await _lock(connection)
-            # Once more: another process may have migrated while this one waited for the lock.
+            # Check again: another process may have migrated while this one waited for the lock.
             present = await connection.run_sync(revision)
             if present != HEAD:
                 await connection.run_sync(_upgrade, present, database.address.shown)
@@ -45,29 +45,29 @@ async def _lock(connection: AsyncConnection) -> None:
 
 
 def revision(connection: Connection) -> str | None:
-    """The revision the database is at; None if it is empty."""
+    """Return the database's revision; None if it is empty."""
     if not inspect(connection).has_table(_VERSION_TABLE):
         return None
-    found: str | None = connection.execute(
+    version: str | None = connection.execute(
         text(f"SELECT version_num FROM {_VERSION_TABLE}")  # noqa: S608  (a constant)
     ).scalar()
-    return found
+    return version
 
 
 def _upgrade(connection: Connection, present: str | None, shown: str) -> None:
-    # Imported only when there is something to do: it costs every process memory and start-up time.
+    # Imported only for an upgrade: it takes memory and start-up time in every process.
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if present is not None and present not in known:
+    revisions = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if present is not None and present not in revisions:
         raise SetupError(
             f"The database {shown} was last used by a newer release (its schema {present} is not "
-            "known to this one). Install that release again, or put a backup from before the "
-            "upgrade in its place."
+            "known to this one). Install that release again, or restore a backup from before the "
+            "upgrade."
         )
     if present is None:
         _refuse_strangers(connection, shown)
@@ -78,6 +78,6 @@ def _refuse_strangers(connection: Connection, shown: str) -> None:
     strangers = inspect(connection).get_table_names()
     if strangers:
         raise SetupError(
-            f"The database {shown} holds tables of another program ({', '.join(strangers[:3])}). "
-            "Give the platform a database of its own."
+            f"The database {shown} contains tables of another program ({', '.join(strangers[:3])}). "
+            "Give the platform a separate database."
         )

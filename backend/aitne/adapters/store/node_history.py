@@ -1,6 +1,6 @@
 """History of each node's state, written with every poll of the cluster that finds a change.
 
-Changes between idle and allocated are not recorded; that a node accepts no jobs, and why, is.
+Changes between idle and allocated are not recorded; that a node accepts no jobs is, with the reason.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _Key = tuple[str, str]
 
 
 def news(
-    known: Mapping[_Key, Mapping[str, Any]],
-    found: Mapping[_Key, Mapping[str, Any]],
+    old_nodes: Mapping[_Key, Mapping[str, Any]],
+    new_nodes: Mapping[_Key, Mapping[str, Any]],
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """The rows about nodes that stand otherwise in ``found`` than in ``known``, both as stored."""
+    """Return the rows about nodes that differ between ``old_nodes`` and ``new_nodes``."""
     rows = []
-    for key in sorted(known.keys() | found.keys()):
-        before, after = _standing(known.get(key)), _standing(found.get(key))
+    for key in sorted(old_nodes.keys() | new_nodes.keys()):
+        before, after = _standing(old_nodes.get(key)), _standing(new_nodes.get(key))
         if before != after:
             what, reason = after or (GONE, None)
             row = {"cluster": key[0], "node": key[1], "time": now, "actor": None}

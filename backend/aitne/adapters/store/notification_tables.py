@@ -1,4 +1,4 @@
-"""The tables of notifications, of what carries them, and of what sessions are seen to do."""
+"""Tables of notifications, of their deliveries, and of the activity of sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _owner() -> Column[str]:
     return Column("owner", String(32), ForeignKey("users.name", ondelete="CASCADE"), nullable=False)
 
 
-# How far who reads the event log has come: it moves in the transaction that writes what follows.
+# Position of each reader of the event log, updated in the transaction that writes its results.
 cursors = Table(
     "cursors",
     metadata,
@@ -47,7 +47,7 @@ notifications = Table(
     Column("data", JSON, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("read_at", UtcDateTime),
-    # Of one event a person hears once, whoever reads the log how often.
+    # A user receives one notification of an event, however often the event log is read.
     UniqueConstraint("owner", "event_id"),
     Index("ix_notifications_owner", "owner", "id"),
     sqlite_autoincrement=True,
@@ -60,7 +60,7 @@ notification_settings = Table(
     Column("data", JSON, nullable=False),
 )
 
-# The secret is not here: it is derived from the platform's own key, the id and the generation.
+# The secret is not stored: it is derived from the platform's key, the ID and the generation.
 webhooks = Table(
     "webhooks",
     metadata,
@@ -81,7 +81,7 @@ deliveries = Table(
     Column("id", BigId, primary_key=True),
     Column("channel", String(40), nullable=False),
     _owner(),
-    # Which webhook; empty where the person alone says where it goes.
+    # The ID of the webhook; empty on channels whose address follows from the user.
     Column("target", String(40), nullable=False),
     Column("message", JSON, nullable=False),
     Column("state", String(10), nullable=False),
@@ -89,7 +89,7 @@ deliveries = Table(
     Column("status", Integer),
     Column("error", Prose),
     Column("created_at", UtcDateTime, nullable=False),
-    # A lease and a delay are the same thing: nobody takes it before this time.
+    # Used for leases and for delays: the delivery is not sent before this time.
     Column("available_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
     Column("leased_in", BigInteger),
@@ -103,10 +103,10 @@ activity = Table(
     "activity",
     metadata,
     Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
-    # By the platform's clock, when its agent has last seen it do something, and last said so.
+    # By the platform's clock: the last activity that its agent has seen, and its last report.
     Column("active_at", UtcDateTime, nullable=False),
     Column("seen_at", UtcDateTime, nullable=False),
-    # How many warnings were given since then, and when the first was.
+    # The number of warnings since then, and the time of the first one.
     Column("warned", Integer, nullable=False),
     Column("warned_at", UtcDateTime),
 )

@@ -1,4 +1,4 @@
-"""Inboxes: notifications of users, and the choices of what they are notified about."""
+"""Store of users' notifications, and of their choices of what they are notified about."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _settings = tables.notification_settings
 _cursors = tables.cursors
 _deliveries = tables.deliveries
 _AT_ONCE = 200
-"""Rows of one INSERT: both databases take a few thousand values at most in a statement."""
+"""Number of rows in one INSERT: both databases limit the values of a statement to some thousands."""
 
 
 class Inboxes(StorePart, NotificationStore):
@@ -52,13 +52,13 @@ class Inboxes(StorePart, NotificationStore):
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await _move_cursor(tx, cursor, since, until)
-            there = await _existing(tx, {each.owner for each in told})
-            mine = [each for each in told if each.owner in there]
+            there = await _existing(tx, {message.owner for message in told})
+            messages = [message for message in told if message.owner in there]
             now = self._clock()
             added = 0
-            for some in batched([each for each in mine if each.inbox], _AT_ONCE):
+            for some in batched([message for message in messages if message.inbox], _AT_ONCE):
                 added += await _add(tx, some, now)
-            new = [delivery for each in mine for delivery in each.deliveries]
+            new = [delivery for message in messages for delivery in message.deliveries]
             if new:
                 await tx.execute(insert(_deliveries), [delivery_row(one, now) for one in new])
         return added
@@ -67,14 +67,14 @@ class Inboxes(StorePart, NotificationStore):
     async def inbox(
         self, owner: str, *, unread: bool = False, cursor: str | None = None, limit: int = 50
     ) -> Page[Notification]:
-        mine: list[ColumnElement[bool]] = [_notifications.c.owner == owner]
+        conditions: list[ColumnElement[bool]] = [_notifications.c.owner == owner]
         if unread:
-            mine.append(_notifications.c.read_at.is_(None))
-        query = select(_notifications).where(*mine).order_by(_notifications.c.id.desc())
+            conditions.append(_notifications.c.read_at.is_(None))
+        query = select(_notifications).where(*conditions).order_by(_notifications.c.id.desc())
         if cursor is not None:
             query = query.where(_notifications.c.id < paging.after_id("notifications", cursor))
         async with self._db.read() as connection:
-            count = select(func.count()).select_from(_notifications).where(*mine)
+            count = select(func.count()).select_from(_notifications).where(*conditions)
             total: int = (await connection.execute(count)).scalar_one()
             rows = (await connection.execute(query.limit(limit + 1))).mappings().all()
         items = tuple(Notification.model_validate(dict(row)) for row in rows[:limit])
@@ -85,8 +85,8 @@ class Inboxes(StorePart, NotificationStore):
     @override
     async def unread(self, owner: str) -> int:
         async with self._db.read() as connection:
-            found: int = (await connection.execute(_unread_of(owner))).scalar_one()
-        return found
+            count: int = (await connection.execute(_unread_of(owner))).scalar_one()
+        return count
 
     @override
     async def mark_read(self, owner: str, ids: Sequence[int] | None, now: datetime) -> int:
@@ -97,10 +97,10 @@ class Inboxes(StorePart, NotificationStore):
             if ids is not None:
                 query = query.where(_notifications.c.id.in_(ids))
             changed = (await tx.execute(query.values(read_at=now))).rowcount
-            left: int = (await tx.execute(_unread_of(owner))).scalar_one()
+            unread_count: int = (await tx.execute(_unread_of(owner))).scalar_one()
             if changed:
-                tx.append_event("notification.read", {"unread": left}, owner=owner)
-        return left
+                tx.append_event("notification.read", {"unread": unread_count}, owner=owner)
+        return unread_count
 
     @override
     async def choices(self, owner: str) -> NotificationChoices:
@@ -108,13 +108,13 @@ class Inboxes(StorePart, NotificationStore):
 
     @override
     async def choices_of_many(self, owners: Sequence[str]) -> Mapping[str, NotificationChoices]:
-        found: dict[str, NotificationChoices] = {}
+        choices: dict[str, NotificationChoices] = {}
         async with self._db.read() as connection:
             for some in batched(owners, MOST_IDS):
                 query = select(_settings).where(_settings.c.user_name.in_(some))
                 for row in await connection.execute(query):
-                    found[row.user_name] = NotificationChoices.model_validate(row.data)
-        return found
+                    choices[row.user_name] = NotificationChoices.model_validate(row.data)
+        return choices
 
     @override
     async def save_choices(
@@ -126,17 +126,19 @@ class Inboxes(StorePart, NotificationStore):
         check: Check[tuple[str | None, NotificationChoices]] = None,
     ) -> None:
         row = {"user_name": owner, "data": choices.model_dump(mode="json")}
-        mine = users.c.name == owner
+        condition = users.c.name == owner
         chosen = select(_settings.c.data).where(_settings.c.user_name == owner)
         async with self._db.write() as tx:
-            user = (await tx.execute(select(users.c.mail).where(mine).with_for_update())).first()
+            user = (
+                await tx.execute(select(users.c.mail).where(condition).with_for_update())
+            ).first()
             if user is None:
                 raise NotFound("user", owner)
             if check is not None:
                 data = (await tx.execute(chosen)).scalar()
                 check((user.mail, NotificationChoices.model_validate(data or {})))
             if mail is not None:
-                await tx.execute(update(users).where(mine).values(mail=mail or None))
+                await tx.execute(update(users).where(condition).values(mail=mail or None))
             await tx.execute(upsert(tx.dialect, _settings, row, ["user_name"]))
 
     @override
@@ -144,15 +146,15 @@ class Inboxes(StorePart, NotificationStore):
         columns = (users.c.name, users.c.mail, users.c.role)
         query = select(*columns).where(users.c.disabled.is_(False)).order_by(users.c.name)
         some = [None] if names is None else [*batched(sorted(set(names)), MOST_IDS)]
-        found: list[Addressee] = []
+        recipients: list[Addressee] = []
         async with self._db.read() as connection:
             for part in some:
-                wanted = query if part is None else query.where(users.c.name.in_(part))
-                found += [
+                statement = query if part is None else query.where(users.c.name.in_(part))
+                recipients += [
                     Addressee(name=row.name, mail=row.mail, admin=row.role == Role.ADMIN)
-                    for row in await connection.execute(wanted)
+                    for row in await connection.execute(statement)
                 ]
-        return found
+        return recipients
 
     @override
     async def last_told(self, kind: NotificationKind, path: str) -> datetime | None:
@@ -160,8 +162,8 @@ class Inboxes(StorePart, NotificationStore):
             _notifications.c.kind == kind, _notifications.c.path == path
         )
         async with self._db.read() as connection:
-            found: datetime | None = (await connection.execute(query)).scalar()
-        return found
+            created_at: datetime | None = (await connection.execute(query)).scalar()
+        return created_at
 
     @override
     async def members_of(self, project: str) -> Sequence[str]:
@@ -200,39 +202,41 @@ async def _move_cursor(tx: Transaction, name: str, since: int, until: int) -> No
         first = insert_if_absent(tx.dialect, _cursors).values(name=name, event_id=until)
         moved = (await tx.execute(first)).rowcount
     if not moved:
-        raise Conflict(f"The reader {name} is no longer at event {since}: another one was faster.")
+        raise Conflict(
+            f"The reader {name} is no longer at event {since}: another process was faster."
+        )
 
 
 async def _existing(tx: Transaction, owners: set[str]) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for some in batched(sorted(owners), MOST_IDS):
         query = select(users.c.name).where(users.c.name.in_(some))
-        found.update((await tx.execute(query)).scalars())
-    return found
+        names.update((await tx.execute(query)).scalars())
+    return names
 
 
-async def _add(tx: Transaction, told: Sequence[Told], now: datetime) -> int:
-    """Write notifications; one that there is already for the event is left alone."""
+async def _add(tx: Transaction, messages: Sequence[Told], now: datetime) -> int:
+    """Write notifications; existing ones for the same event are not changed."""
     rows = [
         {
-            "owner": each.owner,
-            "event_id": each.event_id,
-            **each.notice.model_dump(exclude={"log"}),
+            "owner": message.owner,
+            "event_id": message.event_id,
+            **message.notice.model_dump(exclude={"log"}),
             "created_at": now,
         }
-        for each in told
+        for message in messages
     ]
     statement = (
         insert_if_absent(tx.dialect, _notifications)
         .values(rows)
         .returning(_notifications.c.id, _notifications.c.owner, _notifications.c.event_id)
     )
-    by_key = {(each.owner, each.event_id): each for each in told}
+    by_key = {(message.owner, message.event_id): message for message in messages}
     added = (await tx.execute(statement)).all()
-    for row in sorted(added, key=lambda each: each.id):
-        each = by_key[row.owner, row.event_id]
-        data = each.notice.model_dump(mode="json", exclude={"log"})
+    for row in sorted(added, key=lambda row: row.id):
+        message = by_key[row.owner, row.event_id]
+        data = message.notice.model_dump(mode="json", exclude={"log"})
         tx.append_event(
-            "notification.added", {"id": row.id, "popup": each.popup, **data}, owner=row.owner
+            "notification.added", {"id": row.id, "popup": message.popup, **data}, owner=row.owner
         )
     return len(added)

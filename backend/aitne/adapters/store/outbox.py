@@ -1,4 +1,4 @@
-"""The outbox: what the controller must do in the outside world."""
+"""Store of the outbox: actions that the controller carries out in outside systems."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def queue(
 
 
 async def drop_submits(tx: Transaction, job_ids: Sequence[UUID]) -> set[UUID]:
-    """Take the jobs' own SUBMITs out of the outbox; return which jobs had one."""
+    """Delete the jobs' own SUBMITs from the outbox; return the jobs that had one."""
     statement = delete(_outbox).where(
         _outbox.c.kind == OutboxKind.SUBMIT, _outbox.c.job_id.in_(job_ids)
     )
@@ -63,7 +63,7 @@ async def queued(tx: Transaction, kind: OutboxKind, job_ids: Sequence[UUID]) -> 
 
 
 async def longest_asked(source: Transaction | AsyncConnection, job_id: UUID) -> int | None:
-    """The longest limit that an EXTEND of the job waits to bring."""
+    """Return the maximum time limit in pending EXTENDs of the job."""
     query = select(_outbox.c.data).where(
         _outbox.c.kind == OutboxKind.EXTEND, _outbox.c.job_id == job_id
     )
@@ -72,14 +72,14 @@ async def longest_asked(source: Transaction | AsyncConnection, job_id: UUID) -> 
 
 
 async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
-    """Take items out of the outbox; those that are gone already are no error."""
+    """Delete items from the outbox; missing ones are not an error."""
     await tx.execute(delete(_outbox).where(_outbox.c.id.in_(item_ids)))
 
 
 async def release(tx: Transaction, job_ids: Sequence[UUID]) -> None:
-    """Make the items due that were held for one of the jobs."""
-    held = update(_outbox).where(_outbox.c.dependency.in_(job_ids))
-    await tx.execute(held.values(dependency=None))
+    """Make the items that were held for one of the jobs due."""
+    statement = update(_outbox).where(_outbox.c.dependency.in_(job_ids))
+    await tx.execute(statement.values(dependency=None))
 
 
 class Outbox(StorePart, JobStore):
@@ -101,14 +101,14 @@ class Outbox(StorePart, JobStore):
         begun: bool = False,
     ) -> Sequence[OutboxItem]:
         now = self._clock()
-        mine = and_(
+        condition = and_(
             _outbox.c.kind.in_(sorted(kinds)),
             _outbox.c.tries >= int(begun),
             _outbox.c.dependency.is_(None),
         )
-        # Only one controller leads, so what was leased under another epoch is not worked on.
-        is_due = mine & or_(_outbox.c.available_at <= now, _outbox.c.leased_in != epoch)
-        is_leased = mine & (_outbox.c.available_at > now) & (_outbox.c.leased_in == epoch)
+        # There is only one leader, so items leased in another epoch are not being processed.
+        is_due = condition & or_(_outbox.c.available_at <= now, _outbox.c.leased_in != epoch)
+        is_leased = condition & (_outbox.c.available_at > now) & (_outbox.c.leased_in == epoch)
         due = in_turn(_outbox, is_due, is_leased).limit(limit)
         until = now + timedelta(seconds=lease_s)
         rows = await take_due(self._db, _outbox, due, is_due, epoch=epoch, until=until)
@@ -133,22 +133,22 @@ class Outbox(StorePart, JobStore):
 
     @override
     async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
-        """Give items back until their dependencies change, whichever transaction comes first."""
+        """Return items to the outbox until their dependencies change, in any order of transactions."""
         items: dict[UUID, list[int]] = defaultdict(list)
         for item_id, job in dependencies.items():
             items[job.id].append(item_id)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            # Locked against its end, which then comes after and releases what is held here; a task gets
-            # a row of its own, whose id that end names.
+            # The lock delays the end of the dependency, which then releases the items held here; a task
+            # gets its own row, whose ID that end uses.
             locked = await lock_all(tx, [*items])
             now = self._clock()
             for job in {job.id: job for job in dependencies.values()}.values():
                 same = job.id in locked and locked[job.id].version == job.version
-                held = update(_outbox).where(_outbox.c.id.in_(items[job.id]))
+                statement = update(_outbox).where(_outbox.c.id.in_(items[job.id]))
                 dependency = job.id if same else None
                 await tx.execute(
-                    held.values(dependency=dependency, available_at=now, leased_in=None)
+                    statement.values(dependency=dependency, available_at=now, leased_in=None)
                 )
 
     @override

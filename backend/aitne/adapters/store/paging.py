@@ -1,4 +1,4 @@
-"""Opaque cursors: the sort key of the last item shown, so that new items shift no other page."""
+"""Opaque cursors with the sort key of the last item of a page, so that new items shift no page."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def encode(kind: str, *key: str) -> str:
-    """A cursor of one kind of list; ``key`` is where the page ended."""
+    """Return the cursor of one kind of list; ``key`` is the sort key of the page's last item."""
     text = json.dumps([kind, *key], separators=(",", ":"))
     return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def decode(kind: str, cursor: str, parts: int) -> Sequence[str]:
-    """The key in a cursor. Raises ``InvalidInput`` if it is not one of this kind of list."""
+    """Return the key in a cursor. Raises ``InvalidInput`` if it is not one of this kind of list."""
     try:
         raw = urlsafe_b64decode((cursor + "=" * (-len(cursor) % 4)).encode("ascii"))
-        found = json.loads(raw)
+        document = json.loads(raw)
     except ValueError as error:
         raise not_ours(cursor) from error
-    match found:
+    match document:
         case [str(of), *key] if of == kind and len(key) == parts:
             if all(isinstance(part, str) and _storable(part) for part in key):
                 return key
@@ -34,25 +34,25 @@ def decode(kind: str, cursor: str, parts: int) -> Sequence[str]:
 
 
 def moment(text: str) -> datetime:
-    """A time in a cursor. Raises ``ValueError``."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
+    """Return a time in a cursor. Raises ``ValueError``."""
+    timestamp = datetime.fromisoformat(text)
+    if timestamp.tzinfo is None:
         raise ValueError(f"{text} has no time zone")
     try:
-        return found.astimezone(UTC)
+        return timestamp.astimezone(UTC)
     except OverflowError as error:
-        raise ValueError(f"{text} is before or after all time") from error
+        raise ValueError(f"{text} is out of range") from error
 
 
 def number(text: str) -> int:
-    """A whole number in a cursor, one that both databases can compare with. Raises ``ValueError``."""
+    """Return an integer in a cursor that both databases can compare with. Raises ``ValueError``."""
     if not _NUMBER.fullmatch(text):
-        raise ValueError(f"{text} is no number of ours")
+        raise ValueError(f"{text} is not a valid number")
     return int(text)
 
 
 def after_id(kind: str, cursor: str) -> int:
-    """The id in a cursor that is nothing else. Raises ``InvalidInput``."""
+    """Return the ID in a cursor that consists of an ID. Raises ``InvalidInput``."""
     (text,) = decode(kind, cursor, 1)
     try:
         return number(text)
@@ -66,7 +66,7 @@ def _storable(text: str) -> bool:
 
 
 def not_ours(cursor: str) -> InvalidInput:
-    """Return the error about a cursor that is of another list, or of none."""
+    """Return the error about a cursor that does not belong to this list."""
     return InvalidInput.field(
         "cursor",
         "is not a cursor of this list",

@@ -1,4 +1,4 @@
-"""The table of users' preferences in the portal."""
+"""Table of users' preferences in the portal."""
 
 from __future__ import annotations
 

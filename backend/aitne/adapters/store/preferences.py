@@ -21,8 +21,8 @@ class Preferences(StorePart, PreferenceStore):
     @override
     async def preference(self, user: str, key: str) -> dict[str, Any] | None:
         async with self._db.read() as connection:
-            found: dict[str, Any] | None = (await connection.execute(_query(user, key))).scalar()
-        return found
+            document: dict[str, Any] | None = (await connection.execute(_query(user, key))).scalar()
+        return document
 
     @override
     async def put_preference(

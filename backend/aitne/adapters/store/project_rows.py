@@ -21,13 +21,13 @@ _members = tables.members
 CHANGED = "project.changed"
 REQUESTED = "project.requested"
 WHOLE = ""
-"""In ``limits``: the project as a whole, as administrators granted it."""
+"""User name in ``limits`` for the limits of the whole project that administrators set."""
 MANAGERS = "@"
-"""In ``limits``: the project as a whole, as its own managers hold it."""
+"""User name in ``limits`` for the limits of the whole project that its managers set."""
 
 
 def stored(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a project as values of its columns. A new end has not been reminded of."""
+    """Return fields of a project as values of its columns. A new end date resets the reminders."""
     values = {
         name: value.model_dump(mode="json") if isinstance(value, BaseModel) else value
         for name, value in fields.items()
@@ -36,7 +36,7 @@ def stored(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def project_row(project: Project) -> dict[str, Any]:
-    """A project as the columns of its row."""
+    """Return a project as the columns of its row."""
     return stored({name: getattr(project, name) for name in _COLUMNS})
 
 
@@ -45,12 +45,12 @@ _COLUMNS = [name for name in Project.model_fields if name not in ("members", "ma
 
 def note(tx: Transaction, project: str, actor: str, what: str, **about: Any) -> None:
     """Append the event ``project.changed``."""
-    # With an owner it is for the project's members and administrators, and not for everybody.
+    # An event with an owner is only for the project's members and administrators.
     tx.append_event(CHANGED, {"actor": actor, "what": what, **about}, owner=actor, project=project)
 
 
 async def lock_project(tx: Transaction, name: str) -> Project:
-    """Read the project without its members and lock it until the end. Raises ``NotFound``."""
+    """Read the project without its members and lock it until the commit. Raises ``NotFound``."""
     query = select(_projects).where(_projects.c.name == name).with_for_update()
     row = (await tx.execute(query)).mappings().first()
     if row is None:
@@ -59,14 +59,16 @@ async def lock_project(tx: Transaction, name: str) -> Project:
 
 
 async def read_project(tx: Transaction, name: str) -> Project:
-    """The project with its members, as this transaction leaves it."""
+    """Return the project with its members in the state of this transaction."""
     row = (await tx.execute(select(_projects).where(_projects.c.name == name))).mappings().one()
     query = select(_members.c.user_name, _members.c.role).where(_members.c.project == name)
-    return with_members(row, [(each.user_name, each.role) for each in await tx.execute(query)])
+    return with_members(
+        row, [(member.user_name, member.role) for member in await tx.execute(query)]
+    )
 
 
 def with_members(row: Mapping[str, Any] | RowMapping, people: Sequence[tuple[str, str]]) -> Project:
-    """A project and its members with their roles, in an order that no database's language changes."""
+    """Return a project with its members, in an order that is independent of the database's locale."""
     return Project.model_validate(
         {
             **row,

@@ -1,4 +1,4 @@
-"""Projects, memberships and limits."""
+"""Store of projects, memberships and limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _limits = tables.limits
 _in_use = tables.in_use
 
 CLUSTER = "local"
-"""The one cluster's name in ``in_use``."""
+"""Name of the one cluster in ``in_use``."""
 SYNCED = "accounting.synced"
 
 
@@ -52,7 +52,7 @@ class Projects(StorePart, ProjectStore):
                 note(tx, project.name, actor, "created")
         except IntegrityError as error:
             raise Conflict(
-                f"There is a project {project.name} already. Choose another name."
+                f"The project {project.name} already exists. Choose another name."
             ) from error
 
     @override
@@ -92,8 +92,10 @@ class Projects(StorePart, ProjectStore):
             row = (await tx.execute(select(_users).where(_users.c.name == user))).first()
             if row is None:
                 raise NotFound("user", user)
-            own = insert_if_absent(tx.dialect, _members)
-            added = (await tx.execute(own.values(user_name=user, project=project))).rowcount > 0
+            statement = insert_if_absent(tx.dialect, _members)
+            added = (
+                await tx.execute(statement.values(user_name=user, project=project))
+            ).rowcount > 0
             if added:
                 note(tx, project, actor, "member added", user=user)
                 if actor != user:
@@ -106,27 +108,31 @@ class Projects(StorePart, ProjectStore):
                 changed = update(_users).where(_users.c.name == user)
                 await tx.execute(changed.values(default_project=project))
                 note(tx, project, actor, "default project", user=user)
-            mine = (_members.c.project == project) & (_members.c.user_name == user)
-            role = (await tx.execute(select(_members.c.role).where(mine))).scalar_one()
+            condition = (_members.c.project == project) & (_members.c.user_name == user)
+            role = (await tx.execute(select(_members.c.role).where(condition))).scalar_one()
         return Membership(project=project, user=user, limits=limits or present, role=role)
 
     @override
     async def remove_member(self, project: str, user: str, *, actor: str) -> None:
-        mine = delete(_members).where(_members.c.project == project, _members.c.user_name == user)
-        own = delete(_limits).where(_limits.c.project == project, _limits.c.user_name == user)
+        member_deletion = delete(_members).where(
+            _members.c.project == project, _members.c.user_name == user
+        )
+        limit_deletion = delete(_limits).where(
+            _limits.c.project == project, _limits.c.user_name == user
+        )
         default = select(_users.c.default_project).where(_users.c.name == user)
         async with self._db.write() as tx:
-            # Two managers who remove each other at once must not both succeed.
+            # Two managers who remove each other concurrently must not both succeed.
             await lock_project(tx, project)
             await keep_a_manager(tx, project, user)
-            if not (await tx.execute(mine)).rowcount:
+            if not (await tx.execute(member_deletion)).rowcount:
                 raise NotFound("member", f"{user} of project {project}")
             if (await tx.execute(default)).scalar() == project:
                 raise Conflict(
-                    f"{project} is the default project of {user}. Make another one that first: "
+                    f"{project} is the default project of {user}. Set another default project first: "
                     f"`aitne admin member add PROJECT {user} --default`."
                 )
-            await tx.execute(own)
+            await tx.execute(limit_deletion)
             await revoke_invitations_of(tx, project, user, self._clock())
             note(tx, project, actor, "member removed", user=user)
 

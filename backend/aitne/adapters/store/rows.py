@@ -26,22 +26,22 @@ JOB_COLUMNS: list[ColumnElement[Any]] = [
     *(column for column in _jobs.c if column.name not in _NOT_SHOWN),
     cast(_jobs.c.spec, Text).label("spec"),
 ]
-"""What ``job_of`` needs. The specification comes as text: most often it has been parsed before."""
+"""Columns for ``job_of``. The specification is read as text, since it is usually in the cache."""
 
 
 @lru_cache(maxsize=1_024)
 def _spec(text: str) -> JobSpec:
-    # The controller reads all live jobs again and again, and a specification never changes.
+    # The controller reads all live jobs repeatedly, and a specification never changes.
     return JobSpec.model_validate_json(text)
 
 
 def job_of(row: RowMapping) -> Job:
-    """A job from a row with ``JOB_COLUMNS``."""
+    """Return the job of a row with ``JOB_COLUMNS``."""
     return Job.model_validate({**row, "spec": _spec(row["spec"])})
 
 
 def row_of(job: Job) -> dict[str, Any]:
-    """A job as the columns of its row."""
+    """Return a job as the columns of its row."""
     values = {name: getattr(job, name) for name in Job.model_fields if name != "spec"}
     return columns_of(values) | {
         "spec": job.spec.model_dump(mode="json"),
@@ -56,17 +56,17 @@ def row_of(job: Job) -> dict[str, Any]:
 
 
 def columns_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a job as values of its columns."""
+    """Return fields of a job as values of its columns."""
     return {name: list(value) if name == "nodes" else value for name, value in values.items()}
 
 
 def fold(text: str) -> str:
-    """Text as it is searched: without regard to case."""
+    """Return the case-folded text for searches."""
     return text.casefold()
 
 
 def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
-    """The ``data`` of a job's event: what a page shows without asking again."""
+    """Return the ``data`` of a job's event, which pages show without another request."""
     data: dict[str, Any] = {"state": job.state}
     if previous is not None and previous.state is not job.state:
         data["previous"] = previous.state
@@ -105,17 +105,17 @@ def _time(value: datetime | None) -> str | None:
 
 
 def event_of(row: RowMapping) -> Event:
-    """An event from its row."""
+    """Return the event of a row."""
     return Event.model_validate(dict(row))
 
 
 def sample_of(row: RowMapping) -> Sample:
-    """A measurement from its row."""
+    """Return the measurement of a row."""
     return Sample.model_validate(dict(row))
 
 
 def node_of(row: RowMapping) -> Node:
-    """A node from its row."""
+    """Return the node of a row."""
     return Node.model_validate({**row["data"], "seen_at": row["seen_at"]})
 
 
@@ -125,10 +125,10 @@ def node_data(node: Node) -> dict[str, Any]:
 
 
 def user_of(row: RowMapping) -> User:
-    """A user from a row that has at least the user's columns."""
+    """Return the user of a row that has at least the user's columns."""
     return User.model_validate({name: row[name] for name in User.model_fields})
 
 
 def token_of(row: RowMapping) -> Token:
-    """A personal access token from its row."""
+    """Return the personal access token of a row."""
     return Token.model_validate({name: row[name] for name in Token.model_fields})

@@ -1,4 +1,4 @@
-"""The event of a change to the credentials of an account, of which its owner is notified."""
+"""Event of a change to a user's credentials, of which the user is notified."""
 
 from __future__ import annotations
 

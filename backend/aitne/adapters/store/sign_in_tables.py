@@ -1,4 +1,4 @@
-"""The tables of logins, tokens and second factors, and of names that failed to log in too often."""
+"""Tables of logins, tokens, second factors and lockouts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ web_sessions = Table(
         nullable=False,
         index=True,
     ),
-    # What lists call it; the token that opens it is nowhere.
+    # The ID in lists; the session token itself is not stored.
     Column("id", String(32), nullable=False, unique=True),
     Column("csrf", Text, nullable=False),
     Column("source", String(40), nullable=False),
@@ -27,12 +27,12 @@ web_sessions = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("last_seen_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
-    # Whom an administrator looks at the platform as, and until when.
+    # The user whom an administrator impersonates, and the end of the impersonation.
     Column("acting_as", String(32), ForeignKey("users.name", ondelete="CASCADE")),
     Column("acting_until", UtcDateTime),
-    # The token whose login link this sign-in came from: it ends with that token.
+    # The token whose login link created this sign-in, which ends with that token.
     Column("token_id", Text),
-    # When the user last gave the password or a code after the login.
+    # The last time after the login at which the user entered the password or a code.
     Column("authenticated_at", UtcDateTime),
 )
 
@@ -80,12 +80,12 @@ second_factors = Table(
     "second_factors",
     metadata,
     Column("owner", String(32), ForeignKey("users.name", ondelete="CASCADE"), primary_key=True),
-    # Half of the secret: the other half is the platform's, outside the database.
+    # One half of the secret; the other half is a key of the platform outside the database.
     Column("salt", Text, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
-    # Unset while nobody has shown that the device knows the secret.
+    # Unset until a code has proved that the device has the secret.
     Column("confirmed_at", UtcDateTime),
-    # Codes of this time step and those before it are used up.
+    # Codes of this time step and earlier ones are no longer accepted.
     Column("last_step", BigInteger, nullable=False),
 )
 

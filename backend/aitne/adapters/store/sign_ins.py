@@ -1,4 +1,4 @@
-"""Logins in browsers, and users that other identity sources authenticate."""
+"""Store of logins in browsers, and of users of other identity sources."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _USE_NOTED_EVERY = timedelta(minutes=1)
 
 
 def hub_logout(owner: str) -> Update:
-    """Return the statement that notes for JupyterHub that logins of the owner have ended."""
+    """Return the statement that records for JupyterHub that logins of the owner have ended."""
     return update(_users).where(_users.c.name == owner).values(hub_logouts=_users.c.hub_logouts + 1)
 
 
@@ -75,8 +75,8 @@ class SignIns(StorePart, SignInStore):
             people = select(*_USER_COLUMNS).where(
                 _users.c.name.in_(names), _users.c.disabled.is_(False)
             )
-            found = (await connection.execute(people)).mappings()
-            users = {each["name"]: user_of(each) for each in found}
+            rows = (await connection.execute(people)).mappings()
+            users = {user_row["name"]: user_of(user_row) for user_row in rows}
         owner = users.get(row["owner"])
         if owner is None:
             return None
@@ -90,10 +90,10 @@ class SignIns(StorePart, SignInStore):
             and other.role is not Role.ADMIN
         )
         if now - sign_in.last_seen_at >= _USE_NOTED_EVERY:
-            seen = {"last_seen_at": now, "address": address or sign_in.address}
+            values = {"last_seen_at": now, "address": address or sign_in.address}
             used = update(_sessions).where(_sessions.c.token_hash == token_hash)
-            await self._db.note(used.values(seen))
-            sign_in = sign_in.model_copy(update=seen)
+            await self._db.note(used.values(values))
+            sign_in = sign_in.model_copy(update=values)
         user = other if acts and other is not None else owner
         return OpenSignIn(
             user=user,
@@ -105,7 +105,7 @@ class SignIns(StorePart, SignInStore):
 
     @override
     async def end_sign_in(self, token_hash: str) -> None:
-        """Log out; no error if it was over already."""
+        """Delete the sign-in; a missing one is not an error."""
         async with self._db.write() as tx:
             await tx.execute(delete(_sessions).where(_sessions.c.token_hash == token_hash))
 
@@ -124,36 +124,38 @@ class SignIns(StorePart, SignInStore):
     async def sign_in_id(self, token_hash: str) -> str | None:
         query = select(_sessions.c.id).where(_sessions.c.token_hash == token_hash)
         async with self._db.read() as connection:
-            found: str | None = (await connection.execute(query)).scalar()
-        return found
+            sign_in_id: str | None = (await connection.execute(query)).scalar()
+        return sign_in_id
 
     @override
     async def revoke_sign_in(self, owner: str, sign_in_id: str) -> None:
-        mine = delete(_sessions).where(_sessions.c.id == sign_in_id, _sessions.c.owner == owner)
+        statement = delete(_sessions).where(
+            _sessions.c.id == sign_in_id, _sessions.c.owner == owner
+        )
         async with self._db.write() as tx:
-            if not (await tx.execute(mine)).rowcount:
+            if not (await tx.execute(statement)).rowcount:
                 raise NotFound("sign-in", sign_in_id)
-            # Which browser has a code is not known.
+            # It is unknown which browser has a code.
             await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
             await tx.execute(hub_logout(owner))
 
     @override
     async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:
-        mine = delete(_sessions).where(_sessions.c.owner == owner)
+        statement = delete(_sessions).where(_sessions.c.owner == owner)
         if keep is not None:
-            mine = mine.where(_sessions.c.token_hash != keep)
+            statement = statement.where(_sessions.c.token_hash != keep)
         async with self._db.write() as tx:
-            ended = (await tx.execute(mine)).rowcount
+            count = (await tx.execute(statement)).rowcount
             await tx.execute(delete(_secrets).where(_secrets.c.owner == owner))
             await tx.execute(hub_logout(owner))
-        return ended
+        return count
 
     @override
     async def note_authentication(self, token_hash: str, now: datetime) -> None:
         """Store that the user has authenticated at this browser. Raises ``NotFound``."""
-        mine = update(_sessions).where(_sessions.c.token_hash == token_hash)
+        statement = update(_sessions).where(_sessions.c.token_hash == token_hash)
         async with self._db.write() as tx:
-            if not (await tx.execute(mine.values(authenticated_at=now))).rowcount:
+            if not (await tx.execute(statement.values(authenticated_at=now))).rowcount:
                 raise NotFound("sign-in", "of this browser")
 
     @override
@@ -214,8 +216,8 @@ class SignIns(StorePart, SignInStore):
     async def subject_of(self, name: str) -> str | None:
         query = select(_users.c.subject).where(_users.c.name == name)
         async with self._db.read() as connection:
-            found: str | None = (await connection.execute(query)).scalar()
-        return found
+            subject: str | None = (await connection.execute(query)).scalar()
+        return subject
 
     @override
     async def tie_user(self, name: str, source: str | None, subject: str | None) -> User:
@@ -229,7 +231,7 @@ class SignIns(StorePart, SignInStore):
                 row = (await tx.execute(query)).mappings().first()
         except IntegrityError as error:
             raise Conflict(
-                f"What {source} calls {subject} is another account here already."
+                f"In {source}, {subject} already belongs to another account here."
             ) from error
         if row is None:
             raise NotFound("user", name)

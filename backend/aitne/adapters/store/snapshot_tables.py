@@ -1,4 +1,4 @@
-"""The tables of jobs' snapshots, of the files that they wrote and of their measurements."""
+"""Tables of jobs' snapshots, of the files that they wrote and of their measurements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sqlalchemy import JSON, Column, ForeignKey, Integer, String, Table, Uuid
 
 from aitne.adapters.store.tables import metadata
 
-# What many jobs have in common, such as the packages of an environment: once, by its digest.
+# Parts that many jobs share, such as the packages of an environment: stored once, by digest.
 snapshot_parts = Table(
     "snapshot_parts",
     metadata,
@@ -18,7 +18,7 @@ snapshots = Table(
     "snapshots",
     metadata,
     Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
-    # With the digest of a part in its place.
+    # Each part is replaced by its digest.
     Column("data", JSON, nullable=False),
     Column("attempt", Integer),
 )

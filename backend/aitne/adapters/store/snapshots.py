@@ -21,14 +21,14 @@ from aitne.core.ports.store import SnapshotStore
 from aitne.core.ports.store.snapshots import DocumentKind
 
 SNAPSHOT, SWEEP = "job.snapshot", "sweep.changed"
-"""Events that belong to no job's history: they only say that there is something newer."""
+"""Kinds of events outside a job's history, which only report that there are newer data."""
 _PARTS = ("git", "environment")
-"""What the tasks of an array, and the runs of a week, have in common."""
+"""Parts that the tasks of an array, and the runs of a week, usually share."""
 _PART = "sha256"
 _TOLD = "told"
-"""How many snapshots the job has sent so far; no part of any."""
+"""Key of the number of snapshots that the job has sent, which is not part of the snapshot."""
 MOST_TOLD = 50
-"""Of one job: each may leave large parts behind, and the job's own programs can send any number."""
+"""Maximum number of snapshots of a job: each may add large parts, and a job can send any number."""
 
 _jobs = tables.jobs.c
 
@@ -38,17 +38,17 @@ class Snapshots(StorePart, SnapshotStore):
 
     @override
     async def put_snapshot(self, job_id: UUID, snapshot: dict[str, Any]) -> None:
-        kept, parts = _apart(snapshot)
+        document, parts = _apart(snapshot)
         async with self._db.write() as tx:
             owner, project, _, attempt = await _of(tx, job_id)
             query = select(snapshots.c.data).where(snapshots.c.job_id == job_id).with_for_update()
-            kept[_TOLD] = ((await tx.execute(query)).scalar() or {}).get(_TOLD, 0) + 1
-            if kept[_TOLD] > MOST_TOLD:
+            document[_TOLD] = ((await tx.execute(query)).scalar() or {}).get(_TOLD, 0) + 1
+            if document[_TOLD] > MOST_TOLD:
                 return
             for digest, data in parts.items():
                 row = {"digest": digest, "data": data}
                 await tx.execute(insert_if_absent(tx.dialect, snapshot_parts), [row])
-            values = {"job_id": job_id, "data": kept, "attempt": attempt}
+            values = {"job_id": job_id, "data": document, "attempt": attempt}
             await tx.execute(upsert(tx.dialect, snapshots, values, ["job_id"]))
             await _say(tx, SNAPSHOT, job_id, owner, project)
 
@@ -56,14 +56,14 @@ class Snapshots(StorePart, SnapshotStore):
     async def snapshot(self, job_id: UUID) -> dict[str, Any] | None:
         query = _now(select(snapshots.c.data), snapshots).where(snapshots.c.job_id == job_id)
         async with self._db.read() as connection:
-            found: dict[str, Any] | None = (await connection.execute(query)).scalar()
-            if found is None:
+            document: dict[str, Any] | None = (await connection.execute(query)).scalar()
+            if document is None:
                 return None
-            named = {name: found[name][_PART] for name in _PARTS if found.get(name)}
+            named = {name: document[name][_PART] for name in _PARTS if document.get(name)}
             rows = select(snapshot_parts).where(snapshot_parts.c.digest.in_(named.values()))
             parts = {row.digest: row.data for row in await connection.execute(rows)}
-        found = {name: value for name, value in found.items() if name != _TOLD}
-        return {**found, **{name: parts[digest] for name, digest in named.items()}}
+        document = {name: value for name, value in document.items() if name != _TOLD}
+        return {**document, **{name: parts[digest] for name, digest in named.items()}}
 
     @override
     async def put_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
@@ -80,8 +80,8 @@ class Snapshots(StorePart, SnapshotStore):
             job_documents.c.job_id == job_id, job_documents.c.kind == kind.value
         )
         async with self._db.read() as connection:
-            found: dict[str, Any] | None = (await connection.execute(query)).scalar()
-        return found
+            document: dict[str, Any] | None = (await connection.execute(query)).scalar()
+        return document
 
     @override
     async def values_of_tasks(self, array_job_id: UUID) -> Mapping[UUID, dict[str, Any]]:
@@ -95,15 +95,15 @@ class Snapshots(StorePart, SnapshotStore):
 
 
 def _now(query: Select[Any], table: Table) -> Select[Any]:
-    """Select only the reports of the job's present attempt: another one may run on other code and
-    data.
+    """Select only the reports of the job's current attempt: other attempts may have used other code
+    and data.
     """
-    told = or_(table.c.attempt.is_(None), table.c.attempt == _jobs.attempt)
-    return query.join(tables.jobs, _jobs.id == table.c.job_id).where(told)
+    condition = or_(table.c.attempt.is_(None), table.c.attempt == _jobs.attempt)
+    return query.join(tables.jobs, _jobs.id == table.c.job_id).where(condition)
 
 
 async def _of(tx: Transaction, job_id: UUID) -> tuple[str, str, UUID | None, int]:
-    """Owner, project, array and attempt of the job. Raises ``NotFound``."""
+    """Return owner, project, array and attempt of the job. Raises ``NotFound``."""
     columns = (_jobs.owner, _jobs.project, _jobs.array_job_id, _jobs.attempt)
     query = select(*columns).where(_jobs.id == job_id)
     row = (await tx.execute(query)).first()
@@ -113,19 +113,19 @@ async def _of(tx: Transaction, job_id: UUID) -> tuple[str, str, UUID | None, int
 
 
 async def _say(tx: Transaction, kind: str, job_id: UUID, owner: str, project: str) -> None:
-    # Who listens fetches the newest: a thousand tasks must not fill the log with their values.
+    # Clients fetch the newest values: a thousand tasks must not fill the event log with theirs.
     events = tables.events.c
     await tx.execute(delete(tables.events).where(events.job_id == job_id, events.kind == kind))
     tx.append_event(kind, {}, job_id=job_id, owner=owner, project=project)
 
 
 def _apart(snapshot: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The snapshot with digests in place of its large parts, and those."""
-    kept, parts = dict(snapshot), {}
+    """Return the snapshot with digests in place of its large parts, and these parts by digest."""
+    document, parts = dict(snapshot), {}
     for name in _PARTS:
         if (part := snapshot.get(name)) is not None:
             text = json.dumps(part, sort_keys=True, separators=(",", ":"))
             digest = hashlib.sha256(text.encode()).hexdigest()
             parts[digest] = part
-            kept[name] = {_PART: digest}
-    return kept, parts
+            document[name] = {_PART: digest}
+    return document, parts

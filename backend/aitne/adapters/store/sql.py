@@ -1,4 +1,4 @@
-"""The store, put together."""
+"""Store that combines all of its parts."""
 
 from __future__ import annotations
 
@@ -66,18 +66,18 @@ class SqlStore(
     Activity,
     Store,
 ):
-    """``core.ports.store.Store`` on SQLite or PostgreSQL, whichever ``url`` names.
+    """Implementation of ``core.ports.store.Store`` on SQLite or PostgreSQL, as ``url`` specifies.
 
-    ``outlived``: jobs run on other machines and outlive this one, so on SQLite too each commit is on
-    the disk before it is answered.
+    ``outlived`` means that jobs run on other machines and outlive this one, so on SQLite too each
+    commit is on the disk before it is answered.
 
     Raises:
-        SetupError: ``url`` names neither.
+        SetupError: ``url`` specifies neither.
     """
 
     def __init__(self, url: str, *, clock: Clock | None = None, outlived: bool = False) -> None:
         self._clock = clock or _now
-        # Leases are counted by the database's own clock: those of its users may differ.
+        # Leases are measured by the database's clock: the clocks of its clients may differ.
         self._by_own_clock = clock is not None
         self._db = Database(parse(url), self._clock, outlived=outlived)
 

@@ -1,8 +1,8 @@
-"""aiosqlite with fewer ways to its thread and back.
+"""Connections of aiosqlite with fewer round trips to their thread.
 
-For each statement SQLAlchemy makes a cursor, executes, fetches and closes, and after each read it rolls
-back. With aiosqlite every one of these is a round trip between two threads, which costs more than most
-of the queries. Here a statement with all its rows is one, and a rollback of nothing is none.
+For each statement SQLAlchemy creates a cursor, executes, fetches and closes, and after each read it rolls
+back. With aiosqlite every one of these is a round trip between two threads, which takes longer than most
+queries. Here a statement with all its rows is one round trip, and an empty rollback is none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHUNK = 64
 
 
 class OneTripCursor:
-    """The part of a cursor that SQLAlchemy uses."""
+    """Cursor with the methods that SQLAlchemy uses."""
 
     def __init__(self, connection: OneTripConnection) -> None:
         self._connection = connection
@@ -35,7 +35,7 @@ class OneTripCursor:
         return self
 
     async def execute(self, statement: str, parameters: Any = ()) -> Self:
-        """Run one statement and take its rows."""
+        """Run one statement and fetch its rows."""
         await self._connection.call(self._run, "execute", statement, parameters)
         return self
 
@@ -45,7 +45,7 @@ class OneTripCursor:
         return self
 
     def _run(self, method: str, statement: str, parameters: Any) -> None:
-        # In the connection's thread.
+        # This runs in the connection's thread.
         cursor = getattr(self._connection._conn, method)(statement, parameters)
         try:
             self.description = cursor.description
@@ -69,7 +69,7 @@ class OneTripConnection(aiosqlite.Connection):
     _stopped = False
 
     def cursor(self) -> OneTripCursor:  # type: ignore[override]
-        """A cursor, without asking the thread for one."""
+        """Return a cursor without a round trip to the thread."""
         return OneTripCursor(self)
 
     async def call(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -82,10 +82,10 @@ class OneTripConnection(aiosqlite.Connection):
             await super().rollback()
 
     def stop(self) -> asyncio.Future[Any] | None:
-        """Let the thread end. A second call does not wait.
+        """Stop the thread. A second call does not wait.
 
-        SQLAlchemy stops a connection that is still being closed if its user is cancelled twice. The
-        thread is gone then when the close tries to stop it, and would never answer.
+        SQLAlchemy stops a connection that is still being closed if the task that uses it is cancelled
+        twice. The thread has ended when the close then tries to stop it, and would never answer.
         """
         if self._stopped:
             return None
@@ -105,14 +105,14 @@ class Connector:
         """Open a connection to the database."""
         connection = OneTripConnection(self._open, _CHUNK)
         thread = connection._thread
-        # As SQLAlchemy does for its own: a connection that was forgotten must not keep the process.
+        # As in SQLAlchemy: a connection that was not closed must not prevent the process from exiting.
         thread.daemon = True
-        self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+        self._threads = [worker for worker in self._threads if worker.is_alive()] + [thread]
         await connection
         return connection
 
     async def ended(self, within_s: float) -> None:
-        """Wait for the threads of aborted connections: they still answer to this loop."""
+        """Wait for the threads of aborted connections, which still report to this event loop."""
         until = time.monotonic() + within_s
         for thread in self._threads:
             if thread.is_alive():
@@ -120,5 +120,5 @@ class Connector:
 
     def _open(self) -> sqlite3.Connection:
         # The driver must not begin transactions by itself: it would begin them as readers, and a
-        # reader that wants to write while another writes fails at once instead of waiting.
+        # reader that starts to write during another write fails at once instead of waiting.
         return sqlite3.connect(self._path, timeout=self._timeout_s, isolation_level=None)

@@ -1,4 +1,4 @@
-"""The tables. A change here needs a migration: a test compares the two."""
+"""Tables of the store. A change here requires a migration: a test compares them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ jobs = Table(
     Column("project", String(40), nullable=False),
     Column("type", String(20), nullable=False),
     Column("name", Text, nullable=False),
-    # Case-folded by Python, so that a search finds the same on both databases.
+    # Case-folded by Python, so that searches have the same results on both databases.
     Column("name_folded", Text, nullable=False),
     Column("state", String(20), nullable=False),
     Column("attempt", Integer, nullable=False),
@@ -62,7 +62,7 @@ jobs = Table(
     Column("is_array", Boolean, nullable=False),
     Column("array_job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE")),
     Column("array_task_id", Integer),
-    # Of a row that several tasks share: their indices as ranges, and how many they are.
+    # For a row that several tasks share: their indices as ranges, and their number.
     Column("array_task_ids", Text),
     Column("task_count", Integer),
     Column("created_at", UtcDateTime, nullable=False),
@@ -76,7 +76,7 @@ jobs = Table(
     Column("idle_ends_at", UtcDateTime),
     Column("gpu_idle_since", UtcDateTime),
     Column("version", Integer, nullable=False),
-    # Of the specification, what lists are sorted and filtered by; ``gpus`` on all nodes together.
+    # Values of the specification by which lists are sorted and filtered; ``gpus`` on all nodes.
     Column("gpus", Integer, nullable=False, server_default=text("0")),
     Column("gpu_type", String(40)),
     Column("template", String(100)),
@@ -86,13 +86,13 @@ jobs = Table(
     UniqueConstraint("array_job_id", "array_task_id"),
     # Lists are newest first by (created_at, id); each index serves one filter in that order.
     Index("ix_jobs_created_at", "created_at", "id"),
-    # With what else is most often asked for, so that counting need not look at the rows.
+    # With the columns of the most frequent filters, so that counts need not read the rows.
     Index("ix_jobs_state", "state", "created_at", "id", "owner", "project", "type", "array_job_id"),
     Index("ix_jobs_owner", "owner", "created_at", "id"),
     Index("ix_jobs_project", "project", "created_at", "id"),
-    # What ended in a month is summed up for it.
+    # The usage of a month is computed from the jobs that ended in it.
     Index("ix_jobs_ended_at", "ended_at"),
-    # How an array stands is counted with every change of one of its tasks.
+    # The tasks of an array are counted with every change of one of them.
     Index(
         "ix_jobs_array_job_id",
         "array_job_id",
@@ -101,7 +101,7 @@ jobs = Table(
         sqlite_where=text("array_job_id IS NOT NULL"),
         postgresql_where=text("array_job_id IS NOT NULL"),
     ),
-    # What counts jobs adds the tasks of these few rows.
+    # Counts of jobs add the tasks of these few rows.
     Index(
         "ix_jobs_task_count",
         "state",
@@ -113,7 +113,7 @@ jobs = Table(
     ),
 )
 
-# Apart from the jobs, so that no query that shows a job can show its secrets.
+# Separate from the jobs, so that no query of a job can expose its secrets.
 job_secrets = Table(
     "job_secrets",
     metadata,
@@ -122,7 +122,7 @@ job_secrets = Table(
     Column("handover", JSON(none_as_null=True)),
 )
 
-# No foreign key: the key is claimed first, so that a second request waits for the first one's end.
+# No foreign key: the key is inserted first, so that a second request waits for the first one.
 idempotency = Table(
     "idempotency",
     metadata,
@@ -139,17 +139,17 @@ outbox = Table(
     Column("id", BigId, primary_key=True),
     Column("kind", String(20), nullable=False),
     Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False, index=True),
-    # Of the job: owners take turns.
+    # The owner of the job: owners take turns.
     Column("owner", String(32), nullable=False, server_default=text("''")),
     Column("attempt", Integer, nullable=False),
     Column("data", JSON, nullable=False),
     Column("tries", Integer, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
-    # A lease and a delay are the same thing: nobody takes the item before this time.
+    # Used for leases and for delays: the item is not processed before this time.
     Column("available_at", UtcDateTime, nullable=False),
-    # The epoch of the lead that works on it; under another lead the lease is void.
+    # The epoch of the controller that processes it; in another epoch the lease is void.
     Column("leased_in", BigInteger),
-    # The job that the item's job depends on: until that one ends or has an id, nothing is done.
+    # The job that the item's job depends on: the item is held until that job ends or has an ID.
     Column("dependency", Uuid),
     Index(
         "ix_outbox_dependency",
@@ -171,14 +171,14 @@ events = Table(
     Column("project", String(40)),
     Column("data", JSON, nullable=False),
     Index("ix_events_job_id", "job_id", "id"),
-    # An id is never used twice, not even after the newest events were pruned.
+    # An ID is never reused, not even after the newest events were pruned.
     sqlite_autoincrement=True,
 )
 
 samples = Table(
     "samples",
     metadata,
-    # An agent that sends a report twice stores it once.
+    # A report that an agent sends twice is stored once.
     Column("job_id", Uuid, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
     Column("time", UtcDateTime, primary_key=True),
     Column("node", Text, primary_key=True),
@@ -205,7 +205,7 @@ nodes = Table(
     Column("data", JSON, nullable=False),
 )
 
-# What is said of a cluster as a whole: its partitions and so on, and whether its scheduler answers.
+# Data about a cluster as a whole, such as its partitions, and whether its scheduler answers.
 clusters = Table(
     "clusters",
     metadata,
@@ -222,7 +222,7 @@ leases = Table(
     metadata,
     Column("name", String(100), primary_key=True),
     Column("holder", Text),
-    # Unique over all leases, so an epoch by itself tells whether its holder still leads.
+    # Unique among all leases, so the epoch alone shows whether its holder is still the leader.
     Column("epoch", BigInteger, nullable=False, unique=True),
     Column("expires_at", UtcDateTime, nullable=False),
     Column("counters", JSON, nullable=False),
@@ -239,10 +239,10 @@ users = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("mail", Text),
     Column("source", String(40)),
-    # What the source itself calls the account: names may be given to somebody else there.
+    # The account's ID in the source, where names may be reassigned to another user.
     Column("subject", Text),
     Column("password_hash", Text),
-    # How often logins were ended that JupyterHub has not heard of.
+    # The number of ended logins that JupyterHub has not been notified of.
     Column("hub_logouts", Integer, nullable=False, server_default=text("0")),
     Index("ix_users_source", "source", "subject", unique=True),
 )
@@ -259,7 +259,7 @@ projects = Table(
     Column("requested_by", String(32)),
     Column("closed_by", String(20)),
     Column("expires_at", UtcDateTime),
-    # So many days before its end it was last said that it comes.
+    # The last reminder was sent this number of days before the end.
     Column("reminded_days", Integer),
     Column("budget", JSON(none_as_null=True)),
     Column("extension", JSON(none_as_null=True)),
@@ -281,12 +281,12 @@ limits = Table(
     Column(
         "project", String(40), ForeignKey("projects.name", ondelete="CASCADE"), primary_key=True
     ),
-    # Empty: of the project as a whole; @: what its managers hold it to within that.
+    # Empty: limits of the whole project; @: lower limits that its managers set.
     Column("user_name", String(32), primary_key=True),
     Column("data", JSON, nullable=False),
 )
 
-# What slurmctld last said of each limit: one row, so that a new job is judged without asking it.
+# The last usage that slurmctld reported: one row, so that new jobs are checked without a query.
 in_use = Table(
     "in_use",
     metadata,

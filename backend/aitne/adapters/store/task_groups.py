@@ -1,7 +1,7 @@
 """Task groups: one row for the tasks of an array that differ only in their index.
 
-Slurm keeps the waiting tasks of an array likewise. A task gets a row of its own with the first
-change that applies to it alone; until then its record follows from that of the group
+Slurm stores the waiting tasks of an array in the same way. A task gets its own row with the first
+change that applies to it alone; until then its record is derived from that of the group
 (``Job.task``).
 """
 
@@ -24,7 +24,7 @@ from aitne.core.units import ArrayRange, parse_array
 
 _jobs = tables.jobs
 SPLIT = "job.tasks"
-"""An event that belongs to no task's history: it names the tasks that have left the group."""
+"""Kind of an event outside a task's history, which lists the tasks that have left the group."""
 
 
 def indices_of(group: Job) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ def tasks_of(group: Job) -> Iterator[Job]:
 
 
 def expanded(rows: Iterable[Job]) -> list[Job]:
-    """Return the tasks that the rows of an array stand for, by index."""
+    """Return the tasks that the rows of an array represent, by index."""
     tasks: list[Job] = []
     for row in rows:
         if row.is_task_group:
@@ -53,17 +53,17 @@ async def find_tasks(
 ) -> list[Job]:
     """Read those of ``job_ids`` that are tasks in a task group."""
     indices = _by_group(job_ids)
-    found: list[Job] = []
+    tasks: list[Job] = []
     for some in batched(sorted(indices), MOST_IDS):
         query = select(*JOB_COLUMNS).where(_jobs.c.id.in_(some))
         for group in map(job_of, (await connection.execute(query)).mappings()):
             there = set(indices_of(group))
-            found += (group.task(index) for index in indices[group.id] if index in there)
-    return found
+            tasks += (group.task(index) for index in indices[group.id] if index in there)
+    return tasks
 
 
 async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
-    """Lock and return the jobs and the array jobs of tasks among them; tasks get rows of their own.
+    """Lock and return the jobs and the array jobs of tasks among them; tasks get their own rows.
 
     The arrays' rows are always locked first: two transactions that need the same rows take turns.
     """
@@ -76,7 +76,7 @@ async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
             if row.array_job_id is not None:
                 arrays.add(row.array_job_id)
     arrays |= {array_id(job_id) for job_id in absent if task_index(job_id) is not None}
-    found: dict[UUID, Job] = {}
+    jobs: dict[UUID, Job] = {}
     for ids in (sorted(arrays), sorted({*job_ids} - arrays)):
         for some in batched(ids, MOST_IDS):
             query = (
@@ -86,34 +86,34 @@ async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
                 .with_for_update(key_share=True)
             )
             for job in map(job_of, (await tx.execute(query)).mappings()):
-                found[job.id] = job
-    for task in await split(tx, absent.difference(found)):
-        found[task.id] = task
-    return found
+                jobs[job.id] = job
+    for task in await split(tx, absent.difference(jobs)):
+        jobs[task.id] = task
+    return jobs
 
 
 async def split(tx: Transaction, job_ids: Collection[UUID]) -> list[Job]:
-    """Give those of ``job_ids`` that are tasks in a task group rows of their own.
+    """Insert rows for those of ``job_ids`` that are tasks in a task group.
 
     The array jobs' rows must be locked. Returns the new rows.
     """
     tasks: list[Job] = []
-    for group_id, wanted in sorted(_by_group(job_ids).items()):
+    for group_id, group_indices in sorted(_by_group(job_ids).items()):
         query = select(*JOB_COLUMNS).where(_jobs.c.id == group_id)
         row = (await tx.execute(query.with_for_update(key_share=True))).mappings().first()
         if row is not None:
-            tasks += await _split(tx, job_of(row), wanted)
+            tasks += await _split(tx, job_of(row), group_indices)
     return tasks
 
 
-async def _split(tx: Transaction, group: Job, wanted: Collection[int]) -> list[Job]:
+async def _split(tx: Transaction, group: Job, requested_indices: Collection[int]) -> list[Job]:
     indices = indices_of(group)
-    own = sorted(set(wanted).intersection(indices))
-    if not own:
+    split_indices = sorted(set(requested_indices).intersection(indices))
+    if not split_indices:
         return []
-    tasks = [group.task(index) for index in own]
-    rest = ArrayRange(tuple(sorted(set(indices).difference(own))))
-    # Readers of the group learn from its event that it has changed, or is gone.
+    tasks = [group.task(index) for index in split_indices]
+    rest = ArrayRange(tuple(sorted(set(indices).difference(split_indices))))
+    # The event tells readers of the group that it has changed or was deleted.
     version = group.version + 1
     if rest.indices:
         values = {"array_task_ids": str(rest), "task_count": len(rest.indices), "version": version}
@@ -124,7 +124,7 @@ async def _split(tx: Transaction, group: Job, wanted: Collection[int]) -> list[J
     changed = group.model_copy(update={"array_task_ids": str(rest), "version": version})
     tx.append_event(
         SPLIT,
-        {**event_data(changed, group), "split_task_ids": str(ArrayRange(tuple(own)))},
+        {**event_data(changed, group), "split_task_ids": str(ArrayRange(tuple(split_indices)))},
         job_id=group.id,
         owner=group.owner,
         project=group.project,
@@ -133,9 +133,9 @@ async def _split(tx: Transaction, group: Job, wanted: Collection[int]) -> list[J
 
 
 def _by_group(job_ids: Iterable[UUID]) -> Mapping[UUID, list[int]]:
-    found: dict[UUID, list[int]] = defaultdict(list)
+    indices: dict[UUID, list[int]] = defaultdict(list)
     for job_id in job_ids:
         index = task_index(job_id)
         if index is not None:
-            found[task_group_id(job_id)].append(index)
-    return found
+            indices[task_group_id(job_id)].append(index)
+    return indices

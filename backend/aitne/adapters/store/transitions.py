@@ -1,4 +1,4 @@
-"""Changes of jobs. Each is one transaction with its event, and increases the row's version."""
+"""Changes of jobs, each in one transaction with its event and with an increase of the version."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FRESH: dict[str, Any] = {
 """Fields that a new attempt resets."""
 
 _BEGINNINGS = ("submitted_at", "allocated_at", "started_at")
-"""Times that an array job has from the first of its tasks."""
+"""Times of an array job that are those of its first task."""
 
 
 class Transitions(StorePart, JobStore):
@@ -81,12 +81,12 @@ class Transitions(StorePart, JobStore):
             await require_epoch(tx, epoch)
             if done:
                 await drop(tx, done)
-            known = await lock_all(tx, [move.job_id for move in moves])
-            of_tasks = await _moves_of_tasks(tx, moves, known)
-            wishes = [_wished(move, known.get(move.job_id)) for move in [*moves, *of_tasks]]
+            jobs = await lock_all(tx, [move.job_id for move in moves])
+            of_tasks = await _moves_of_tasks(tx, moves, jobs)
+            wishes = [_wished(move, jobs.get(move.job_id)) for move in [*moves, *of_tasks]]
             results = iter(await _change_all(tx, [wish for wish in wishes if wish is not None]))
             after = [None if wish is None else next(results) for wish in wishes]
-            await _roll_up_all(tx, known, [job for job in after if job is not None])
+            await _roll_up_all(tx, jobs, [job for job in after if job is not None])
             live = {job.id for job in after if job is not None and not job.state.terminal}
             rows = [
                 {"job_id": job_id, "token_hash": token}
@@ -108,7 +108,7 @@ class Transitions(StorePart, JobStore):
         attempt: int | None = None,
         epoch: int,
     ) -> Job:
-        # Of an array it is the tasks that are retried, each by itself.
+        # For an array, the tasks are retried individually.
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             job, array = await _lock(tx, job_id)
@@ -148,17 +148,17 @@ class Transitions(StorePart, JobStore):
                 return job
             _check_is(job, None, version)
             if not job.is_array:
-                # A submission that was begun is settled first: only that tells what to cancel.
+                # A started submission is completed first: only then the job to cancel is known.
                 pending = job.state is JobState.PENDING_SUBMIT
                 submits = await drop_submits(tx, [job_id] if pending else [])
-                # The SUBMIT of an array's tasks is their array's: it may be under way for them all.
+                # The SUBMIT of tasks is that of their array: it may be in progress for all of them.
                 at_once = pending and (array is None or bool(submits))
                 (changed,) = await self._cancel(tx, [(job, at_once)], now, message, reason)
                 if array is not None and changed is not job:
                     await _roll_up(tx, array, [changed])
                 return changed
             if keep:
-                # The scheduler is told to end single tasks.
+                # Single tasks are cancelled in the scheduler.
                 for row in await _live_tasks(tx, job_id):
                     await split(tx, [task_id(job_id, index) for index in indices_of(row)])
             live = await _live_tasks(tx, job_id)
@@ -185,9 +185,10 @@ class Transitions(StorePart, JobStore):
         reason: TerminationReason | None = None,
         array: Job | None = None,
     ) -> Sequence[Job]:
-        """Cancel each job: at once, or by way of the outbox.
+        """Cancel each job: at once, or through the outbox.
 
-        ``array``: they are all that lives of it, so one item ends the tasks of its submission.
+        With ``array`` the jobs are all of its live tasks, so one item cancels the tasks of its
+        submission.
         """
         later = [job for job, at_once in wishes if not at_once]
         if array is not None:
@@ -195,7 +196,7 @@ class Transitions(StorePart, JobStore):
             later = [*retried, array] if len(retried) < len(later) else retried
         waiting = await queued(tx, OutboxKind.CANCEL, [job.id for job in later])
         await queue(tx, OutboxKind.CANCEL, [job for job in later if job.id not in waiting], now)
-        ended = {
+        end_values = {
             "state": JobState.CANCELLED,
             "reason": reason or TerminationReason.CANCELLED,
             "message": message or "Cancelled before it was submitted.",
@@ -204,7 +205,7 @@ class Transitions(StorePart, JobStore):
         return await _change_all(
             tx,
             [
-                (job, _wish(job, now, message, reason) | (ended if at_once else {}))
+                (job, _wish(job, now, message, reason) | (end_values if at_once else {}))
                 for job, at_once in wishes
             ],
         )
@@ -217,7 +218,7 @@ class Transitions(StorePart, JobStore):
                 raise Conflict(f"Job {job_id} has ended ({job.state}); it cannot be extended.")
             if (await longest_asked(tx, job_id) or 0) > (asked or 0):
                 raise Conflict(
-                    "It was extended in this very moment. Look at its end, and try again."
+                    "The job was extended at the same moment. Check its end, and try again."
                 )
             data = {"time_limit_s": time_limit_s}
             await queue(tx, OutboxKind.EXTEND, [job], self._clock(), data)
@@ -227,14 +228,14 @@ class Transitions(StorePart, JobStore):
 def _wish(
     job: Job, now: datetime, message: str | None, reason: TerminationReason | None = None
 ) -> dict[str, Any]:
-    """Return the values that record a request to cancel; an earlier request stands, with its
-    message and reason.
+    """Return the values that record a request to cancel; an earlier request keeps its message and
+    reason.
     """
     if job.cancel_requested_at is not None:
         return {"cancel_requested_at": job.cancel_requested_at}
-    said = {"message": message, "reason": reason}
-    given = {name: value for name, value in said.items() if value is not None}
-    return {"cancel_requested_at": now, **given}
+    details = {"message": message, "reason": reason}
+    values = {name: value for name, value in details.items() if value is not None}
+    return {"cancel_requested_at": now, **values}
 
 
 def _values(to: JobState, changes: JobChanges | None, message: str | None) -> dict[str, Any]:
@@ -253,7 +254,7 @@ def _values(to: JobState, changes: JobChanges | None, message: str | None) -> di
 
 
 def _check_is(job: Job, attempt: int | None, version: int | None) -> None:
-    """Check that the row is still the version that the caller means. Raises ``Conflict``."""
+    """Check that the row still has the caller's attempt and version. Raises ``Conflict``."""
     if attempt is not None and attempt != job.attempt:
         raise Conflict(
             f"Job {job.id} is at attempt {job.attempt}, and this is about attempt {attempt}. "
@@ -279,7 +280,7 @@ def _check_move(job: Job, to: JobState) -> None:
 async def _move(
     tx: Transaction, job: Job, array: Job | None, values: Mapping[str, Any]
 ) -> tuple[Job, Job | None]:
-    """Execute one legal transition; return the job and its array's row as they are afterwards."""
+    """Execute one legal transition; return the updated job and its array's row."""
     _check_move(job, values["state"])
     changed = await _change(tx, job, values)
     if array is not None and changed is not job:
@@ -296,17 +297,17 @@ async def _lock(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
         .order_by(_jobs.c.is_array.desc(), _jobs.c.id)
         .with_for_update(key_share=True)
     )
-    found = {job.id: job for job in map(job_of, (await tx.execute(query)).mappings())}
-    if job_id not in found:
-        found = await lock_all(tx, [job_id])
-    job = found.pop(job_id, None)
+    jobs = {job.id: job for job in map(job_of, (await tx.execute(query)).mappings())}
+    if job_id not in jobs:
+        jobs = await lock_all(tx, [job_id])
+    job = jobs.pop(job_id, None)
     if job is None:
         raise NotFound("job", job_id)
-    return job, next(iter(found.values()), None)
+    return job, next(iter(jobs.values()), None)
 
 
 def _wished(move: Move, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
-    """Return the job and the values to write for one of many moves; None: the job's current state
+    """Return the job and the values to write for one of many moves; None if the job's current state
     does not permit it.
     """
     if job is None or (move.since is not None and not move.anyway and job.state not in move.since):
@@ -322,13 +323,13 @@ def _wished(move: Move, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
 
 
 async def _moves_of_tasks(
-    tx: Transaction, moves: Sequence[Move], known: dict[UUID, Job]
+    tx: Transaction, moves: Sequence[Move], jobs: dict[UUID, Job]
 ) -> list[Move]:
     """Return the moves of tasks that follow from those of their arrays, whose rows are locked.
 
-    The tasks' rows are locked and added to ``known``.
+    The tasks' rows are locked and added to ``jobs``.
     """
-    arrays = {move.job_id: move for move in moves if move.with_tasks and move.job_id in known}
+    arrays = {move.job_id: move for move in moves if move.with_tasks and move.job_id in jobs}
     result: list[Move] = []
     for some in batched(sorted(arrays), MOST_IDS):
         query = (
@@ -341,7 +342,7 @@ async def _moves_of_tasks(
             move = arrays[task.array_job_id or task.id]
             if task.attempt != (move.attempt or task.attempt):
                 continue
-            known.setdefault(task.id, task)
+            jobs.setdefault(task.id, task)
             changes = move.changes
             if changes and changes.scheduler_id is not None and task.array_task_id is not None:
                 name = f"{changes.scheduler_id}_{task.array_task_id}"
@@ -350,15 +351,15 @@ async def _moves_of_tasks(
     return result
 
 
-async def _roll_up_all(tx: Transaction, known: Mapping[UUID, Job], after: Sequence[Job]) -> None:
-    """Bring the rows of all arrays up to date whose tasks were changed."""
+async def _roll_up_all(tx: Transaction, jobs: Mapping[UUID, Job], after: Sequence[Job]) -> None:
+    """Update the rows of all arrays whose tasks were changed."""
     changed = {job.id: job for job in after}
     of: dict[UUID, list[Job]] = defaultdict(list)
     for job in after:
-        if job.array_job_id is not None and job is not known[job.id]:
+        if job.array_job_id is not None and job is not jobs[job.id]:
             of[job.array_job_id].append(job)
     for array_id, tasks in of.items():
-        await _roll_up(tx, changed.get(array_id, known[array_id]), tasks)
+        await _roll_up(tx, changed.get(array_id, jobs[array_id]), tasks)
 
 
 async def _is_cancelled(tx: Transaction, task_id: UUID | None) -> bool:
@@ -386,10 +387,10 @@ async def _change(tx: Transaction, job: Job, values: Mapping[str, Any]) -> Job:
 async def _change_all(
     tx: Transaction, wishes: Sequence[tuple[Job, Mapping[str, Any]]]
 ) -> Sequence[Job]:
-    """Write what differs, with an event for each; a job of which nothing differs comes back as is."""
+    """Write the changed values with an event for each job; unchanged jobs are returned as they are."""
     result: list[Job] = []
     updates: dict[frozenset[str], list[dict[str, Any]]] = defaultdict(list)
-    ended: list[UUID] = []
+    ended_ids: list[UUID] = []
     requeued: list[UUID] = []
     decided: list[UUID] = []
     for job, values in wishes:
@@ -406,7 +407,7 @@ async def _change_all(
         if has_id or (moved and changed.state.terminal):
             decided.append(job.id)
         if moved and changed.state.terminal:
-            ended.append(job.id)
+            ended_ids.append(job.id)
         elif moved and changed.state is JobState.QUEUED:
             requeued.append(job.id)
         tx.append_event(
@@ -419,22 +420,22 @@ async def _change_all(
     for names, rows in updates.items():
         statement = update(_jobs).where(_jobs.c.id == bindparam("row_id"))
         await tx.execute(statement.values({name: bindparam(name) for name in sorted(names)}), rows)
-    if ended:
-        await tx.execute(delete(_secrets).where(_secrets.c.job_id.in_(ended)))
+    if ended_ids:
+        await tx.execute(delete(_secrets).where(_secrets.c.job_id.in_(ended_ids)))
     if decided:
         await release(tx, decided)
     if requeued:
-        # What the Hub left was for the run that is over.
+        # The hub's handover was for the previous run.
         dropped = update(_secrets).where(_secrets.c.job_id.in_(requeued)).values(handover=None)
         await tx.execute(dropped)
     return result
 
 
 async def _roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:
-    """Bring an array job's row up to date after a change of some of its ``tasks``."""
-    own = _jobs.c.array_job_id == array.id
-    rows = select(_jobs.c.state, _jobs.c.reason, func.count().label("tasks")).where(own)
-    # The rows are counted by an index alone; the one that several tasks share is added apart.
+    """Update an array job's row after a change of some of its ``tasks``."""
+    condition = _jobs.c.array_job_id == array.id
+    rows = select(_jobs.c.state, _jobs.c.reason, func.count().label("tasks")).where(condition)
+    # The rows are counted by an index alone; the row that several tasks share is added separately.
     more = select(_jobs.c.state, _jobs.c.reason, (_jobs.c.task_count - 1).label("tasks")).where(
         _jobs.c.id == task_group_id(array.id), _jobs.c.task_count.is_not(None)
     )
@@ -443,19 +444,21 @@ async def _roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:
         for row in (await tx.execute(query)).mappings():
             reason = row["reason"] and TerminationReason(row["reason"])
             counts[JobState(row["state"]), reason] += row["tasks"]
-    found = array_state(counts)
-    values: dict[str, Any] = {"state": found.state, "reason": found.reason, "ended_at": None}
-    if found.reason is TerminationReason.GOAL_REACHED:
-        reached = select(func.min(_jobs.c.message)).where(own, _jobs.c.reason == found.reason)
+    summary = array_state(counts)
+    values: dict[str, Any] = {"state": summary.state, "reason": summary.reason, "ended_at": None}
+    if summary.reason is TerminationReason.GOAL_REACHED:
+        reached = select(func.min(_jobs.c.message)).where(
+            condition, _jobs.c.reason == summary.reason
+        )
         values["message"] = (await tx.execute(reached)).scalar()
     elif (
-        found.message is not None
-        or found.state is not array.state
-        or (found.state.active and array.cancel_requested_at is None)
+        summary.message is not None
+        or summary.state is not array.state
+        or (summary.state.active and array.cancel_requested_at is None)
     ):
-        values["message"] = found.message
-    if found.state.terminal:
-        last = select(func.max(_jobs.c.ended_at)).where(own)
+        values["message"] = summary.message
+    if summary.state.terminal:
+        last = select(func.max(_jobs.c.ended_at)).where(condition)
         values["ended_at"] = (await tx.execute(last)).scalar()
     for name in _BEGINNINGS:
         times = (getattr(job, name) for job in (array, *tasks))

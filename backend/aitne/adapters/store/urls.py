@@ -1,4 +1,4 @@
-"""The database's address as the settings spell it: SQLAlchemy's form, without a driver."""
+"""Address of the database in the form of the settings: SQLAlchemy's, without a driver."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ _SECRET = re.compile(r"((?:ssl)?password=)[^&]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Location of the database. ``path`` is SQLite's; PostgreSQL has a ``dsn`` instead."""
+    """Location of the database: ``path`` for SQLite, ``dsn`` for PostgreSQL."""
 
     shown: str
-    """For messages: without the password."""
+    """Address for messages, without the password."""
     path: Path | None = None
     dsn: str = ""
 
     @property
     def engine_url(self) -> URL:
-        """For SQLAlchemy, driver included. asyncpg gets the DSN itself, in libpq's full syntax."""
+        """Return the URL for SQLAlchemy with the driver. asyncpg gets the DSN in libpq's syntax."""
         if self.path is not None:
             return URL.create("sqlite+aiosqlite", database=str(self.path))
         return URL.create("postgresql+asyncpg")
 
 
 def parse(url: str) -> Address:
-    """Read ``sqlite:////absolute/path`` or ``postgresql://user@host:5432,other:5432/name``.
+    """Parse ``sqlite:////absolute/path`` or ``postgresql://user@host:5432,other:5432/name``.
 
     Raises:
-        SetupError: it is neither, or one of its hosts or ports cannot be one. The message repeats
-            nothing of it, for what looks like a port may be the end of a password.
+        SetupError: it is neither, or a host or port is invalid. The message repeats no part of it,
+            since an apparent port may be the end of a password.
     """
     if url.startswith(_SQLITE):
-        # Cut by hand: a path may hold characters that mean something in a URL.
+        # Split without a URL parser: a path may contain characters with a meaning in URLs.
         path = url.removeprefix(_SQLITE)
         if path and path != ":memory:":
             return Address(shown=path, path=Path(path).absolute())
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in _POSTGRES:
         raise SetupError(
-            "The setting database is not one the platform knows: write postgresql://user@host/name, "
-            "or sqlite:////absolute/path/to/file, or leave it out for SQLite in the data directory."
+            "The setting database is invalid: write postgresql://user@host/name or "
+            "sqlite:////absolute/path/to/file, or omit it for SQLite in the data directory."
         )
     authority = re.split("[/?#]", rest, maxsplit=1)[0]
     user, at, hosts = authority.rpartition("@")
     if not all(map(_is_host, hosts.split(","))):
         raise SetupError(
-            "The setting database has a host or port that cannot be one: write "
+            "The setting database has an invalid host or port: write "
             "postgresql://user@host:5432/name, with several hosts postgresql://user@host:5432,"
             "other:5432/name, and in a password %-codes for characters such as / : @ and ,."
         )
@@ -66,6 +66,6 @@ def parse(url: str) -> Address:
 
 
 def _is_host(text: str) -> bool:
-    """Tell whether the text is a host, which may be left out, with or without a port."""
+    """Return True if the text is a host, which may be empty, with or without a port."""
     match = _HOST.fullmatch(text)
     return match is not None and (match[1] is None or 0 < int(match[1]) <= _HIGHEST_PORT)

@@ -1,4 +1,4 @@
-"""Usage by month, and the times that jobs waited."""
+"""Store of monthly usage, and of the times that jobs waited."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class UsageRecords(StorePart, GroupStore):
         async with self._db.read() as connection:
             return {
                 row.month: KeptMonth(
-                    row.taken_at, row.source, [Usage.model_validate(each) for each in row.data]
+                    row.taken_at, row.source, [Usage.model_validate(usage) for usage in row.data]
                 )
                 for row in await connection.execute(query)
             }
@@ -41,7 +41,7 @@ class UsageRecords(StorePart, GroupStore):
             "month": month,
             "taken_at": found.taken_at,
             "source": found.source,
-            "data": [each.model_dump(mode="json") for each in found.rows],
+            "data": [usage.model_dump(mode="json") for usage in found.rows],
         }
         async with self._db.write() as tx:
             await tx.execute(upsert(tx.dialect, usage_months, values, ["month"]))
@@ -60,19 +60,19 @@ class UsageRecords(StorePart, GroupStore):
             _jobs.c.ended_at,
         )
         ran = select(*columns).where(_jobs.c.is_array.is_(False), _began < end)
-        ended = ran.where(_jobs.c.ended_at > start)
-        # Apart, so that each has its index: there may be years of jobs.
+        ended_jobs = ran.where(_jobs.c.ended_at > start)
+        # Separate queries, so that each uses its index: there may be years of jobs.
         live = ran.where(_jobs.c.ended_at.is_(None), _jobs.c.state.in_(LIVE_STATES))
-        found: list[JobTime] = []
+        times: list[JobTime] = []
         async with self._db.read() as connection:
-            for query in (ended, live):
-                found += [JobTime._make(row) for row in await connection.execute(query)]
-        return found
+            for query in (ended_jobs, live):
+                times += [JobTime._make(row) for row in await connection.execute(query)]
+        return times
 
     @override
     async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[Wait]:
-        asked = func.coalesce(_jobs.c.submitted_at, _jobs.c.created_at)
-        query = select(_jobs.c.owner, asked.label("asked"), _began.label("began")).where(
+        requested_at = func.coalesce(_jobs.c.submitted_at, _jobs.c.created_at)
+        query = select(_jobs.c.owner, requested_at.label("asked"), _began.label("began")).where(
             _jobs.c.project == project,
             _jobs.c.is_array.is_(False),
             _began >= start,

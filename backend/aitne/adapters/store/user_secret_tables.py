@@ -1,4 +1,4 @@
-"""The table of users' secrets."""
+"""Table of users' secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets of users: names and encrypted values."""
+"""Store of users' secrets: their names and encrypted values."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _COLUMNS = [user_secrets.c[name] for name in UserSecret.model_fields]
 
 
 class UserSecretRecords(StorePart):
-    """``core.ports.store.UserSecretStore`` on SQLite and PostgreSQL."""
+    """Implementation of ``core.ports.store.UserSecretStore`` in SQL."""
 
     async def put_user_secret(
         self, owner: str, name: str, encrypted: str, now: datetime, *, most: int
     ) -> UserSecret:
-        """Store or replace one in a transaction that counts the others."""
+        """Store or replace a secret in a transaction that counts the others."""
         this = (user_secrets.c.owner == owner, user_secrets.c.name == name)
         values = {"encrypted": encrypted, "updated_at": now}
         count = select(func.count()).where(user_secrets.c.owner == owner)
@@ -34,16 +34,16 @@ class UserSecretRecords(StorePart):
                 if not replaced.rowcount:
                     if ((await tx.execute(count)).scalar() or 0) >= most:
                         raise Conflict(
-                            f"You have {most} secrets already. Delete one that you no longer use."
+                            f"You already have {most} secrets. Delete one that you no longer use."
                         )
                     await tx.execute(insert(user_secrets).values(**row))
-                found = (await tx.execute(select(*_COLUMNS).where(*this))).mappings().one()
+                record = (await tx.execute(select(*_COLUMNS).where(*this))).mappings().one()
         except IntegrityError as error:
             raise NotFound("user", owner) from error
-        return UserSecret.model_validate(dict(found))
+        return UserSecret.model_validate(dict(record))
 
     async def list_user_secrets(self, owner: str) -> Sequence[UserSecret]:
-        """Read the names and times, by name."""
+        """Return the names and times of the secrets, by name."""
         query = select(*_COLUMNS).where(user_secrets.c.owner == owner).order_by(user_secrets.c.name)
         async with self._db.read() as connection:
             rows = (await connection.execute(query)).mappings()
@@ -58,7 +58,7 @@ class UserSecretRecords(StorePart):
             return {row.name: row.encrypted for row in await connection.execute(query)}
 
     async def delete_user_secret(self, owner: str, name: str) -> None:
-        """Delete one row, or raise ``NotFound``."""
+        """Delete one secret. Raises ``NotFound``."""
         this = (user_secrets.c.owner == owner, user_secrets.c.name == name)
         async with self._db.write() as tx:
             if not (await tx.execute(delete(user_secrets).where(*this))).rowcount:

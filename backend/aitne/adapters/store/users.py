@@ -1,4 +1,4 @@
-"""Users, their projects, and their credentials."""
+"""Store of users, their projects and their credentials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ADMINISTRATOR = (_users.c.role == Role.ADMIN) & _users.c.disabled.is_(False)
 _TOKEN_COLUMNS = [_tokens.c[name] for name in Token.model_fields]
 _USE_NOTED_EVERY = timedelta(minutes=1)
 MAX_TOKENS = 100
-"""Of one user."""
+"""Maximum number of tokens of one user."""
 
 
 class People(StorePart, UserStore):
@@ -54,7 +54,7 @@ class People(StorePart, UserStore):
                 membership = {"user_name": user.name, "project": project.name}
                 await tx.execute(insert(_members), membership)
         except IntegrityError as error:
-            raise Conflict(f"There is a user {user.name} already. Choose another name.") from error
+            raise Conflict(f"The user {user.name} already exists. Choose another name.") from error
         return user
 
     @override
@@ -71,18 +71,20 @@ class People(StorePart, UserStore):
         self, *, search: str | None = None, cursor: str | None = None, limit: int = 100
     ) -> Page[User]:
         """Return one page of the users, sorted by name."""
-        wanted = []
+        conditions = []
         if search is not None:
             columns = (_users.c.name, _users.c.display_name, _users.c.mail)
-            found = (func.lower(c).contains(search.lower(), autoescape=True) for c in columns)
-            wanted.append(or_(*found))
-        query = select(*_USER_COLUMNS).where(*wanted).order_by(_users.c.name).limit(limit + 1)
+            matches = (func.lower(c).contains(search.lower(), autoescape=True) for c in columns)
+            conditions.append(or_(*matches))
+        query = select(*_USER_COLUMNS).where(*conditions).order_by(_users.c.name).limit(limit + 1)
         if cursor is not None:
             (after,) = paging.decode("users", cursor, 1)
             query = query.where(_users.c.name > after)
         async with self._db.read() as connection:
             total = (
-                await connection.execute(select(func.count()).select_from(_users).where(*wanted))
+                await connection.execute(
+                    select(func.count()).select_from(_users).where(*conditions)
+                )
             ).scalar_one()
             rows = (await connection.execute(query)).mappings().all()
         items = tuple(user_of(row) for row in rows[:limit])
@@ -106,14 +108,14 @@ class People(StorePart, UserStore):
         source: str | None = None,
         check: Check[User] = None,
     ) -> User:
-        # With the web sessions go the login links and codes that were not used.
-        given = {
+        # Unused login links and codes are deleted together with the web sessions.
+        changes = {
             "display_name": display_name,
             "role": role,
             "disabled": disabled,
             "password_hash": password_hash,
         }
-        values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        values: dict[str, Any] = {key: value for key, value in changes.items() if value is not None}
         if mail is not None:
             values["mail"] = mail or None
         if source is not None:
@@ -151,11 +153,11 @@ class People(StorePart, UserStore):
 
     @override
     async def password_hash(self, name: str) -> str | None:
-        """Return the password hash; None: no such user, or one without a password."""
+        """Return the password hash; None if the user does not exist or has no password."""
         query = select(_users.c.password_hash).where(_users.c.name == name)
         async with self._db.read() as connection:
-            found: str | None = (await connection.execute(query)).scalar()
-        return found
+            password_hash: str | None = (await connection.execute(query)).scalar()
+        return password_hash
 
     @override
     async def projects_of(self, name: str) -> frozenset[str]:
@@ -166,8 +168,8 @@ class People(StorePart, UserStore):
 
     @override
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
-        """Return the projects by name, with their members. ``visible_to`` None: all; a user's name:
-        that user's.
+        """Return the projects by name, with their members; with ``visible_to`` only those of that
+        user.
         """
         query = (
             select(_projects, _members.c.user_name, _members.c.role)
@@ -175,8 +177,8 @@ class People(StorePart, UserStore):
             .order_by(_projects.c.name, _members.c.user_name)
         )
         if visible_to is not None:
-            own = select(_members.c.project).where(_members.c.user_name == visible_to)
-            query = query.where(_projects.c.name.in_(own))
+            user_projects = select(_members.c.project).where(_members.c.user_name == visible_to)
+            query = query.where(_projects.c.name.in_(user_projects))
         async with self._db.read() as connection:
             rows = (await connection.execute(query)).mappings().all()
         members: dict[str, list[str]] = {}
@@ -216,10 +218,10 @@ class Credentials(StorePart, UserStore):
         }
         try:
             async with self._db.write() as tx:
-                mine = select(func.count()).where(_tokens.c.owner == token.owner)
-                if (await tx.execute(mine)).scalar_one() >= MAX_TOKENS:
+                count = select(func.count()).where(_tokens.c.owner == token.owner)
+                if (await tx.execute(count)).scalar_one() >= MAX_TOKENS:
                     raise Conflict(
-                        f"{token.owner} has {MAX_TOKENS} tokens already. Revoke one that is not used."
+                        f"{token.owner} already has {MAX_TOKENS} tokens. Revoke one that is not used."
                     )
                 await tx.execute(insert(_tokens), row)
                 if notify:
@@ -262,8 +264,8 @@ class Credentials(StorePart, UserStore):
     @override
     async def delete_token(self, owner: str, token_id: str) -> None:
         async with self._db.write() as tx:
-            mine = delete(_tokens).where(_tokens.c.id == token_id, _tokens.c.owner == owner)
-            if not (await tx.execute(mine)).rowcount:
+            statement = delete(_tokens).where(_tokens.c.id == token_id, _tokens.c.owner == owner)
+            if not (await tx.execute(statement)).rowcount:
                 raise NotFound("token", token_id)
             behind = delete(_sessions).where(_sessions.c.token_id == token_id)
             if (await tx.execute(behind)).rowcount:

@@ -55,10 +55,10 @@ async def get_account(actor: Reader, platform: PlatformDep) -> AccountView:
 @router.get("/account/sign-ins", tags=["account"])
 async def list_sign_ins(actor: Reader, request: Request, platform: PlatformDep) -> SignInList:
     """List the browsers in which you are logged in."""
-    found = await platform.account.sign_ins(actor)
+    sign_ins = await platform.account.sign_ins(actor)
     current = await platform.account.current(_cookie(request, platform))
     return SignInList(
-        items=[SignInView(**dict(each), current=each.id == current) for each in found]
+        items=[SignInView(**dict(sign_in), current=sign_in.id == current) for sign_in in sign_ins]
     )
 
 
@@ -68,19 +68,21 @@ async def revoke_sign_ins(
     request: Request,
     platform: PlatformDep,
     keep_current: Annotated[
-        AskedFlag, Query(description="Leave the browser that asks logged in.")
+        AskedFlag, Query(description="Keep the current browser logged in.")
     ] = True,
 ) -> Ended:
     """Log out everywhere. Your terminals end, and access to your sessions."""
     keep = _cookie(request, platform) if keep_current else None
-    ended = await platform.account.revoke_all(actor, keep=keep)
+    count = await platform.account.revoke_all(actor, keep=keep)
     await platform.logins_ended(actor.name)
-    return Ended(ended=ended)
+    return Ended(ended=count)
 
 
 @router.delete("/account/sign-ins/{sign_in_id}", status_code=204, tags=["account"])
 async def revoke_sign_in(
-    sign_in_id: Annotated[str, Path(max_length=100, description="As the list has it.")],
+    sign_in_id: Annotated[
+        str, Path(max_length=100, description="Id of the sign-in, from the list.")
+    ],
     actor: Writer,
     platform: PlatformDep,
 ) -> None:
@@ -151,13 +153,13 @@ async def disable_second_factor(body: IdentityProof, actor: Writer, platform: Pl
 @router.get("/users/{name}/protection", tags=["users"])
 async def get_protection(name: Name, actor: Admin, platform: PlatformDep) -> ProtectionView:
     """Return how an account is protected, and whether it is locked."""
-    found = await platform.account.protection(actor, name)
+    protection = await platform.account.protection(actor, name)
     return ProtectionView(
-        source=found.source,
-        has_password=found.has_password,
-        second_factor=found.second_factor,
-        locked_until=found.locked_until,
-        sign_ins=found.sign_ins,
+        source=protection.source,
+        has_password=protection.has_password,
+        second_factor=protection.second_factor,
+        locked_until=protection.locked_until,
+        sign_ins=protection.sign_ins,
     )
 
 
@@ -184,9 +186,9 @@ async def reset_second_factor(name: Name, actor: Admin, platform: PlatformDep) -
 @router.delete("/users/{name}/sign-ins", tags=["users"])
 async def sign_out_user(name: Name, actor: Admin, platform: PlatformDep) -> Ended:
     """End all sign-ins of a user, with terminals and access to sessions."""
-    ended = await platform.account.sign_out(actor, name)
+    count = await platform.account.sign_out(actor, name)
     await platform.logins_ended(name)
-    return Ended(ended=ended)
+    return Ended(ended=count)
 
 
 @router.post("/users/{name}/impersonate", tags=["users"])

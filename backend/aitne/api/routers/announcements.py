@@ -40,12 +40,12 @@ async def list_announcements(
     if where.all:
         page = await platform.announcements.all(actor, cursor=where.cursor, limit=where.limit)
         return AnnouncementPage(
-            items=[_view(each) for each in page.items],
+            items=[_view(announcement) for announcement in page.items],
             next_cursor=page.next_cursor,
             total=page.total,
         )
-    mine = await platform.announcements.mine(actor)
-    items = [_view(each, dismissed=away) for each, away in mine]
+    current = await platform.announcements.mine(actor)
+    items = [_view(announcement, dismissed=away) for announcement, away in current]
     return AnnouncementPage(items=items, next_cursor=None, total=len(items))
 
 
@@ -85,7 +85,10 @@ async def update_announcement(
     """Change an announcement, for administrators. Users who have dismissed it see it again if its
     text or severity changes."""
     changed = await platform.announcements.change(
-        actor, announcement_id, body.given(), check=lambda found: tags.expect(_view(found))
+        actor,
+        announcement_id,
+        body.given(),
+        check=lambda announcement: tags.expect(_view(announcement)),
     )
     return tags.of(_view(changed))
 
@@ -96,7 +99,7 @@ async def delete_announcement(
 ) -> None:
     """Delete an announcement, for administrators."""
     await platform.announcements.delete(
-        actor, announcement_id, check=lambda found: tags.expect(_view(found))
+        actor, announcement_id, check=lambda announcement: tags.expect(_view(announcement))
     )
 
 

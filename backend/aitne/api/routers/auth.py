@@ -42,7 +42,7 @@ from aitne.services.known_browsers import LIFETIME_S
 from aitne.services.second_factor import Enrolment
 
 router = APIRouter(prefix=V1, tags=["auth"])
-Source = Annotated[SourceName, Path(description="One of the buttons' sources.", examples=["oidc"])]
+Source = Annotated[SourceName, Path(description="One of the identity sources.", examples=["oidc"])]
 
 
 @router.get("/auth/sources")
@@ -53,8 +53,10 @@ async def list_login_sources(platform: PlatformDep) -> LoginSources:
         title=platform.settings.title,
         form=arrivals.takes_passwords,
         buttons=[
-            LoginButton(name=each.name, label=each.label, url=f"{V1}/auth/{each.name}/start")
-            for each in arrivals.redirects
+            LoginButton(
+                name=redirect.name, label=redirect.label, url=f"{V1}/auth/{redirect.name}/start"
+            )
+            for redirect in arrivals.redirects
         ],
     )
 
@@ -71,19 +73,19 @@ async def login(
     """Log in with name and password; the answer sets the login cookie, or 202 asks for a code."""
     check_origin(request, platform.settings, required=False)
     try:
-        found = await platform.identity.login(body.username, body.password, visit_of(request))
+        outcome = await platform.identity.login(body.username, body.password, visit_of(request))
     except AitneError as error:
         metrics.auth_failed("password", error)
         raise
-    if isinstance(found, SecondStep):
+    if isinstance(outcome, SecondStep):
         response.status_code = 202
         return SecondFactorNeeded(
             second_factor_required=True,
-            ticket=found.ticket,
-            expires_at=found.expires_at,
-            enrol=None if found.enrol is None else view_of_enrolment(found.enrol),
+            ticket=outcome.ticket,
+            expires_at=outcome.expires_at,
+            enrol=None if outcome.enrol is None else view_of_enrolment(outcome.enrol),
         )
-    return await _logged_in(found, request, response, platform)
+    return await _logged_in(outcome, request, response, platform)
 
 
 @router.post("/auth/totp")
@@ -111,8 +113,8 @@ async def start_login(
     source: Source,
     platform: PlatformDep,
     _: Limited,
-    next: Annotated[  # noqa: A002 - the portal's word
-        str, Query(max_length=2_000, description="The portal's page to come back to.")
+    next: Annotated[  # noqa: A002 - named as in the portal
+        str, Query(max_length=2_000, description="Page of the portal to return to.")
     ] = "/",
 ) -> RedirectResponse:
     """Redirect the browser to an identity provider."""
@@ -140,18 +142,18 @@ async def end_login(
     """Receive the browser from an identity provider and redirect it to a page of the portal."""
     proof = request.cookies.get(_proof_name(platform), "")
     try:
-        found, next_path = await platform.identity.finish_redirect(
+        outcome, next_path = await platform.identity.finish_redirect(
             source, dict(request.query_params), proof, visit_of(request)
         )
     except (NotAuthenticated, NotLetIn, Unavailable) as error:
         metrics.auth_failed("redirect", error)
-        why = error.why if isinstance(error, NotLetIn) else error.code
-        return _to_login(platform, why)
-    if isinstance(found, SecondStep):
-        target = f"/login?next={quote(_own_path(next_path), safe='')}#ticket={found.ticket}"
+        reason = error.why if isinstance(error, NotLetIn) else error.code
+        return _to_login(platform, reason)
+    if isinstance(outcome, SecondStep):
+        target = f"/login?next={quote(_own_path(next_path), safe='')}#ticket={outcome.ticket}"
         return RedirectResponse(f"{platform.settings.portal_url}{target}", 302)
     answer = RedirectResponse(f"{platform.settings.portal_url}{_own_path(next_path)}", 302)
-    await _logged_in(found, request, answer, platform)
+    await _logged_in(outcome, request, answer, platform)
     answer.delete_cookie(_proof_name(platform), path=f"{V1}/auth", httponly=True, samesite="lax")
     return answer
 
@@ -274,8 +276,8 @@ def _own_path(path: str) -> str:
     return path if plain and path.startswith("/") and not path.startswith("//") else "/"
 
 
-def _to_login(platform: Platform, why: str) -> RedirectResponse:
-    return RedirectResponse(f"{platform.settings.portal_url}/login?failed={why}", 302)
+def _to_login(platform: Platform, reason: str) -> RedirectResponse:
+    return RedirectResponse(f"{platform.settings.portal_url}/login?failed={reason}", 302)
 
 
 def _me(caller: Caller, platform: Platform) -> Me:

@@ -25,7 +25,8 @@ async def list_templates(actor: Reader, platform: PlatformDep) -> TemplateList:
     return TemplateList(
         items=list(platform.templates.templates()),
         problems=[
-            TemplateProblem(path=each.path, line=each.line, reason=each.reason) for each in problems
+            TemplateProblem(path=problem.path, line=problem.line, reason=problem.reason)
+            for problem in problems
         ],
     )
 
@@ -95,7 +96,7 @@ async def node_history(
 @router.get("/admin/drains", tags=["admin"])
 async def list_drains(actor: Admin, platform: PlatformDep) -> NodeDrainList:
     """List the last drain of each node, with actor, time and reason."""
-    found = await platform.cluster.drains(actor)
+    drains = await platform.cluster.drains(actor)
     return NodeDrainList(
-        items=[NodeDrain(node=name, **dict(each)) for name, each in sorted(found.items())]
+        items=[NodeDrain(node=name, **dict(drain)) for name, drain in sorted(drains.items())]
     )

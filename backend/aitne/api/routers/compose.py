@@ -25,7 +25,7 @@ class BatchScript(Strict):
 
     script: str = Field(
         max_length=MAX_CHARS,
-        description="As it would be given to sbatch.",
+        description="Text of the batch script.",
         examples=["#!/bin/bash\n#SBATCH --gpus=1\npython train.py\n"],
     )
 
@@ -33,8 +33,8 @@ class BatchScript(Strict):
 class WrittenJobFile(Frozen):
     """A job file, as text and as JSON for `POST /jobs`."""
 
-    yaml: Annotated[str, Field(description="As `aitne apply -f` reads it.")]
-    file: Annotated[dict[str, Any], Field(description="The same as JSON.")]
+    yaml: Annotated[str, Field(description="The job file for `aitne apply -f`.")]
+    file: Annotated[dict[str, Any], Field(description="The same job file as JSON.")]
 
     @classmethod
     def of(cls, file: dict[str, Any]) -> Self:
@@ -45,12 +45,16 @@ class WrittenJobFile(Frozen):
 class ImportedJobFile(WrittenJobFile):
     """A job file made from a batch script."""
 
-    notes: Annotated[list[Note], Field(description="What could not be carried over, and why.")]
+    notes: Annotated[
+        list[Note], Field(description="Options that could not be converted, with reasons.")
+    ]
 
     @classmethod
-    def from_script(cls, found: Imported) -> Self:
+    def from_script(cls, conversion: Imported) -> Self:
         """Return the job file of an import with its YAML text and notes."""
-        return cls(yaml=write_job_file(found.file), file=found.file, notes=list(found.notes))
+        return cls(
+            yaml=write_job_file(conversion.file), file=conversion.file, notes=list(conversion.notes)
+        )
 
 
 @router.post("/jobs:import")

@@ -65,10 +65,10 @@ async def upload_manifest(
     """Upload a manifest, compressed with gzip, before its dataset is added. It is read completely
     and kept for a day, or permanently once a dataset refers to it."""
     try:
-        found = await platform.datasets.receive_manifest(actor, sha256, _body(request))
+        summary = await platform.datasets.receive_manifest(actor, sha256, _body(request))
     except ClientDisconnect:
-        raise HTTPException(400, "The upload broke off; nothing was kept.") from None
-    return ManifestSummary(**found._asdict())
+        raise HTTPException(400, "The upload was interrupted; nothing was stored.") from None
+    return ManifestSummary(**summary._asdict())
 
 
 async def _body(request: Request) -> AsyncIterator[bytes]:
@@ -79,7 +79,7 @@ async def _body(request: Request) -> AsyncIterator[bytes]:
                 chunk = await anext(chunks, None)
         except TimeoutError:
             raise HTTPException(
-                408, f"Nothing came for {SILENCE_S:g} seconds, so nothing was kept. Try again."
+                408, f"No data arrived for {SILENCE_S:g} seconds; nothing was stored. Try again."
             ) from None
         if chunk is None:
             return

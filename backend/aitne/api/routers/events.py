@@ -30,7 +30,7 @@ async def stream_events(
         Header(
             alias="Last-Event-ID",
             max_length=20,
-            description="The last event that was seen: what came after it is sent first.",
+            description="Id of the last event received; later events are sent first.",
         ),
     ] = None,
 ) -> Response:
@@ -43,9 +43,9 @@ async def stream_events(
     async def again() -> Actor:
         return (await get_caller(request, platform, metrics)).actor
 
-    seen = int(last_event_id) if last_event_id and last_event_id.isdecimal() else None
+    last_id = int(last_event_id) if last_event_id and last_event_id.isdecimal() else None
     return Stream(
-        event_stream(platform.events, actor, seen, again, metrics),
+        event_stream(platform.events, actor, last_id, again, metrics),
         streams_of(request.app),
         actor.name,
         media_type="text/event-stream",

@@ -50,7 +50,7 @@ async def readyz(request: Request, platform: PlatformDep, response: Response) ->
     }
     ready = all(part.ok for part in parts.values())
     if parts["database"].ok:
-        # While it is silent, what is submitted is kept and submitted later: that is no outage of this.
+        # Without its answer, jobs are stored and submitted later: that is no outage of the API.
         parts["scheduler"] = await _scheduler(platform)
     if not ready:
         response.status_code = 503
@@ -94,16 +94,16 @@ async def _controller(platform: Platform) -> Part:
     except AitneError as error:
         return Part(ok=False, detail=error.message)
     if lease is None:
-        return Part(ok=False, detail="No controller has taken the lead yet.")
+        return Part(ok=False, detail="No controller has become the leader yet.")
     if lease.expired:
-        return Part(ok=False, detail=f"No controller leads since {lease.expires_at.isoformat()}.")
+        return Part(ok=False, detail=f"No controller has led since {lease.expires_at.isoformat()}.")
     return Part(ok=True)
 
 
 async def _scheduler(platform: Platform) -> Part:
     status = await platform.store.scheduler()
     if status is None:
-        return Part(ok=False, detail="Nobody has asked the scheduler yet.")
+        return Part(ok=False, detail="The scheduler has not been polled yet.")
     if status.answering:
         return Part(ok=True)
     return Part(

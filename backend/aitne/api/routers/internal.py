@@ -43,9 +43,9 @@ async def get_job_token(request: Request) -> str:
 async def check_hub(request: Request, platform: PlatformDep) -> None:
     """Reject all callers except the Hub's spawner. Raises ``NotAuthenticated``."""
     secret = read_secret(platform.settings, "hub_service_secret")
-    given = bearer(request.headers) or ""
-    if not hmac.compare_digest(given.encode(), secret.encode()):
-        raise NotAuthenticated("Only the platform's own JupyterHub may ask this.")
+    token = bearer(request.headers) or ""
+    if not hmac.compare_digest(token.encode(), secret.encode()):
+        raise NotAuthenticated("Only the platform's own JupyterHub may send this request.")
 
 
 JobToken = Annotated[str, Depends(get_job_token)]
@@ -58,7 +58,7 @@ async def report(
 ) -> AgentReply:
     """Process a report of an agent. The job's own programs can send reports too, so their rate is
     limited."""
-    # By the token, not by the job: who does not have it must not use up the job's own.
+    # By the token, not by the job: a sender without it must not use up the job's limit.
     rates_of(request).changes.take(f"job:{hashed(token)}")
     return await platform.agents.report(token, job_id, body)
 

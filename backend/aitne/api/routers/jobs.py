@@ -95,11 +95,11 @@ async def cancel_jobs(
     ended, if their number is ``expected`` (otherwise 409, and none is cancelled). Each has its own
     outcome."""
     if body.filter is not None and body.expected is not None:
-        found = await platform.bulk.by_filter(actor, body.filter.where(), body.expected)
+        results = await platform.bulk.by_filter(actor, body.filter.where(), body.expected)
     else:
-        found = await platform.bulk.by_ids(actor, body.ids or [])
+        results = await platform.bulk.by_ids(actor, body.ids or [])
     notes["asked"] = body.model_dump(mode="json", exclude_none=True)
-    return CancelResults.of(found)
+    return CancelResults.of(results)
 
 
 @router.get("/jobs/{job_id}")
@@ -187,11 +187,11 @@ async def get_job_events(job_id: JobId, actor: Reader, platform: PlatformDep) ->
         200: {
             "headers": {
                 "X-Log-Offset": {
-                    "description": "Where in the log the answer begins, in bytes.",
+                    "description": "Offset in the log of the first byte of the answer.",
                     "schema": {"type": "integer"},
                 },
                 "X-Log-Size": {
-                    "description": "How long the log was at that moment, in bytes.",
+                    "description": "Size of the log at that moment, in bytes.",
                     "schema": {"type": "integer"},
                 },
             }
@@ -210,7 +210,7 @@ async def get_job_logs(
     limit = 1 if where.follow else where.limit
     first = where.offset
     if where.tail == 0:
-        # A negative offset cannot say "the very end", so ask how long the log is.
+        # A negative offset cannot mean the very end, so read the size of the log.
         first = (
             await platform.jobs.read_log(actor, job_id, task=where.task, offset=0, limit=1)
         ).size
@@ -252,22 +252,20 @@ def present_created(
 
 
 async def present_page(
-    where: JobQuery | AnyJobQuery,
+    query: JobQuery | AnyJobQuery,
     kind: JobType | None,
     actor: Actor,
     platform: Platform,
-    written: WrittenJobs,
+    cache: WrittenJobs,
 ) -> Response:
     """Return one page of jobs, serialized at once: its views need no validation."""
     page = await platform.jobs.list(
         actor,
-        where.where(kind),
-        cursor=where.cursor,
-        limit=where.limit,
-        sort=where.sort,
-        descending=where.order == "desc",
+        query.where(kind),
+        cursor=query.cursor,
+        limit=query.limit,
+        sort=query.sort,
+        descending=query.order == "desc",
     )
-    items = [written.write(job, platform.jobs.actions(actor, job), actor) for job in page.items]
-    return Response(
-        written.page(items, page.next_cursor, page.total), media_type="application/json"
-    )
+    items = [cache.write(job, platform.jobs.actions(actor, job), actor) for job in page.items]
+    return Response(cache.page(items, page.next_cursor, page.total), media_type="application/json")

@@ -48,7 +48,7 @@ async def list_notifications(
         actor, unread=where.unread, cursor=where.cursor, limit=where.limit
     )
     return NotificationPage(
-        items=[NotificationView.of(each) for each in page.items],
+        items=[NotificationView.of(notification) for notification in page.items],
         next_cursor=page.next_cursor,
         total=page.total,
         unread=unread,
@@ -76,13 +76,13 @@ async def put_notification_settings(
     body: NotificationSettingsChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> NotificationSettingsView:
     """Replace your notification settings."""
-    found = await platform.notifications.save_preferences(
+    preferences = await platform.notifications.save_preferences(
         actor,
         body.to_choices(),
         body.mail,
-        check=lambda seen: tags.expect(_settings_view(seen)),
+        check=lambda current: tags.expect(_settings_view(current)),
     )
-    return tags.of(_settings_view(found))
+    return tags.of(_settings_view(preferences))
 
 
 @router.post("/notifications/mail/test", status_code=202, tags=_INBOX)
@@ -94,15 +94,15 @@ async def test_mail(actor: Writer, platform: PlatformDep) -> DeliveryView:
 @router.get("/notifications/mail/deliveries", tags=_INBOX)
 async def list_mail_deliveries(actor: Reader, platform: PlatformDep) -> DeliveryList:
     """List the last mails to you with their outcomes."""
-    found = await platform.notifications.mail_deliveries(actor)
-    return DeliveryList(items=[DeliveryView.of(each) for each in found])
+    deliveries = await platform.notifications.mail_deliveries(actor)
+    return DeliveryList(items=[DeliveryView.of(delivery) for delivery in deliveries])
 
 
 @router.get("/webhooks", tags=_HOOKS)
 async def list_webhooks(actor: Reader, platform: PlatformDep) -> WebhookList:
     """List your webhooks, without their secrets."""
-    found = await platform.notifications.list_webhooks(actor)
-    return WebhookList(items=[WebhookView.of(each) for each in found])
+    webhooks = await platform.notifications.list_webhooks(actor)
+    return WebhookList(items=[WebhookView.of(webhook) for webhook in webhooks])
 
 
 @router.post("/webhooks", status_code=201, tags=_HOOKS)
@@ -132,14 +132,14 @@ async def update_webhook(
     tags: TagsDep,
 ) -> WebhookView:
     """Change the URL of a webhook, disable it, or enable it again."""
-    found = await platform.notifications.update_webhook(
+    webhook = await platform.notifications.update_webhook(
         actor,
         webhook_id,
         url=body.url,
         enabled=body.enabled,
-        check=lambda seen: tags.expect(WebhookView.of(seen)),
+        check=lambda current: tags.expect(WebhookView.of(current)),
     )
-    return tags.of(WebhookView.of(found))
+    return tags.of(WebhookView.of(webhook))
 
 
 @router.delete("/webhooks/{webhook_id}", status_code=204, tags=_HOOKS)
@@ -169,8 +169,8 @@ async def list_webhook_deliveries(
     webhook_id: WebhookId, actor: Reader, platform: PlatformDep
 ) -> DeliveryList:
     """List the last deliveries to a webhook with their outcomes."""
-    found = await platform.notifications.webhook_deliveries(actor, webhook_id)
-    return DeliveryList(items=[DeliveryView.of(each) for each in found])
+    deliveries = await platform.notifications.webhook_deliveries(actor, webhook_id)
+    return DeliveryList(items=[DeliveryView.of(delivery) for delivery in deliveries])
 
 
 @router.get("/admin/idle-gpus", tags=["admin"])
@@ -183,5 +183,5 @@ async def list_idle_gpus(actor: Admin, platform: PlatformDep) -> IdleGpuJobs:
     )
 
 
-def _settings_view(found: NotificationPreferences) -> NotificationSettingsView:
-    return NotificationSettingsView.model_validate(found.model_dump())
+def _settings_view(preferences: NotificationPreferences) -> NotificationSettingsView:
+    return NotificationSettingsView.model_validate(preferences.model_dump())

@@ -27,8 +27,8 @@ def _serve(key: str, model: type[Strict]) -> None:
 
     write.__annotations__["body"] = model
     for method, verb, handler, summary in (
-        ("GET", "get", read, f"What you prefer ({words}); the defaults if you never chose."),
-        ("PUT", "put", write, f"Keep what you prefer ({words}), in place of what was there."),
+        ("GET", "get", read, f"Return your preferences ({words}), or the defaults."),
+        ("PUT", "put", write, f"Replace your preferences ({words})."),
     ):
         handler.__doc__ = summary
         router.add_api_route(

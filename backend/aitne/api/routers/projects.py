@@ -40,8 +40,10 @@ State = Annotated[
 @router.get("/projects", tags=["projects"])
 async def list_projects(actor: Reader, platform: PlatformDep, state: State = None) -> ProjectList:
     """List your projects, or all for administrators."""
-    found = await platform.users.projects(actor)
-    return ProjectList(items=[each for each in found if state is None or each.state is state])
+    projects = await platform.users.projects(actor)
+    return ProjectList(
+        items=[project for project in projects if state is None or project.state is state]
+    )
 
 
 @router.post("/projects", status_code=201, tags=["projects"])
@@ -172,9 +174,9 @@ async def get_limits(
     name: Name, actor: Reader, platform: PlatformDep, tags: TagsDep
 ) -> ProjectLimits:
     """Return the limits of the project and its members, and their use by user."""
-    found = await platform.projects.limits(actor, name)
-    tags.of(found.granted)
-    return found
+    limits = await platform.projects.limits(actor, name)
+    tags.of(limits.granted)
+    return limits
 
 
 @router.put("/projects/{name}/limits", tags=["projects"])
@@ -183,9 +185,9 @@ async def set_limits(
 ) -> ProjectLimits:
     """Replace the limits that the project is granted, for administrators. Slurm has them after the
     next sync."""
-    found = await platform.projects.set_limits(actor, name, body, check=tags.expect)
-    tags.of(found.granted)
-    return found
+    limits = await platform.projects.set_limits(actor, name, body, check=tags.expect)
+    tags.of(limits.granted)
+    return limits
 
 
 @router.put("/projects/{name}/limits/own", tags=["projects"])

@@ -13,7 +13,7 @@ from aitne.core.models.user_secret import SecretValue, UserSecret
 
 router = APIRouter(prefix=f"{V1}/secrets", tags=["secrets"])
 
-SecretName = Annotated[EnvName, Path(description="The variable that programs read it from.")]
+SecretName = Annotated[EnvName, Path(description="Name of the environment variable.")]
 
 
 class UserSecretList(Frozen):

@@ -60,9 +60,7 @@ async def open_session(
     platform: PlatformDep,
     app: Annotated[
         str | None,
-        Query(
-            description="The name of one of its entry points; omitted: the first.", max_length=60
-        ),
+        Query(description="The name of one of its apps; omitted: the default one.", max_length=60),
     ] = None,
 ) -> SessionUrl:
     """Return the URL of the session; 409 until it is READY."""
@@ -80,7 +78,7 @@ async def extend_session(
 
 @router.post("/sessions/{job_id}/keep")
 async def keep_session(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
-    """Report that the session is in use, so that its idle time starts anew."""
+    """Report that the session is in use, so that its idle time starts again."""
     return present(await platform.sessions.keep(actor, job_id), actor, platform)
 
 

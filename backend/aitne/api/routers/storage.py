@@ -14,7 +14,7 @@ from aitne.services.storage import StorageView
 router = APIRouter(prefix=V1)
 InProject = Annotated[
     ProjectName | None,
-    Query(description="Beside your own folders those of this project; omitted: of all of yours."),
+    Query(description="Project whose areas are shown beside your own; omitted: all your projects."),
 ]
 
 

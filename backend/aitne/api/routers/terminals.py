@@ -57,7 +57,7 @@ async def open_terminal(
     websocket: WebSocket,
     job_id: JobId,
     hold: Annotated[
-        AskedFlag, Query(description="Keep the terminal for a minute when it breaks.")
+        AskedFlag, Query(description="Keep the terminal for a minute if the connection breaks.")
     ] = False,
 ) -> None:
     """Serve a terminal in a running job. The ticket in the first message authorizes it."""

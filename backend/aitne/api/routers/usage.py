@@ -21,7 +21,7 @@ Month = Annotated[
     str | None,
     Query(
         max_length=7,
-        description="Such as 2026-03, in UTC; omitted: this month so far.",
+        description="Month in UTC, such as 2026-03; omitted: the current one so far.",
         examples=["2026-03"],
     ),
 ]
@@ -29,8 +29,10 @@ Since = Annotated[
     str | None,
     Query(max_length=7, description="The first of several months; omitted: `month` alone."),
 ]
-Cursor = Annotated[str | None, Query(max_length=500, description="next_cursor of the page before.")]
-Limit = Annotated[int, Query(ge=1, le=500, description="How many on a page.")]
+Cursor = Annotated[
+    str | None, Query(max_length=500, description="next_cursor of the previous page.")
+]
+Limit = Annotated[int, Query(ge=1, le=500, description="Maximum number on a page.")]
 CSV = "text/csv"
 _CSV_TEXT: dict[int | str, dict[str, Any]] = {
     200: {"content": {CSV: {"schema": {"type": "string"}}}}
@@ -99,7 +101,7 @@ async def usage(actor: Reader, platform: PlatformDep, month: Month = None) -> Us
 def usage_csv(reports: Sequence[UsageReport]) -> str:
     """Return the reports as CSV, one month below the other, with the same columns."""
     types = sorted(
-        {kind for each in reports for row in each.rows for kind in row.gpu_hours_by_type}
+        {kind for report in reports for row in report.rows for kind in row.gpu_hours_by_type}
     )
     text = io.StringIO()
     lines = csv.writer(text)

@@ -27,7 +27,7 @@ from aitne.services.arrivals import OWN
 router = APIRouter(prefix=V1)
 Name = Annotated[UserName, Path(description="A login name.")]
 WhoseTokens = Annotated[
-    UserName | None, Query(description="Whose; administrators only. Omitted: yours.")
+    UserName | None, Query(description="Owner, for administrators; omitted: you.")
 ]
 
 
@@ -102,10 +102,13 @@ async def update_user(
     name: Name, body: UserChanges, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> User:
     """Change an account. A new password ends its logins and terminals, and so does disabling it."""
-    known = platform.settings.auth.sources
-    if body.source is not None and body.source != OWN and body.source not in known:
+    sources = platform.settings.auth.sources
+    if body.source is not None and body.source != OWN and body.source not in sources:
         raise InvalidInput.field(
-            "source", "this platform does not ask it", value=body.source, allowed=", ".join(known)
+            "source",
+            "is not an identity source of this platform",
+            value=body.source,
+            allowed=", ".join(sources),
         )
     changed = await platform.users.update(
         actor,

@@ -28,10 +28,12 @@ BROWSER = "browser"
 def preferences(
     language: Annotated[
         str | None,
-        typer.Option("--language", metavar="en|de|browser", help="browser: as the browser asks."),
+        typer.Option(
+            "--language", metavar="en|de|browser", help="browser: the browser's language."
+        ),
     ] = None,
     theme: Annotated[
-        str | None, typer.Option("--theme", metavar="auto|light|dark", help="How it looks.")
+        str | None, typer.Option("--theme", metavar="auto|light|dark", help="Colour theme.")
     ] = None,
     as_json: Json = False,
     url: Url = None,
@@ -39,35 +41,35 @@ def preferences(
 ) -> int:
     """Show your preferences in the portal, or change those that are given."""
     client = connect(url, data_dir)
-    found = client.preferences.get("portal")
-    given: dict[str, str | None] = {}
+    current = client.preferences.get("portal")
+    changes: dict[str, str | None] = {}
     if language is not None:
-        given["language"] = None if language == BROWSER else language
+        changes["language"] = None if language == BROWSER else language
     if theme is not None:
-        given["theme"] = theme
-    if given:
-        found = client.preferences.put("portal", {**found, **given})
+        changes["theme"] = theme
+    if changes:
+        current = client.preferences.put("portal", {**current, **changes})
     if as_json:
-        output.answer_json(found)
+        output.answer_json(current)
     else:
-        output.facts([("language", found["language"] or BROWSER), ("theme", found["theme"])])
+        output.facts([("language", current["language"] or BROWSER), ("theme", current["theme"])])
     return 0
 
 
 @sessions.command("ls", epilog=examples("aitne account sessions ls"))
 def sessions_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the browsers in which you are logged in."""
-    found = connect(url, data_dir).account.sign_ins()
+    sign_ins = connect(url, data_dir).account.sign_ins()
     return output.listing(
         as_json,
-        found,
+        sign_ins,
         ("ID", "BROWSER", "ADDRESS", "WITH", "LAST USED"),
-        lambda each: (
-            each.id,
-            output.plain(each.device),
-            each.address or "",
-            each.source,
-            f"{output.since(each.last_seen_at)} ago",
+        lambda sign_in: (
+            sign_in.id,
+            output.plain(sign_in.device),
+            sign_in.address or "",
+            sign_in.source,
+            f"{output.since(sign_in.last_seen_at)} ago",
         ),
     )
 
@@ -77,7 +79,7 @@ def sessions_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None
 )
 def sessions_revoke(
     sign_in: Annotated[
-        str, typer.Argument(metavar="ID|all", help="As `account sessions ls` shows it, or all.")
+        str, typer.Argument(metavar="ID|all", help="An id from `account sessions ls`, or all.")
     ],
     yes: Yes = False,
     as_json: Json = False,
@@ -91,12 +93,12 @@ def sessions_revoke(
             "Log out everywhere?" if sign_in == ALL else f"Log the browser {sign_in} out?"
         )
     if sign_in == ALL:
-        ended = client.account.revoke_all_sign_ins()
+        count = client.account.revoke_all_sign_ins()
     else:
         client.account.revoke_sign_in(sign_in)
-        ended = 1
+        count = 1
     return output.done(
-        as_json, {"ended": ended}, f"{ended} browser{'s' if ended != 1 else ''} logged out."
+        as_json, {"ended": count}, f"{count} browser{'s' if count != 1 else ''} logged out."
     )
 
 
@@ -107,7 +109,7 @@ def set_user(
         typer.Option(
             "--source",
             metavar="SOURCE",
-            help="Who vouches for the account: password (the platform itself), ldap, oidc or pam.",
+            help="Identity source: password (the platform itself), ldap, oidc or pam.",
         ),
     ] = None,
     role: Annotated[
@@ -122,10 +124,10 @@ def set_user(
     """Change an account. An account that moves to another source loses its password."""
     from aitne.core.errors import InvalidInput
 
-    given = {"source": source, "role": role, "display_name": display_name}
-    changes = {field: value for field, value in given.items() if value is not None}
+    options = {"source": source, "role": role, "display_name": display_name}
+    changes = {field: value for field, value in options.items() if value is not None}
     if not changes:
-        raise InvalidInput("Nothing is to be changed: pass --source, --role or --display-name.")
+        raise InvalidInput("There is nothing to change: pass --source, --role or --display-name.")
     client = connect(url, data_dir)
     if not yes:
         before = client.users.get(name).raw
@@ -150,7 +152,7 @@ def reset_link(
         output.answer_json(link.raw)
     else:
         output.answer(link.url)
-        output.say(f"It works once, until {link.expires_at.astimezone():%Y-%m-%d %H:%M}.")
+        output.say(f"The link works once, until {link.expires_at.astimezone():%Y-%m-%d %H:%M}.")
     return 0
 
 
@@ -173,7 +175,7 @@ def reset_second_factor(
         output.confirm(f"Remove the second factor of {name}, and log {name} out everywhere?")
     client.users.reset_second_factor(name)
     return output.done(
-        as_json, {"name": name, "second_factor": False}, f"{name}: no second factor any more."
+        as_json, {"name": name, "second_factor": False}, f"{name}: second factor removed."
     )
 
 

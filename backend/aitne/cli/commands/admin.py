@@ -50,10 +50,10 @@ PasswordStdin = Annotated[
 @users.command("ls")
 def user_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List all accounts with role and project."""
-    found = list(connect(url, data_dir).users.list())
+    accounts = list(connect(url, data_dir).users.list())
     return output.listing(
         as_json,
-        found,
+        accounts,
         ("NAME", "ROLE", "PROJECT", "FULL NAME", ""),
         lambda user: (
             user.name,
@@ -71,7 +71,7 @@ def user_create(
     display_name: Annotated[str | None, typer.Option("--display-name", help="Full name.")] = None,
     role: Annotated[str, typer.Option("--role", metavar="user|admin", help="The role.")] = "user",
     project: Annotated[
-        str | None, typer.Option("--project", help="The default project; made if missing.")
+        str | None, typer.Option("--project", help="The default project; created if missing.")
     ] = None,
     password_stdin: PasswordStdin = False,
     as_json: Json = False,
@@ -83,14 +83,14 @@ def user_create(
     Without --password-stdin it has no password: set one later with `passwd`, or create a token for
     it.
     """
-    found = connect(url, data_dir).users.create(
+    user = connect(url, data_dir).users.create(
         name,
         password=_password_from_stdin() if password_stdin else None,
         display_name=display_name,
         role=role,
         default_project=project,
     )
-    return _answer_user(found, "made", as_json=as_json)
+    return _answer_user(user, "created", as_json=as_json)
 
 
 @users.command("disable")
@@ -104,7 +104,7 @@ def user_disable(
     """Disable an account. Its sessions end, its jobs continue."""
     client = connect(url, data_dir)
     if not yes:
-        output.confirm(f"Lock {name} out?")
+        output.confirm(f"Disable the account {name}?")
     return _answer_user(client.users.change(name, disabled=True), "disabled", as_json=as_json)
 
 
@@ -131,9 +131,9 @@ def user_passwd(
     --password-stdin that is the second line.
     """
     client = connect(url, data_dir)
-    own = client.me().user.name == name
+    is_own = client.me().user.name == name
     changes = {"password": _password_from_stdin() if password_stdin else _new_password()}
-    if own:
+    if is_own:
         current = _password_from_stdin() if password_stdin else _ask("Current password, if any: ")
         if current:
             changes["current_password"] = current
@@ -144,8 +144,8 @@ def user_passwd(
     "create", epilog=examples("aitne admin token create --user ada --name ci --expires 90d --json")
 )
 def token_create(
-    name: Annotated[str, typer.Option("--name", help="What it is for.")],
-    user: Annotated[str | None, typer.Option("--user", help="Whose; unset: yours.")] = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the token.")],
+    user: Annotated[str | None, typer.Option("--user", help="Owner; unset: you.")] = None,
     scopes: Annotated[
         list[str] | None,
         typer.Option(
@@ -153,7 +153,7 @@ def token_create(
         ),
     ] = None,
     expires: Annotated[
-        str, typer.Option("--expires", help="When it ends, such as 30d; or never.")
+        str, typer.Option("--expires", help="Validity, such as 30d; or never.")
     ] = "30d",
     as_json: Json = False,
     url: Url = None,
@@ -175,16 +175,16 @@ def token_create(
 
 @tokens.command("ls")
 def token_ls(
-    user: Annotated[str | None, typer.Option("--user", help="Whose; unset: yours.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Owner; unset: you.")] = None,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
     """List tokens, without their secrets."""
-    found = connect(url, data_dir).tokens.list(user=user)
+    user_tokens = connect(url, data_dir).tokens.list(user=user)
     return output.listing(
         as_json,
-        found,
+        user_tokens,
         ("ID", "USER", "NAME", "SCOPES", "EXPIRES", "LAST USED", "CREATED BY"),
         _row,
     )
@@ -192,7 +192,7 @@ def token_ls(
 
 @tokens.command("revoke")
 def token_revoke(
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="As `token ls` shows it.")],
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="An id from `token ls`.")],
     yes: Yes = False,
     as_json: Json = False,
     url: Url = None,
@@ -203,9 +203,7 @@ def token_revoke(
     if not yes:
         output.confirm(f"Revoke token {token_id}?")
     client.tokens.revoke(token_id)
-    return output.done(
-        as_json, {"id": token_id, "revoked": True}, f"Token {token_id} works no more."
-    )
+    return output.done(as_json, {"id": token_id, "revoked": True}, f"Token {token_id} is revoked.")
 
 
 def _row(token: Token) -> tuple[str, ...]:
@@ -232,7 +230,7 @@ def _new_password() -> str:
     from aitne.core.errors import InvalidInput
 
     first = _ask("New password: ")
-    if _ask("Once more: ") != first:
+    if _ask("Repeat the password: ") != first:
         raise InvalidInput("The two passwords differ. Nothing was changed.")
     return first
 
@@ -243,7 +241,7 @@ def _ask(question: str) -> str:
     from aitne.core.errors import InvalidInput
 
     if not sys.stdin.isatty():
-        raise InvalidInput("There is no terminal to ask for a password on: pass --password-stdin.")
+        raise InvalidInput("There is no terminal for a password prompt: pass --password-stdin.")
     return getpass(question)
 
 

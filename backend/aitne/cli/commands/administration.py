@@ -21,23 +21,25 @@ if TYPE_CHECKING:
     from aitne.client.admin_records import Maintenance
     from aitne.core.audit_chain import Chain
 
-audit = group_app("The audit log: who did what. Look, export, verify.")
-maintenance = group_app("Maintenance: new work is held, what runs goes on.")
+audit = group_app("The audit log: list, export, verify.")
+maintenance = group_app("Maintenance: new jobs are held, running jobs continue.")
 
-Actor = Annotated[str | None, typer.Option("--actor", help="What this person did, or had done.")]
+Actor = Annotated[str | None, typer.Option("--actor", help="Only actions of this user.")]
 Action = Annotated[
-    str | None, typer.Option("--action", metavar="OPERATION", help="Such as drain_node, login.")
+    str | None,
+    typer.Option("--action", metavar="OPERATION", help="Only this operation, such as drain_node."),
 ]
 Object = Annotated[
-    str | None, typer.Option("--object", help="What was done to this, or to what lies below it.")
+    str | None, typer.Option("--object", help="Only on this object, or on objects below it.")
 ]
 Outcome = Annotated[
-    str | None, typer.Option("--outcome", metavar="allowed|denied|failed", help="How it ended.")
+    str | None,
+    typer.Option("--outcome", metavar="allowed|denied|failed", help="Only with this outcome."),
 ]
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="From then on: 2026-03-01 08:00.")
+    str | None, typer.Option("--since", metavar="TIME", help="Only from then on: 2026-03-01 08:00.")
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Before then.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only before then.")]
 
 
 def _where(
@@ -69,17 +71,17 @@ def audit_ls(
     outcome: Outcome = None,
     since: Since = None,
     until: Until = None,
-    most: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
+    most: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 50,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
     """List entries of the audit log, newest first."""
-    where = _where(actor, action, object_, outcome, since, until)
-    found = list(connect(url, data_dir).audit.list(most=most, **where))
+    filters = _where(actor, action, object_, outcome, since, until)
+    entries = list(connect(url, data_dir).audit.list(most=most, **filters))
     return output.listing(
         as_json,
-        found,
+        entries,
         ("ENTRY", "TIME", "WHO", "ACTION", "OBJECT", "OUTCOME", "FROM"),
         lambda entry: (
             entry.id,
@@ -102,7 +104,7 @@ def audit_ls(
 )
 def audit_export(
     to: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Into this file; unset: to the output.")
+        Path | None, typer.Option("--output", "-o", help="The file; unset: standard output.")
     ] = None,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="For a spreadsheet; only JSON lines can be verified.")
@@ -118,8 +120,8 @@ def audit_export(
 ) -> int:
     """Write the log as a file, oldest first; complete, or only the entries that match the
     filter."""
-    where = _where(actor, action, object_, outcome, since, until)
-    chunks = connect(url, data_dir).audit.export(as_csv=as_csv, **where)
+    filters = _where(actor, action, object_, outcome, since, until)
+    chunks = connect(url, data_dir).audit.export(as_csv=as_csv, **filters)
     if to is None:
         for chunk in chunks:
             sys.stdout.buffer.write(chunk)
@@ -196,7 +198,7 @@ def _follow(chain: Chain, lines: Iterable[str], *, filtered: bool) -> None:
         try:
             entry = read_line(line)
         except ValueError:
-            chain.broken = Break(number, "This line is no entry of an export in JSON lines.")
+            chain.broken = Break(number, "This line is not an entry of an export in JSON lines.")
             return
         if not chain.follow([entry], filtered=filtered):
             return
@@ -214,8 +216,8 @@ def _verdict(chain: Chain) -> str:
     if chain.whole:
         return f"All {chain.entries} entries are in order. {end}"
     return (
-        f"Each of these {chain.entries} entries is as it was written, and others are left out "
-        f"between or before them. {end}"
+        f"Each of these {chain.entries} entries is unchanged; entries between or before them "
+        f"are missing. {end}"
     )
 
 
@@ -227,13 +229,14 @@ def _verdict(chain: Chain) -> str:
     ),
 )
 def maintenance_on(
-    message: Annotated[str, typer.Option("--message", help="Why, for everybody.")] = "",
+    message: Annotated[str, typer.Option("--message", help="Reason, shown to all users.")] = "",
     starts: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="A time, or in 2h; unset: now.")
+        str | None,
+        typer.Option("--from", metavar="TIME", help="A time, or 2h from now; unset: now."),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="TIME", help="A time, or in 2h; unset: when you say off."),
+        typer.Option("--until", metavar="TIME", help="A time, or 2h from now; unset: no end."),
     ] = None,
     yes: Yes = False,
     as_json: Json = False,
@@ -251,7 +254,7 @@ def maintenance_on(
                 ("Message", message),
             ]
         )
-        output.confirm("No new work begins in this time. Go on?")
+        output.confirm("No new jobs start in this period. Continue?")
     return _answer(
         client.maintenance.on(message, starts_at=starts_at, ends_at=ends_at), as_json=as_json
     )
@@ -275,59 +278,59 @@ def maintenance_status(as_json: Json = False, url: Url = None, data_dir: DataDir
     return _answer(connect(url, data_dir).maintenance.status(), as_json=as_json)
 
 
-def _answer(found: Maintenance, *, as_json: bool) -> int:
+def _answer(status: Maintenance, *, as_json: bool) -> int:
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(status.raw)
     else:
-        output.answer(_says(found))
+        output.answer(_says(status))
     return 0
 
 
-def _says(found: Maintenance) -> str:
-    why = f" {found.message}" if found.message else ""
-    until = output.moment(found.ends_at) or "it is turned off"
-    if found.phase == "on":
-        return f"Maintenance since {output.moment(found.starts_at)}, until {until}.{why}"
-    if found.phase == "scheduled":
-        return f"Maintenance from {output.moment(found.starts_at)}, until {until}.{why}"
-    return "No maintenance: new work begins."
+def _says(status: Maintenance) -> str:
+    reason = f" {status.message}" if status.message else ""
+    until = output.moment(status.ends_at) or "it is turned off"
+    if status.phase == "on":
+        return f"Maintenance since {output.moment(status.starts_at)}, until {until}.{reason}"
+    if status.phase == "scheduled":
+        return f"Maintenance from {output.moment(status.starts_at)}, until {until}.{reason}"
+    return "No maintenance: new jobs start."
 
 
 def health(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Show the state of every part of the platform. Exit status 1 means that one is down."""
-    found = connect(url, data_dir).admin.health()
+    report = connect(url, data_dir).admin.health()
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(report.raw)
     else:
         output.table(
             ("PART", "STATE", "SINCE", "WHAT IT SAYS"),
             [
                 (part.name, part.state, f"{output.since(part.since)} ago", part.says)
-                for part in found.parts
+                for part in report.parts
             ],
         )
-        for part in found.parts:
+        for part in report.parts:
             if part.advice:
                 output.say(f"{part.name}: {output.plain(part.advice)}")
-    return FAILED if found.state == "down" else 0
+    return FAILED if report.state == "down" else 0
 
 
 def settings(
-    everything: Annotated[bool, typer.Option("--all", help="Also those nobody has set.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also default values.")] = False,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
     """Show the settings and the source of each value. Secrets are masked."""
-    found = connect(url, data_dir).admin.settings()
-    shown = [each for each in found if everything or each.source != "default"]
+    all_settings = connect(url, data_dir).admin.settings()
+    shown = [setting for setting in all_settings if everything or setting.source != "default"]
     return output.listing(
         as_json,
         shown,
         ("SETTING", "VALUE", "FROM"),
-        lambda each: (
-            each.name,
-            "" if each.value is None else each.value,
-            each.where or each.source.replace("_", " "),
+        lambda setting: (
+            setting.name,
+            "" if setting.value is None else setting.value,
+            setting.where or setting.source.replace("_", " "),
         ),
     )

@@ -14,22 +14,22 @@ from aitne.client.admin_records import Announcement
 
 announce = group_app("Announcements: list, publish, edit, remove.")
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="As `announce ls` shows it.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="An id from `announce ls`.")]
 Severity = Annotated[
     str | None,
-    typer.Option("--severity", metavar="info|warning|critical", help="How much it matters."),
+    typer.Option("--severity", metavar="info|warning|critical", help="Severity."),
 ]
 Projects = Annotated[
     list[str] | None,
-    typer.Option("--project", help="Only for its members; may be repeated; unset: everybody."),
+    typer.Option("--project", help="Only for its members; may be repeated; unset: all users."),
 ]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="TIME", help="A time, or in 2h; unset: now."),
+    typer.Option("--from", metavar="TIME", help="A time, or 2h from now; unset: now."),
 ]
 Until = Annotated[
     str | None,
-    typer.Option("--until", metavar="TIME", help="A time, or in 2h; unset: until it is deleted."),
+    typer.Option("--until", metavar="TIME", help="A time, or 2h from now; unset: no end."),
 ]
 
 
@@ -44,12 +44,13 @@ def announce_ls(
 ) -> int:
     """List your current announcements, the most important first."""
     client = connect(url, data_dir)
-    found = [*client.announcements.all()] if everything else client.announcements.list()
+    announcements = [*client.announcements.all()] if everything else client.announcements.list()
     if as_json:
-        output.answer_json([each.raw for each in found])
-    elif found:
+        output.answer_json([announcement.raw for announcement in announcements])
+    elif announcements:
         output.table(
-            ("ID", "SEVERITY", "FROM", "UNTIL", "FOR", "TEXT"), [_row(each) for each in found]
+            ("ID", "SEVERITY", "FROM", "UNTIL", "FOR", "TEXT"),
+            [_row(announcement) for announcement in announcements],
         )
     else:
         output.say("There are no announcements.")
@@ -81,7 +82,7 @@ def announce_create(
             [
                 ("Text", text),
                 ("Severity", severity or "info"),
-                ("For", ", ".join(projects or ()) or "everybody"),
+                ("For", ", ".join(projects or ()) or "all users"),
                 ("From", output.moment(starts_at) or "now"),
                 ("Until", output.moment(ends_at) or "it is deleted"),
             ]
@@ -102,7 +103,7 @@ def announce_create(
 )
 def announce_edit(
     announcement: Id,
-    text: Annotated[str | None, typer.Option("--text", help="Another text.")] = None,
+    text: Annotated[str | None, typer.Option("--text", help="The new text.")] = None,
     severity: Severity = None,
     projects: Projects = None,
     starts: From = None,
@@ -119,8 +120,8 @@ def announce_edit(
         "starts_at": moment_of("--from", starts),
         "ends_at": moment_of("--until", until),
     }
-    given = {name: value for name, value in changes.items() if value is not None}
-    changed = connect(url, data_dir).announcements.change(announcement, **given)
+    fields = {name: value for name, value in changes.items() if value is not None}
+    changed = connect(url, data_dir).announcements.change(announcement, **fields)
     return _answer(changed, "changed", as_json=as_json)
 
 
@@ -148,23 +149,23 @@ def announce_dismiss(
     """Hide an announcement for yourself. Critical ones cannot be hidden."""
     connect(url, data_dir).announcements.dismiss(announcement)
     return output.done(
-        as_json, {"id": announcement, "dismissed": True}, f"{announcement}: put away."
+        as_json, {"id": announcement, "dismissed": True}, f"{announcement}: dismissed."
     )
 
 
-def _row(each: Announcement) -> tuple[str, ...]:
+def _row(announcement: Announcement) -> tuple[str, ...]:
     return (
-        each.id,
-        each.severity,
-        output.moment(each.starts_at),
-        output.moment(each.ends_at),
-        ", ".join(each.projects) or "everybody",
-        f"{each.text} (put away)" if each.dismissed else each.text,
+        announcement.id,
+        announcement.severity,
+        output.moment(announcement.starts_at),
+        output.moment(announcement.ends_at),
+        ", ".join(announcement.projects) or "all users",
+        f"{announcement.text} (dismissed)" if announcement.dismissed else announcement.text,
     )
 
 
-def _answer(each: Announcement, what: str, *, as_json: bool) -> int:
-    return output.done(as_json, each.raw, f"{each.id}: {what}.")
+def _answer(announcement: Announcement, what: str, *, as_json: bool) -> int:
+    return output.done(as_json, announcement.raw, f"{announcement.id}: {what}.")
 
 
 apps = {"announce": announce}

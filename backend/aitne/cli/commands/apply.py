@@ -60,14 +60,14 @@ def plan(
 
     source = jobfile.read(file)
     try:
-        found = connect(url, data_dir).jobs.plan(source.content)
+        job_plan = connect(url, data_dir).jobs.plan(source.content)
         if as_json:
-            output.answer_json(found.raw)
+            output.answer_json(job_plan.raw)
         elif script:
-            sys.stdout.write(found.script)
+            sys.stdout.write(job_plan.script)
         else:
-            submit.show_plan(found, file=sys.stdout)
-        submit.refuse_unfit(found)
+            submit.show_plan(job_plan, file=sys.stdout)
+        submit.refuse_unfit(job_plan)
     except InvalidInput as error:
         raise source.locate(error) from error
     return 0

@@ -23,13 +23,13 @@ def _nodes() -> None:
 def template_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the templates. Administrators also see the files that were rejected."""
     templates = connect(url, data_dir).templates
-    found = templates.list()
+    valid_templates = templates.list()
     for problem in templates.problems():
-        where = problem.path if problem.line is None else f"{problem.path}:{problem.line}"
-        output.say(f"Refused {output.plain(where)}: {output.plain(problem.reason)}")
+        location = problem.path if problem.line is None else f"{problem.path}:{problem.line}"
+        output.say(f"Rejected {output.plain(location)}: {output.plain(problem.reason)}")
     return output.listing(
         as_json,
-        found,
+        valid_templates,
         ("NAME", "VERSION", "TYPE", "TITLE"),
         lambda item: (item.name, item.version, item.type, item.title),
     )
@@ -43,20 +43,20 @@ def template_show(
     data_dir: DataDir = None,
 ) -> int:
     """Show one template and its parameters."""
-    found = connect(url, data_dir).templates.get(name)
+    template = connect(url, data_dir).templates.get(name)
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(template.raw)
         return 0
     output.facts(
         [
-            ("Name", f"{found.name} {found.version}"),
-            ("Title", found.title),
-            ("Type", found.type),
-            ("Image", found.image),
-            ("About", (found.description or "").strip()),
+            ("Name", f"{template.name} {template.version}"),
+            ("Title", template.title),
+            ("Type", template.type),
+            ("Image", template.image),
+            ("About", (template.description or "").strip()),
         ]
     )
-    if found.parameters:
+    if template.parameters:
         output.answer("")
         output.table(
             ("PARAMETER", "TYPE", "DEFAULT", "ABOUT"),
@@ -67,7 +67,7 @@ def template_show(
                     "(needed)" if item.default is None else output.plain(item.default, 40),
                     item.description or item.title,
                 )
-                for item in found.parameters
+                for item in template.parameters
             ],
         )
     return 0
@@ -76,10 +76,10 @@ def template_show(
 @nodes.command("ls")
 def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the nodes and the use of their resources."""
-    found = connect(url, data_dir).nodes.list()
+    cluster_nodes = connect(url, data_dir).nodes.list()
     return output.listing(
         as_json,
-        found,
+        cluster_nodes,
         ("NAME", "STATE", "PARTITION", "CPU", "MEMORY", "GPU", "FEATURES", "REASON"),
         lambda node: (
             node.name,
@@ -97,19 +97,19 @@ def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) ->
 @nodes.command("partitions")
 def partition_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the partitions, their limits and free resources."""
-    found = connect(url, data_dir).nodes.partitions()
+    partitions = connect(url, data_dir).nodes.partitions()
     return output.listing(
         as_json,
-        found,
+        partitions,
         ("NAME", "STATE", "NODES", "CPU", "FREE GPU", "LONGEST", "LIST"),
-        lambda each: (
-            f"{each.name}*" if each.default else each.name,
-            "up" if each.up else "closed",
-            each.node_count,
-            f"{each.cpu_used}/{each.cpu_total}",
-            " ".join(f"{gpu.type or 'gpu'} {gpu.free}/{gpu.total}" for gpu in each.gpus),
-            "" if each.max_time_s is None else output.duration(each.max_time_s),
-            each.nodes,
+        lambda partition: (
+            f"{partition.name}*" if partition.default else partition.name,
+            "up" if partition.up else "closed",
+            partition.node_count,
+            f"{partition.cpu_used}/{partition.cpu_total}",
+            " ".join(f"{gpu.type or 'gpu'} {gpu.free}/{gpu.total}" for gpu in partition.gpus),
+            "" if partition.max_time_s is None else output.duration(partition.max_time_s),
+            partition.nodes,
         ),
     )
 
@@ -119,28 +119,28 @@ def gpu_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> 
     """List the GPUs by type: free, used, and when the next ones become free."""
     from datetime import datetime
 
-    found = connect(url, data_dir).nodes.capacity()
+    capacity = connect(url, data_dir).nodes.capacity()
     if as_json:
-        output.answer_json(found)
+        output.answer_json(capacity)
         return 0
-    if not found:
+    if not capacity:
         output.say("No node has a GPU.")
         return 0
     output.table(
         ("TYPE", "FREE", "USED", "OUT", "TOTAL", "WAITED FOR", "NEXT FREE"),
         [
             (
-                each["type"] or "gpu",
-                each["free"],
-                each["used"],
-                each["out"] or "",
-                each["total"],
-                each["waiting"] or "",
-                output.moment(datetime.fromisoformat(each["next_free_at"]))
-                if each["next_free_at"]
+                gpu_type["type"] or "gpu",
+                gpu_type["free"],
+                gpu_type["used"],
+                gpu_type["out"] or "",
+                gpu_type["total"],
+                gpu_type["waiting"] or "",
+                output.moment(datetime.fromisoformat(gpu_type["next_free_at"]))
+                if gpu_type["next_free_at"]
                 else "",
             )
-            for each in found
+            for gpu_type in capacity
         ],
     )
     return 0

@@ -24,19 +24,19 @@ def init(as_json: Json = False, data_dir: DataDir = None) -> int:
     from aitne.services.certificates import authority_file, open_authority
 
     settings = load_settings(None if data_dir is None else Path(data_dir))
-    found = open_authority(settings)
-    path, expires = authority_file(settings), found.certificate.not_valid_after_utc
+    ca = open_authority(settings)
+    path, expires = authority_file(settings), ca.certificate.not_valid_after_utc
     if as_json:
         output.answer_json(
             {
                 "certificate": str(path),
-                "fingerprint": found.fingerprint,
+                "fingerprint": ca.fingerprint,
                 "expires_at": expires.isoformat(),
             }
         )
         return 0
     output.answer(str(path))
-    output.say(f"SHA-256     {found.fingerprint}")
+    output.say(f"SHA-256     {ca.fingerprint}")
     output.say(f"Expires     {expires:%Y-%m-%d}")
     if not settings.tls.enabled:
         output.say("Set `enabled = true` in the [tls] section of aitne.toml to use it.")

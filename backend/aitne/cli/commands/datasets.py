@@ -36,19 +36,19 @@ Project = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")]
 @datasets.command("ls", epilog=examples("aitne dataset ls"))
 def dataset_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the datasets that you may read."""
-    found = connect(url, data_dir).datasets.list()
+    catalogue = connect(url, data_dir).datasets.list()
     return output.listing(
         as_json,
-        found,
+        catalogue,
         ("NAME", "VERSION", "SIZE", "FILES", "OWNER", "PROJECTS", "STATE"),
-        lambda each: (
-            each.name,
-            each.version,
-            output.memory(each.size_bytes),
-            each.files,
-            each.owner,
-            ", ".join(each.projects),
-            _state(each),
+        lambda dataset: (
+            dataset.name,
+            dataset.version,
+            output.memory(dataset.size_bytes),
+            dataset.files,
+            dataset.owner,
+            ", ".join(dataset.projects),
+            _state(dataset),
         ),
     )
 
@@ -58,25 +58,25 @@ def datasetshow(
     reference: Reference, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Show one version of a dataset, and how to read it in a job."""
-    found = connect(url, data_dir).datasets.get(reference)
+    dataset = connect(url, data_dir).datasets.get(reference)
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(dataset.raw)
         return 0
-    verified = f"{output.moment(found.verified_at)} by {found.verified_by}"
+    verified = f"{output.moment(dataset.verified_at)} by {dataset.verified_by}"
     output.facts(
         [
-            ("Dataset", found.reference),
-            ("About", found.description),
-            ("Licence", found.licence),
-            ("Owner", found.owner),
-            ("Projects", ", ".join(found.projects) or "none: only its owner may read it"),
-            ("Path", found.path),
-            ("In a job", f"$AITNE_DATASETS/{found.name}"),
-            ("Size", f"{output.memory(found.size_bytes)} in {found.files} files"),
-            ("Manifest", found.manifest),
-            ("Added", output.moment(found.created_at)),
-            ("Verified", verified if found.verified_at else "not since it was added"),
-            ("State", _state(found)),
+            ("Dataset", dataset.reference),
+            ("About", dataset.description),
+            ("Licence", dataset.licence),
+            ("Owner", dataset.owner),
+            ("Projects", ", ".join(dataset.projects) or "none: only its owner may read it"),
+            ("Path", dataset.path),
+            ("In a job", f"$AITNE_DATASETS/{dataset.name}"),
+            ("Size", f"{output.memory(dataset.size_bytes)} in {dataset.files} files"),
+            ("Manifest", dataset.manifest),
+            ("Added", output.moment(dataset.created_at)),
+            ("Verified", verified if dataset.verified_at else "not since it was added"),
+            ("State", _state(dataset)),
         ]
     )
     return 0
@@ -96,12 +96,14 @@ def dataset_add(
     path: Annotated[
         Path, typer.Argument(metavar="PATH", help="The folder with its files, on the cluster.")
     ],
-    version: Annotated[str, typer.Option("--version", metavar="V", help="The version, once.")],
-    description: Annotated[str, typer.Option("--description", help="What it is.")] = "",
-    licence: Annotated[str, typer.Option("--licence", help="What may be done with it.")] = "",
+    version: Annotated[
+        str, typer.Option("--version", metavar="V", help="The version; must be new.")
+    ],
+    description: Annotated[str, typer.Option("--description", help="Description.")] = "",
+    licence: Annotated[str, typer.Option("--licence", help="Terms of use.")] = "",
     project: Annotated[
         str | None,
-        typer.Option("--project", help="Whose members may read it; unset: your default project."),
+        typer.Option("--project", help="Project that may read it; unset: your default project."),
     ] = None,
     yes: Yes = False,
     as_json: Json = False,
@@ -151,18 +153,20 @@ def dataset_add(
     with _going_on_later(), meter:
         made = make(path, listed=agree, journal_dir=_journals(), heard=meter)
     if made.problems:
-        problems = [Difference(each.path, each.kind, each.reason) for each in made.problems]
+        problems = [
+            Difference(problem.path, problem.kind, problem.reason) for problem in made.problems
+        ]
         return _refuse(f"{name}:{version}", problems, as_json=as_json)
-    found = client.datasets.add(fields, manifest=made.digest, text=[made.text])
+    dataset = client.datasets.add(fields, manifest=made.digest, text=[made.text])
     made.forget()
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(dataset.raw)
         return 0
     output.say(
-        f"Added. In a job file: `datasets: [{found.reference}]`. "
-        f"Share it: `aitne dataset grant {found.reference} PROJECT`."
+        f"Added. In a job file: `datasets: [{dataset.reference}]`. "
+        f"Share it: `aitne dataset grant {dataset.reference} PROJECT`."
     )
-    output.answer(found.reference)
+    output.answer(dataset.reference)
     return 0
 
 
@@ -178,11 +182,11 @@ def dataset_verify(
     reference: Reference,
     path: Annotated[
         Path | None,
-        typer.Option("--path", metavar="DIR", help="Compare a copy; the result is not noted."),
+        typer.Option("--path", metavar="DIR", help="Compare a copy; the result is not recorded."),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="FILE", help="Write every difference there."),
+        typer.Option("--report", metavar="FILE", help="File for all differences."),
     ] = None,
     as_json: Json = False,
     url: Url = None,
@@ -201,33 +205,33 @@ def dataset_verify(
     dataset = client.datasets.get(reference)
     text = client.datasets.manifest(dataset.reference)
     with _going_on_later(), Meter() as meter:
-        found = verify(path or dataset.path, text, journal_dir=_journals(), heard=meter)
-    noted = _note(client, dataset, found)
-    if report is None and len(found.differences) > MOST_SHOWN and not as_json:
+        verification = verify(path or dataset.path, text, journal_dir=_journals(), heard=meter)
+    noted = _note(client, dataset, verification)
+    if report is None and len(verification.differences) > MOST_SHOWN and not as_json:
         report = _journals() / "reports" / f"{dataset.name}-{dataset.version}.tsv"
     if report is not None:
-        write(report, found.differences)
+        write(report, verification.differences)
     if as_json:
         output.answer_json(
             {
                 "dataset": dataset.reference,
-                "path": found.root,
-                "manifest": found.manifest,
-                "files": found.files,
-                "size_bytes": found.size_bytes,
-                "ok": found.ok,
-                "damaged_files": found.damaged_files,
+                "path": verification.root,
+                "manifest": verification.manifest,
+                "files": verification.files,
+                "size_bytes": verification.size_bytes,
+                "ok": verification.ok,
+                "damaged_files": verification.damaged_files,
                 "noted": noted,
-                "differences": [each.raw for each in found.differences],
+                "differences": [difference.raw for difference in verification.differences],
             }
         )
-    elif found.differences:
-        show(found.differences, sys.stdout)
-    said = f"{dataset.reference} in {output.plain(found.root)}: "
-    if found.ok:
-        output.say(f"{said}all {found.files} files are as they were when it was added.")
+    elif verification.differences:
+        show(verification.differences, sys.stdout)
+    prefix = f"{dataset.reference} in {output.plain(verification.root)}: "
+    if verification.ok:
+        output.say(f"{prefix}all {verification.files} files are unchanged since it was added.")
         return 0
-    output.say(f"aitne: {said}{summary(found)}")
+    output.say(f"aitne: {prefix}{summary(verification)}")
     if report is not None:
         output.say(f"All of them: {report}")
     return FAILED
@@ -242,9 +246,9 @@ def dataset_grant(
     data_dir: DataDir = None,
 ) -> int:
     """Allow the members of a project to read one of your datasets."""
-    found = connect(url, data_dir).datasets.grant(reference, project)
+    dataset = connect(url, data_dir).datasets.grant(reference, project)
     return output.done(
-        as_json, found.raw, f"{found.reference}: readable by {', '.join(found.projects)}."
+        as_json, dataset.raw, f"{dataset.reference}: readable by {', '.join(dataset.projects)}."
     )
 
 
@@ -261,10 +265,10 @@ def dataset_revoke(
     client = connect(url, data_dir)
     dataset = client.datasets.get(reference)
     if not yes:
-        output.confirm(f"Take {dataset.reference} away from {project}?")
-    found = client.datasets.revoke(dataset.reference, project)
-    left = ", ".join(found.projects) or "its owner alone"
-    return output.done(as_json, found.raw, f"{found.reference}: readable by {left}.")
+        output.confirm(f"Withdraw {dataset.reference} from {project}?")
+    updated = client.datasets.revoke(dataset.reference, project)
+    readers = ", ".join(updated.projects) or "its owner alone"
+    return output.done(as_json, updated.raw, f"{updated.reference}: readable by {readers}.")
 
 
 @datasets.command("retire", epilog=examples("aitne dataset retire div2k:1.0 --yes"))
@@ -280,8 +284,10 @@ def dataset_retire(
     dataset = client.datasets.get(reference)
     if not yes:
         output.confirm(f"Retire {dataset.reference}?")
-    found = client.datasets.retire(dataset.reference)
-    return output.done(as_json, found.raw, f"{found.reference}: retired; new jobs cannot name it.")
+    updated = client.datasets.retire(dataset.reference)
+    return output.done(
+        as_json, updated.raw, f"{updated.reference}: retired; new jobs cannot name it."
+    )
 
 
 def _state(dataset: Dataset) -> str:
@@ -315,14 +321,16 @@ def _on_the_cluster(path: Path) -> str:
     """
     from aitne.core.errors import InvalidInput
 
-    written = os.path.normpath(path)
+    cluster_path = os.path.normpath(path)
     if not path.is_absolute() or ".." in path.parts:
-        written = os.path.realpath(path)
-    if not written.isprintable():
+        cluster_path = os.path.realpath(path)
+    if not cluster_path.isprintable():
         raise InvalidInput.field(
-            "PATH", "it has characters that no dataset's path may have", value=output.plain(written)
+            "PATH",
+            "it has characters that are not allowed in a dataset's path",
+            value=output.plain(cluster_path),
         )
-    return written
+    return cluster_path
 
 
 @contextlib.contextmanager
@@ -330,7 +338,7 @@ def _going_on_later() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        output.say("\nInterrupted. What was read is kept: run the same command again to go on.")
+        output.say("\nInterrupted. Progress is kept: run the same command again to resume.")
         raise
 
 
@@ -344,11 +352,11 @@ def _refuse(reference: str, problems: Sequence[Difference], *, as_json: bool) ->
     """Report why a folder cannot become a dataset, and return the exit status."""
     message = (
         f"{reference} was not added: {several(len(problems), 'path')} cannot be in a dataset as "
-        "they are. Mend or remove them, then run the command again; what was read is kept."
+        "they are. Fix or remove them, then run the command again; progress is kept."
     )
     if as_json:
-        found = [each.raw for each in problems]
-        error = {"code": "unfit", "message": message, "differences": found}
+        differences = [difference.raw for difference in problems]
+        error = {"code": "unfit", "message": message, "differences": differences}
         output.answer_json({"error": error})
     else:
         show(problems, sys.stderr)
@@ -356,26 +364,29 @@ def _refuse(reference: str, problems: Sequence[Difference], *, as_json: bool) ->
     return INVALID
 
 
-def _note(client: Client, dataset: Dataset, found: Verification) -> bool:
+def _note(client: Client, dataset: Dataset, verification: Verification) -> bool:
     """Report the result to the platform, if the dataset itself was compared. Return whether it was
     recorded."""
     from aitne.core.errors import AitneError
 
-    if found.manifest != dataset.manifest:
+    if verification.manifest != dataset.manifest:
         raise AitneError(
             f"The platform sent another manifest than that of {dataset.reference}: "
-            f"{found.manifest} instead of {dataset.manifest}. Tell an administrator."
+            f"{verification.manifest} instead of {dataset.manifest}. Report this to an "
+            "administrator."
         )
-    if found.root != os.path.realpath(dataset.path):
+    if verification.root != os.path.realpath(dataset.path):
         return False
-    if not found.damaged_files and not found.ok:
+    if not verification.damaged_files and not verification.ok:
         return False
     try:
         client.datasets.note_verification(
-            dataset.reference, manifest=found.manifest, damaged_files=found.damaged_files
+            dataset.reference,
+            manifest=verification.manifest,
+            damaged_files=verification.damaged_files,
         )
     except AitneError as error:
-        output.say(f"The result could not be noted: {error.message}")
+        output.say(f"The result could not be recorded: {error.message}")
         return False
     return True
 

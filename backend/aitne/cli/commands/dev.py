@@ -38,7 +38,7 @@ def cluster_up(
     ] = "system",
     cloud_nodes: Annotated[
         int,
-        typer.Option("--cloud-nodes", help="Further nodes in name only, for tests of many."),
+        typer.Option("--cloud-nodes", help="Further nodes without a slurmd, for large tests."),
     ] = 0,
     port_base: Annotated[
         int | None,
@@ -53,7 +53,7 @@ def cluster_up(
     """
     from aitne.dev.cluster import up
 
-    found = up(
+    dev_cluster = up(
         name,
         nodes=nodes,
         gpus=gpus,
@@ -63,10 +63,12 @@ def cluster_up(
         progress=output.say,
     )
     if as_json:
-        output.answer_json(found.model_dump(mode="json"))
+        output.answer_json(dev_cluster.model_dump(mode="json"))
     else:
-        output.answer(f"export SLURM_CONF={found.slurm_conf}")
-        output.say(f"`aitne dev cluster shell{_option(name)}` works on it, `down` removes it.")
+        output.answer(f"export SLURM_CONF={dev_cluster.slurm_conf}")
+        output.say(
+            f"`aitne dev cluster shell{_option(name)}` opens a shell on it, `down` removes it."
+        )
     return 0
 
 
@@ -82,21 +84,25 @@ aitne dev cluster shell -- sinfo --Node
 )
 def cluster_shell(
     argv: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- COMMAND...]", help="Run this instead.")
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND...]", help="Command instead of a shell."),
     ] = None,
     name: Name = "dev",
 ) -> int:
     """Open a shell in which Slurm's commands use the cluster."""
     from aitne.core.dev_cluster import NoDevCluster, find_dev_cluster
 
-    found = find_dev_cluster(name)
-    if found is None:
+    dev_cluster = find_dev_cluster(name)
+    if dev_cluster is None:
         raise NoDevCluster(name)
     shell = os.environ.get("SHELL") or "/bin/bash"
-    if found.command_prefix and not Path(found.root, "system", shell.lstrip("/")).exists():
+    if (
+        dev_cluster.command_prefix
+        and not Path(dev_cluster.root, "system", shell.lstrip("/")).exists()
+    ):
         shell = "/bin/bash"
-    words = [*found.command_prefix, *(argv or [shell])]
-    os.execvpe(words[0], words, os.environ | found.environment)  # noqa: S606 - an argv list
+    words = [*dev_cluster.command_prefix, *(argv or [shell])]
+    os.execvpe(words[0], words, os.environ | dev_cluster.environment)  # noqa: S606 - an argv list
 
 
 @cluster.command("down", epilog=examples("sudo aitne dev cluster down"))
@@ -108,10 +114,10 @@ def cluster_down(name: Name = "dev", as_json: Json = False) -> int:
     """
     from aitne.dev.cluster import down
 
-    ended = down(name, progress=output.say)
+    stopped = down(name, progress=output.say)
     if as_json:
-        output.answer_json({"stopped": ended, "name": name})
-    elif not ended:
+        output.answer_json({"stopped": stopped, "name": name})
+    elif not stopped:
         output.say(f"There is no development cluster {name}.")
     return 0
 
@@ -124,16 +130,16 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
     """
     from aitne.dev.state import look
 
-    found = look(name)
+    state = look(name)
     if as_json:
-        output.answer_json(found.model_dump(mode="json"))
+        output.answer_json(state.model_dump(mode="json"))
     else:
         output.facts(
             (
-                ("cluster", f"{found.cluster.name}, Slurm {found.cluster.slurm_release}"),
-                ("SLURM_CONF", found.cluster.slurm_conf),
-                ("REST", found.cluster.rest_url),
-                ("broker", found.cluster.broker_socket),
+                ("cluster", f"{state.cluster.name}, Slurm {state.cluster.slurm_release}"),
+                ("SLURM_CONF", state.cluster.slurm_conf),
+                ("REST", state.cluster.rest_url),
+                ("broker", state.cluster.broker_socket),
             )
         )
         output.answer("")
@@ -141,12 +147,12 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
             ("DAEMON", "PID", "STATE"),
             [
                 (name, pid or "", "running" if pid else "stopped")
-                for name, pid in found.daemons.items()
+                for name, pid in state.daemons.items()
             ],
         )
         output.answer("")
-        output.table(("NODE", "STATE"), list(found.nodes.items()))
-    return 0 if all(found.daemons.values()) else 1
+        output.table(("NODE", "STATE"), list(state.nodes.items()))
+    return 0 if all(state.daemons.values()) else 1
 
 
 def _option(name: str) -> str:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from aitne.client.images import Image
 
 images = group_app("Container images: list, show.")
-admin_images = group_app("Images: which projects see them.")
+admin_images = group_app("Images: grant and revoke access.")
 
-EVERYBODY = "everybody"
+EVERYBODY = "all users"
 
 Reference = Annotated[
     str,
@@ -31,20 +31,20 @@ Project = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")]
 @images.command("ls", epilog=examples("aitne image ls"))
 def image_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the images that your jobs may use. Administrators see all."""
-    found = connect(url, data_dir).images.list()
+    catalogue = connect(url, data_dir).images.list()
     return output.listing(
         as_json,
-        found,
+        catalogue,
         ("NAME", "VERSION", "RUNTIMES", "SIZE", "APPS", "NEEDS", "SEEN BY", "STATE"),
-        lambda each: (
-            each.name,
-            each.version,
-            " ".join(artifact.runtime for artifact in each.artifacts),
-            output.memory(max((a.size_bytes for a in each.artifacts), default=None)),
-            " ".join(sorted(each.apps)),
-            _needs(each),
-            _seen_by(each),
-            _state(each),
+        lambda image: (
+            image.name,
+            image.version,
+            " ".join(artifact.runtime for artifact in image.artifacts),
+            output.memory(max((a.size_bytes for a in image.artifacts), default=None)),
+            " ".join(sorted(image.apps)),
+            _needs(image),
+            _seen_by(image),
+            _state(image),
         ),
     )
 
@@ -62,36 +62,36 @@ def image_show(
     data_dir: DataDir = None,
 ) -> int:
     """Show one image: its files, apps, requirements and packages."""
-    found = connect(url, data_dir).images.get(reference)
+    image = connect(url, data_dir).images.get(reference)
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(image.raw)
         return 0
-    bill = f"{len(found.packages)}" + ("" if packages else ", shown with --packages")
+    bill = f"{len(image.packages)}" + ("" if packages else ", shown with --packages")
     output.facts(
         [
-            ("Image", found.reference),
-            ("About", found.description),
-            ("Apps", ", ".join(sorted(found.apps))),
-            ("Needs", _needs(found)),
-            ("Variables", ", ".join(sorted(found.env))),
-            ("Seen by", _seen_by(found)),
-            ("State", _state(found)),
-            ("Damage", found.damage),
-            ("Added", f"{output.moment(found.created_at)} by {found.created_by}"),
-            ("Verified", output.moment(found.verified_at)),
-            ("Packages", bill if found.packages else None),
+            ("Image", image.reference),
+            ("About", image.description),
+            ("Apps", ", ".join(sorted(image.apps))),
+            ("Needs", _needs(image)),
+            ("Variables", ", ".join(sorted(image.env))),
+            ("Seen by", _seen_by(image)),
+            ("State", _state(image)),
+            ("Damage", image.damage),
+            ("Added", f"{output.moment(image.created_at)} by {image.created_by}"),
+            ("Verified", output.moment(image.verified_at)),
+            ("Packages", bill if image.packages else None),
         ]
     )
     output.answer("")
     output.table(
         ("RUNTIME", "SIZE", "DIGEST", "PATH"),
-        [(a.runtime, output.memory(a.size_bytes), a.digest, a.path or "") for a in found.artifacts],
+        [(a.runtime, output.memory(a.size_bytes), a.digest, a.path or "") for a in image.artifacts],
     )
     if packages:
         output.answer("")
         output.table(
             ("PACKAGE", "VERSION", "SOURCE"),
-            [(each.name, each.version, each.source) for each in found.packages],
+            [(package.name, package.version, package.source) for package in image.packages],
         )
     return 0
 
@@ -106,10 +106,10 @@ def image_show(
 def image_grant(
     reference: Reference,
     project: Annotated[
-        str | None, typer.Argument(metavar="[PROJECT]", help="Whose members see it.")
+        str | None, typer.Argument(metavar="[PROJECT]", help="Project that may use it.")
     ] = None,
     everybody: Annotated[
-        bool, typer.Option("--everybody", help="Not only certain projects: all users.")
+        bool, typer.Option("--everybody", help="All users, not only some projects.")
     ] = False,
     yes: Yes = False,
     as_json: Json = False,
@@ -119,15 +119,15 @@ def image_grant(
     """Allow a project's members to use an image. One that was open to all users is then restricted
     to them."""
     if (project is None) is not everybody:
-        raise typer.BadParameter("Name a project, or say --everybody.")
+        raise typer.BadParameter("Name a project, or pass --everybody.")
     client = connect(url, data_dir)
     image = client.images.get(reference)
     if not yes and everybody and image.projects:
-        output.confirm(f"Let everybody see {image.reference}, not only {_seen_by(image)}?")
+        output.confirm(f"Let all users see {image.reference}, not only {_seen_by(image)}?")
     if not yes and project is not None and not image.projects:
-        output.confirm(f"Everybody sees {image.reference}. Let only the members of {project}?")
-    wanted = [] if project is None else sorted({*image.projects, project})
-    return _answer(client.images.set_projects(image.reference, wanted), as_json=as_json)
+        output.confirm(f"All users see {image.reference}. Restrict it to the members of {project}?")
+    projects = [] if project is None else sorted({*image.projects, project})
+    return _answer(client.images.set_projects(image.reference, projects), as_json=as_json)
 
 
 @admin_images.command("revoke", epilog=examples("aitne admin image revoke jupyter:1.0 vision"))
@@ -144,19 +144,21 @@ def image_revoke(
 
     client = connect(url, data_dir)
     image = client.images.get(reference)
-    left = [name for name in image.projects if name != project]
+    remaining = [name for name in image.projects if name != project]
     if project not in image.projects:
-        raise Conflict(f"{image.reference} is seen by {_seen_by(image)}: nothing to take back.")
-    if not left:
         raise Conflict(
-            f"{image.reference} is seen by {project} alone, and one for no project is for everybody. "
+            f"{image.reference} is seen by {_seen_by(image)}: there is nothing to revoke."
+        )
+    if not remaining:
+        raise Conflict(
+            f"{image.reference} is seen only by {project}; without it, all users would see it. "
             f"Retire it (`aitne admin image retire {image.reference}`), grant it to another project "
-            "first, or let everybody see it: "
+            "first, or let all users see it: "
             f"`aitne admin image grant {image.reference} --everybody`."
         )
     if not yes:
-        output.confirm(f"Take {image.reference} away from {project}?")
-    return _answer(client.images.set_projects(image.reference, left), as_json=as_json)
+        output.confirm(f"Withdraw {image.reference} from {project}?")
+    return _answer(client.images.set_projects(image.reference, remaining), as_json=as_json)
 
 
 def _answer(image: Image, *, as_json: bool) -> int:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 images = admin_images
 """Extends the group of ``grant`` and ``revoke``."""
 
-Version = Annotated[str, typer.Argument(metavar="NAME:VERSION", help="As `image ls` shows it.")]
+Version = Annotated[str, typer.Argument(metavar="NAME:VERSION", help="A version from `image ls`.")]
 Projects = Annotated[
     list[str] | None,
-    typer.Option("--project", help="Whose members see it; may be repeated; unset: everybody."),
+    typer.Option("--project", help="Project that may use it; may be repeated; unset: all users."),
 ]
 
 
@@ -43,10 +43,10 @@ sudo aitne admin image build ./my-image        a folder with an image.yaml
 )
 def image_build(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="An image we ship, or the path of a folder.")
+        str, typer.Argument(metavar="NAME", help="An image of Aitne, or the path of a folder.")
     ],
     with_docker: Annotated[
-        bool, typer.Option("--docker", help="For Docker too, also where no job could use it yet.")
+        bool, typer.Option("--docker", help="For Docker too, even if no job can use it yet.")
     ] = False,
     projects: Projects = None,
     yes: Yes = False,
@@ -66,23 +66,23 @@ def image_build(
     build.require_root()
     client = _administrator(url, data_dir)
     settings = _settings(client)
-    wanted = build.runtimes_for(settings, docker=with_docker)
-    left = _not_there_yet(client, recipe.file.name, recipe.file.version, wanted)
-    if not left:
+    runtimes = build.runtimes_for(settings, docker=with_docker)
+    missing = _not_there_yet(client, recipe.file.name, recipe.file.version, runtimes)
+    if not missing:
         output.say(
             f"{recipe.reference} is in the catalogue: nothing was built. After a change of its "
             "image.yaml, give it a new version there."
         )
         return _answer(client.images.get(recipe.reference), as_json=as_json)
-    plan = build.plan(recipe, left)
+    plan = build.plan(recipe, missing)
     if not yes or not as_json:
         _show_plan(plan, settings)
     if not yes:
         output.confirm(f"Build {recipe.reference}?")
     with tidily():
         made = build.build(plan, settings, output.say)
-    found = _register(client, recipe.document, made, projects or [])
-    return _answer(found, as_json=as_json, made=made)
+    image = _register(client, recipe.document, made, projects or [])
+    return _answer(image, as_json=as_json, made=made)
 
 
 @images.command(
@@ -95,20 +95,22 @@ aitne admin image import tools tools.tar --version 3 --digest sha256:…   by `d
     ),
 )
 def image_import(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the image.")],
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE|DIR", help="A .sif, what `docker save` wrote, or a root file system."
+            metavar="FILE|DIR", help="A .sif, an archive of `docker save`, or a root file system."
         ),
     ],
-    version: Annotated[str, typer.Option("--version", metavar="V", help="The version, once.")],
+    version: Annotated[
+        str, typer.Option("--version", metavar="V", help="The version; must be new.")
+    ],
     digest: Annotated[
-        str | None, typer.Option("--digest", help="sha256:… that the file must have.")
+        str | None, typer.Option("--digest", help="The expected sha256:… of the file.")
     ] = None,
-    description: Annotated[str, typer.Option("--description", help="What it is.")] = "",
+    description: Annotated[str, typer.Option("--description", help="Description.")] = "",
     cuda: Annotated[
-        str | None, typer.Option("--cuda", metavar="X.Y", help="The CUDA it was built with.")
+        str | None, typer.Option("--cuda", metavar="X.Y", help="CUDA version it was built with.")
     ] = None,
     python: Annotated[
         str | None,
@@ -127,7 +129,7 @@ def image_import(
 
     check_import(name, version, digest, cuda)
     apps = apps_with(python)
-    found = imports.look(source)
+    candidate = imports.look(source)
     client = _administrator(url, data_dir)
     settings = _settings(client)
     if not _not_there_yet(client, name, version, ["apptainer"]):
@@ -138,16 +140,21 @@ def image_import(
         output.facts(
             [
                 ("Image", f"{name}:{version}"),
-                ("From", f"{found.path} ({found.kind}, {output.memory(found.size_bytes)})"),
+                (
+                    "From",
+                    f"{candidate.path} ({candidate.kind}, {output.memory(candidate.size_bytes)})",
+                ),
                 ("Goes to", settings.images_dir),
                 ("Needs", f"CUDA {cuda}" if cuda else ""),
-                ("Seen by", ", ".join(projects or []) or "everybody"),
+                ("Seen by", ", ".join(projects or []) or "all users"),
             ]
         )
     if not yes:
-        output.confirm(f"Take {name}:{version} in?")
+        output.confirm(f"Import {name}:{version}?")
     with tidily():
-        made = imports.take(found, name, version, settings, output.say, digest=digest, apps=apps)
+        made = imports.take(
+            candidate, name, version, settings, output.say, digest=digest, apps=apps
+        )
     image: dict[str, object] = {
         "name": name,
         "version": version,
@@ -172,10 +179,10 @@ def image_retire(
     _with_version(reference)
     if not yes:
         output.confirm(f"Retire {reference}?")
-    found = client.images.retire(reference)
+    image = client.images.retire(reference)
     return output.done(
         as_json,
-        found.raw,
+        image.raw,
         f"{reference} is retired. `aitne admin image gc` removes it when no job uses it.",
     )
 
@@ -187,7 +194,7 @@ def image_retire(
 def image_verify(
     reference: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME[:VERSION]]", help="One image; unset: all that are there."),
+        typer.Argument(metavar="[NAME[:VERSION]]", help="One image; unset: all."),
     ] = None,
     as_json: Json = False,
     url: Url = None,
@@ -205,17 +212,17 @@ def image_verify(
     settings = _settings(client)
     chosen = matching(client.images.list(), reference)
     daemon = Daemon(settings.containers.docker_url, settings.containers.tmp_dir)
-    found = []
+    results = []
     for image in chosen:
         output.say(f"Reading {image.reference} …")
-        found.append(client.images.note_verification(image.reference, damage(image, daemon)))
-    damaged = [image for image in found if image.damage]
+        results.append(client.images.note_verification(image.reference, damage(image, daemon)))
+    damaged = [image for image in results if image.damage]
     if as_json:
-        output.answer_json([image.raw for image in found])
+        output.answer_json([image.raw for image in results])
     else:
         output.table(
             ("IMAGE", "RESULT"),
-            [(image.reference, image.damage or "as it was made") for image in found],
+            [(image.reference, image.damage or "intact") for image in results],
         )
     return int(bool(damaged))
 
@@ -240,11 +247,11 @@ def image_gc(
             output.table(("WHAT", "SIZE"), rubbish.lines())
         if not yes:
             output.confirm(f"Remove up to {output.memory(rubbish.size_bytes)}?")
-    done = collecting.remove(rubbish, client, settings)
+    result = collecting.remove(rubbish, client, settings)
     if as_json:
-        output.answer_json(done)
+        output.answer_json(result)
     elif rubbish.lines():
-        output.say(f"{output.memory(done['freed_bytes'])} are free again.")
+        output.say(f"{output.memory(result['freed_bytes'])} are free again.")
     return 0
 
 
@@ -255,7 +262,7 @@ def _administrator(url: str | None, data_dir: str | None) -> Client:
     if client.me().user.role != "admin":
         from aitne.core.errors import NotAllowed
 
-        raise NotAllowed("Images are looked after by administrators of the platform.")
+        raise NotAllowed("Only administrators of the platform manage images.")
     return client
 
 
@@ -267,18 +274,20 @@ def _settings(client: Client) -> Settings:
     from aitne.core.errors import SetupError
     from aitne.core.settings import load_settings
 
-    known = client.platform.data_dir
-    if known is None:
+    data_dir = client.platform.data_dir
+    if data_dir is None:
         raise SetupError(
-            f"{client.platform.url} was found by its address ({client.platform.source}), and that does "
-            "not tell where its images lie. Run this on the platform's own machine and name its data "
-            "directory with --data-dir."
+            f"{client.platform.url} was selected by its address ({client.platform.source}), which "
+            "does not tell the folder of its images. Run this on the platform's own machine and "
+            "name its data directory with --data-dir."
         )
-    # What `aitne up` was told on its command line or by its variables stands in no file.
-    told = (ask_supervisor(known, "settings") or {}).get("settings", {})
-    # Root may be asking a platform of somebody else, which is not to say what root runs.
-    os.environ.update({name: value for name, value in told.items() if name.startswith("AITNE_")})
-    return load_settings(Path(known))
+    # Options and variables of `aitne up` are not stored in a file.
+    platform_settings = (ask_supervisor(data_dir, "settings") or {}).get("settings", {})
+    # Root may use another user's platform, which must not decide what root runs.
+    os.environ.update(
+        {name: value for name, value in platform_settings.items() if name.startswith("AITNE_")}
+    )
+    return load_settings(Path(data_dir))
 
 
 def _not_there_yet(client: Client, name: str, version: str, runtimes: Sequence[str]) -> list[str]:
@@ -291,7 +300,7 @@ def _not_there_yet(client: Client, name: str, version: str, runtimes: Sequence[s
                 state = "damaged" if image.damage else "retired"
                 raise Conflict(
                     f"{image.reference} is in the catalogue and {state}. Choose another version; or "
-                    f"`aitne admin image retire` and `gc` take it out."
+                    f"`aitne admin image retire` and `gc` remove it."
                 )
             there = {artifact.runtime for artifact in image.artifacts}
             return [runtime for runtime in runtimes if runtime not in there]
@@ -302,8 +311,8 @@ def _show_plan(plan: Plan, settings: Settings) -> None:
     recipe = plan.recipe
     packages = f"{len(recipe.debian)} of Debian"
     if recipe.python:
-        packages += f", {len(recipe.python)} of PyPI, with all they need"
-    kept = "; its layers are there" if not plan.missing_layers else ""
+        packages += f", {len(recipe.python)} of PyPI, with their dependencies"
+    note = "; its layers are cached" if not plan.missing_layers else ""
     output.facts(
         [
             ("Image", recipe.reference),
@@ -314,7 +323,7 @@ def _show_plan(plan: Plan, settings: Settings) -> None:
             ("Debian", " ".join(recipe.debian)),
             ("PyPI", " ".join(recipe.python)),
             ("Made here", " ".join(recipe.wheels)),
-            ("Size", f"about {output.memory(plan.expected_bytes)}{kept}"),
+            ("Size", f"about {output.memory(plan.expected_bytes)}{note}"),
             ("Goes to", settings.images_dir),
         ]
     )
@@ -334,31 +343,33 @@ def _register(
         for artifact in made.artifacts
     ]
     packages = [package.model_dump() for package in made.packages]
-    output.say("Handing it to the platform")
+    output.say("Registering it with the platform")
     try:
         return client.images.register(image, artifacts, packages=packages, projects=projects)
     except AitneError as error:
-        # Of a silent platform nobody knows whether it has taken the image in; gc tells later.
+        # Without an answer it is unknown whether the image was registered; gc checks it later.
         if not isinstance(error, Unavailable):
-            # Somebody else may have brought the same at the same time.
+            # Another process may have registered the same image at the same time.
             with suppress(AitneError):
-                known = {each.path for found in client.images.list() for each in found.artifacts}
+                known_paths = {
+                    item.path for entry in client.images.list() for item in entry.artifacts
+                }
                 for artifact in made.artifacts:
-                    if artifact.path is not None and artifact.path not in known:
+                    if artifact.path is not None and artifact.path not in known_paths:
                         remove(Path(artifact.path))
         raise
 
 
-def _answer(found: Image, *, as_json: bool, made: Made | None = None) -> int:
+def _answer(image: Image, *, as_json: bool, made: Made | None = None) -> int:
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(image.raw)
         return 0
-    bill = found.packages
+    bill = image.packages
     output.facts(
         [
-            ("Image", f"{found.reference}, offered to {', '.join(found.projects) or 'everybody'}"),
-            *((a.runtime, f"{a.digest}, {output.memory(a.size_bytes)}") for a in found.artifacts),
-            *(("File", a.path) for a in found.artifacts if a.path),
+            ("Image", f"{image.reference}, offered to {', '.join(image.projects) or 'all users'}"),
+            *((a.runtime, f"{a.digest}, {output.memory(a.size_bytes)}") for a in image.artifacts),
+            *(("File", a.path) for a in image.artifacts if a.path),
             (
                 "Bill",
                 f"{sum(p.source == 'debian' for p in bill)} packages of Debian, "
@@ -375,5 +386,5 @@ def _with_version(reference: str) -> None:
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput.field(
-            "NAME:VERSION", "say which version is meant", value=reference, allowed="NAME:VERSION"
+            "NAME:VERSION", "name the version", value=reference, allowed="NAME:VERSION"
         )

@@ -28,11 +28,9 @@ def import_(
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Fail if the job would run otherwise than by sbatch."),
+        typer.Option("--strict", help="Fail if the job would run differently than with sbatch."),
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write over a file that is there.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     yes: Yes = False,
     wait: Wait = False,
     as_json: Json = False,
@@ -50,34 +48,34 @@ def import_(
 
     text = _read(script)
     try:
-        found = import_sbatch(text, str(Path.cwd()))
+        conversion = import_sbatch(text, str(Path.cwd()))
     except ValueError as error:
         raise InvalidInput(f"{script}: {error}.") from error
-    for note in found.notes:
-        word = "" if note.serious else " (no matter)"
+    for note in conversion.notes:
+        word = "" if note.serious else " (no effect)"
         output.say(
             f"{script}:{note.line}: {output.plain(note.option)} {output.plain(note.message)}{word}"
         )
-    serious = sum(note.serious for note in found.notes)
+    serious = sum(note.serious for note in conversion.notes)
     if strict and serious:
-        output.say(f"Nothing was written: {serious} of these would make the job run otherwise.")
+        output.say(f"Nothing was written: {serious} of these would make the job run differently.")
         return 1
-    written = write_job_file(found.file)
+    job_yaml = write_job_file(conversion.file)
     if to is not None:
-        _write(to, written, force=force)
+        _write(to, job_yaml, force=force)
     if submit:
         from aitne.cli import submit as submitting
 
         client = connect(url, data_dir)
-        submitting.submit(client, found.file, yes=yes, wait=wait, as_json=as_json)
+        submitting.submit(client, conversion.file, yes=yes, wait=wait, as_json=as_json)
     elif as_json:
         output.answer_json(
-            {"file": found.file, "notes": [note.model_dump() for note in found.notes]}
+            {"file": conversion.file, "notes": [note.model_dump() for note in conversion.notes]}
         )
     elif to is None:
-        sys.stdout.write(written)
+        sys.stdout.write(job_yaml)
     else:
-        output.say(f"Wrote {to}. `aitne plan -f {to}` shows what it would become.")
+        output.say(f"Wrote {to}. `aitne plan -f {to}` shows the resulting job.")
     return 0
 
 
@@ -101,7 +99,7 @@ def _write(path: str, text: str, *, force: bool) -> None:
         with os.fdopen(os.open(path, flags, 0o666), "w") as file:
             file.write(text)
     except FileExistsError as error:
-        raise InvalidInput(f"{path} is there already: pass --force to write over it.") from error
+        raise InvalidInput(f"{path} exists already: pass --force to overwrite it.") from error
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}.") from error
 

@@ -36,11 +36,13 @@ class Sort(StrEnum):
 
 
 def ps(
-    everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Also all that have ended.")
-    ] = False,
-    owner: Annotated[str | None, typer.Option("--user", "-u", help="Only this user's.")] = None,
-    project: Annotated[str | None, typer.Option("--project", help="Only this project's.")] = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also ended jobs.")] = False,
+    owner: Annotated[
+        str | None, typer.Option("--user", "-u", help="Only jobs of this user.")
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", help="Only jobs of this project.")
+    ] = None,
     kind: Annotated[
         str | None, typer.Option("--type", metavar="job|session", help="Only jobs, or sessions.")
     ] = None,
@@ -49,21 +51,26 @@ def ps(
     ] = None,
     search: Annotated[str | None, typer.Option("--name", help="Part of the name.")] = None,
     tasks: Annotated[bool, typer.Option("--tasks", help="Also the tasks of array jobs.")] = False,
-    template: Annotated[str | None, typer.Option("--template", help="Only of this one.")] = None,
+    template: Annotated[
+        str | None, typer.Option("--template", help="Only from this template.")
+    ] = None,
     image: Annotated[str | None, typer.Option("--image", help="Only in this image.")] = None,
-    node: Annotated[str | None, typer.Option("--node", help="Only what ran on this node.")] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", help="Only jobs that ran on this node.")
+    ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="DATE", help="Only from then on: 2026-01-31.")
+        str | None,
+        typer.Option("--since", metavar="DATE", help="Only created from then on: 2026-01-31."),
     ] = None,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="DATE", help="Only from before then.")
+        str | None, typer.Option("--before", metavar="DATE", help="Only created before then.")
     ] = None,
     sort: Annotated[
-        Sort | None, typer.Option("--sort", help="What the list is sorted by.", show_choices=True)
+        Sort | None, typer.Option("--sort", help="Sort key.", show_choices=True)
     ] = None,
-    ascending: Annotated[bool, typer.Option("--asc", help="The least first.")] = False,
+    ascending: Annotated[bool, typer.Option("--asc", help="Ascending order.")] = False,
     most: Annotated[
-        int | None, typer.Option("--most", min=1, metavar="N", help="At most so many.")
+        int | None, typer.Option("--most", min=1, metavar="N", help="Maximum number.")
     ] = None,
     as_json: Json = False,
     url: Url = None,
@@ -93,7 +100,7 @@ def ps(
         more={key: text for key, text in more.items() if text is not None},
         sort=sort.value if sort else None,
         ascending=ascending,
-        most=most,
+        limit=most,
         as_json=as_json,
         url=url,
         data_dir=data_dir,
@@ -116,7 +123,7 @@ def _day(text: str | None, option: str) -> str | None:
 def logs(
     job: JobArgument,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")
+        bool, typer.Option("--follow", "-f", help="Continue until the job has ended.")
     ] = False,
     task: Annotated[
         int | None, typer.Option("--task", min=0, help="The index of an array job's task.")
@@ -147,12 +154,12 @@ def watch(
     from aitne.cli import follow, submit
 
     client = connect(url, data_dir)
-    found = submit.attend(client, find_job(client, job), as_json=as_json)
+    record = submit.attend(client, find_job(client, job), as_json=as_json)
     if as_json:
-        output.answer_json(found.raw)
-    elif found.is_session and not found.ended:
-        output.answer(found.url or "")
-    follow.check(found)
+        output.answer_json(record.raw)
+    elif record.is_session and not record.ended:
+        output.answer(record.url or "")
+    follow.check(record)
     return 0
 
 
@@ -161,12 +168,12 @@ def show(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: Dat
     from aitne.cli.verbs import show as verb
 
     client = connect(url, data_dir)
-    found = find_ended(client, job)
-    advice = client.jobs.advice(found.id) if found.state == "QUEUED" else []
+    record = find_ended(client, job)
+    advice = client.jobs.advice(record.id) if record.state == "QUEUED" else []
     if as_json:
-        output.answer_json({**found.raw, "advice": [each.raw for each in advice]})
+        output.answer_json({**record.raw, "advice": [hint.raw for hint in advice]})
     else:
-        verb.show(found, advice)
+        verb.show(record, advice)
     return 0
 
 
@@ -182,11 +189,11 @@ def profile(
     from aitne.cli.verbs import profile as verb
 
     client = connect(url, data_dir)
-    found = client.jobs.profile(find_job(client, job).id)
+    report = client.jobs.profile(find_job(client, job).id)
     if as_json:
-        output.answer_json(found)
+        output.answer_json(report)
     else:
-        verb.show(found)
+        verb.show(report)
     return 0
 
 
@@ -198,7 +205,7 @@ def stop(
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="All of your own that wait or run.")
+        bool, typer.Option("--all", help="All your own waiting and running jobs.")
     ] = False,
     search: Annotated[
         str | None, typer.Option("--name", help="With --all: only with this in the name.")
@@ -220,7 +227,7 @@ def stop(
     from aitne.cli.verbs.ps import show
 
     if bool(jobs) == everything:
-        raise InvalidInput("Say which: the ids or names of jobs, or --all.")
+        raise InvalidInput("Name jobs by their ids or names, or pass --all.")
     client = connect(url, data_dir)
     if everything:
         chosen: Iterable[Job] = client.jobs.list(
@@ -231,8 +238,8 @@ def stop(
         )
     else:
         chosen = (find_job(client, name) for name in jobs or ())
-    found = {job.id: job for job in chosen}
-    live = [job for job in found.values() if not job.ended]
+    selected = {job.id: job for job in chosen}
+    live = [job for job in selected.values() if not job.ended]
     if live and not yes:
         show(live)
         output.confirm("End this?" if len(live) == 1 else f"End these {len(live)}?")
@@ -240,13 +247,13 @@ def stop(
         return _stop_all(client, live, wait=wait, as_json=as_json)
     for job in live:
         end = client.sessions.stop if job.is_session else client.jobs.cancel
-        found[job.id] = end(job.id)
+        selected[job.id] = end(job.id)
     if wait:
-        found = {job_id: client.jobs.wait(job_id) for job_id in found}
+        selected = {job_id: client.jobs.wait(job_id) for job_id in selected}
     if as_json:
-        output.answer_json([job.raw for job in found.values()])
+        output.answer_json([job.raw for job in selected.values()])
         return 0
-    for job in found.values():
+    for job in selected.values():
         how = "had ended" if job not in live and job.ended else "ends"
         output.say(
             f"{job.short_id} {output.plain(job.name, 60)}: {job.state if job.ended else how}"
@@ -257,9 +264,9 @@ def stop(
 def _stop_all(client: Client, live: Sequence[Job], *, wait: bool, as_json: bool) -> int:
     """Cancel many jobs with few requests and show the outcome of each; return the exit status."""
     results = [
-        each
+        result
         for start in range(0, len(live), 1_000)
-        for each in client.jobs.cancel_many([job.id for job in live[start : start + 1_000]])
+        for result in client.jobs.cancel_many([job.id for job in live[start : start + 1_000]])
     ]
     if wait:
         for job in live:
@@ -268,13 +275,14 @@ def _stop_all(client: Client, live: Sequence[Job], *, wait: bool, as_json: bool)
         output.answer_json(results)
         return 0
     short_ids = {job.id: job.short_id for job in live}
-    for each in results:
-        if each["outcome"] != "asked":
+    for result in results:
+        if result["outcome"] != "asked":
             output.say(
-                f"{short_ids[each['id']]} {output.plain(each['name'] or '', 60)}: {each['reason']}"
+                f"{short_ids[result['id']]} {output.plain(result['name'] or '', 60)}: "
+                f"{result['reason']}"
             )
-    asked = sum(each["outcome"] == "asked" for each in results)
-    output.say("Nothing runs and nothing waits." if not live else f"{asked} end.")
+    count = sum(result["outcome"] == "asked" for result in results)
+    output.say("No jobs are running or waiting." if not live else f"{count} end.")
     return 0
 
 

@@ -38,7 +38,7 @@ def limits_verb(*, granted: bool) -> Callable[..., int]:
 
     def limits(
         name: Name,
-        user: Annotated[str | None, typer.Option("--user", help="Of this member alone.")] = None,
+        user: Annotated[str | None, typer.Option("--user", help="Only of this member.")] = None,
         max_gpus: Annotated[
             list[str] | None,
             typer.Option(
@@ -54,8 +54,10 @@ def limits_verb(*, granted: bool) -> Callable[..., int]:
         max_submitted: Annotated[
             str | None, _limit("--max-submitted", "Jobs that wait or run.")
         ] = None,
-        max_wall: Annotated[str | None, _limit("--max-wall", "Longest time of a job: 2d.")] = None,
-        gpu_hours: Annotated[str | None, _limit("--gpu-hours", "GPU-hours in all.")] = None,
+        max_wall: Annotated[
+            str | None, _limit("--max-wall", "Maximum time limit of a job: 2d.")
+        ] = None,
+        gpu_hours: Annotated[str | None, _limit("--gpu-hours", "GPU-hours in total.")] = None,
         qos: Annotated[
             str | None, typer.Option("--qos", metavar="A,B|none", help="QOS that jobs may name.")
         ] = None,
@@ -63,7 +65,7 @@ def limits_verb(*, granted: bool) -> Callable[..., int]:
         url: Url = None,
         data_dir: DataDir = None,
     ) -> int:
-        given = {
+        values = {
             "max_cpus": max_cpus,
             "max_memory_bytes": max_memory,
             "max_nodes": max_nodes,
@@ -73,52 +75,54 @@ def limits_verb(*, granted: bool) -> Callable[..., int]:
             "gpu_hours": gpu_hours,
         }
         client = connect(url, data_dir)
-        found = client.projects.limits(name)
-        present = _own_limits(found, user, granted=granted)
-        changed = _changed(present, given, max_gpus or [], qos)
+        project_limits = client.projects.limits(name)
+        present = _own_limits(project_limits, user, granted=granted)
+        changed = _changed(present, values, max_gpus or [], qos)
         if changed != present:
             if user is None and granted:
-                found = client.projects.set_limits(name, changed)
+                project_limits = client.projects.set_limits(name, changed)
             elif user is None:
-                found = client.projects.set_own_limits(name, changed)
+                project_limits = client.projects.set_own_limits(name, changed)
             else:
                 client.projects.put_member(name, user, limits=changed)
-                found = client.projects.limits(name)
+                project_limits = client.projects.limits(name)
         if as_json:
-            output.answer_json(found.raw)
+            output.answer_json(project_limits.raw)
             return 0
         if changed != present:
-            output.say(f"{name}: new limits. Slurm holds to them after `aitne admin sync`.")
-        show_limits(found)
+            output.say(f"{name}: new limits. Slurm applies them after `aitne admin sync`.")
+        show_limits(project_limits)
         return 0
 
     return limits
 
 
-def _own_limits(found: ProjectLimits, user: str | None, *, granted: bool) -> dict[str, Any]:
+def _own_limits(
+    project_limits: ProjectLimits, user: str | None, *, granted: bool
+) -> dict[str, Any]:
     from aitne.core.errors import InvalidInput
 
     if user is None and granted:
-        # What its managers hold it to within that is theirs, and stays.
-        return found.granted or found.limits
+        # The lower limits that its managers have set are not changed.
+        return project_limits.granted or project_limits.limits
     if user is None:
-        return found.own or {}
-    for each in found.members:
-        if each.user == user:
-            return each.limits
+        return project_limits.own or {}
+    for member in project_limits.members:
+        if member.user == user:
+            return member.limits
     raise InvalidInput.field(
         "--user",
-        f"is no member of {found.project}",
+        f"is not a member of {project_limits.project}",
         value=user,
-        allowed=", ".join(each.user for each in found.members) or "none",
+        allowed=", ".join(member.user for member in project_limits.members) or "none",
     )
 
 
 def _changed(
-    present: dict[str, Any], given: dict[str, str | None], gpus: list[str], qos: str | None
+    present: dict[str, Any], values: dict[str, str | None], gpus: list[str], qos: str | None
 ) -> dict[str, Any]:
     changed = dict(present)
-    for name, text in given.items():
+    for name, text in values.items():
         if text is not None:
             changed[name] = _value(text, plain=name not in ("max_memory_bytes", "max_wall_s"))
     types = dict(changed.get("max_gpus_by_type") or {})
@@ -132,7 +136,9 @@ def _changed(
             types[kind] = _value(count)
     changed["max_gpus_by_type"] = types
     if qos is not None:
-        changed["qos"] = [] if qos == NONE else [each for each in qos.split(",") if each]
+        changed["qos"] = (
+            [] if qos == NONE else [qos_name for qos_name in qos.split(",") if qos_name]
+        )
     return changed
 
 
@@ -144,11 +150,11 @@ def _value(text: str, *, plain: bool = True) -> int | str | None:
     return int(text) if plain and text.isdecimal() else text
 
 
-def show_limits(found: ProjectLimits) -> None:
+def show_limits(limits: ProjectLimits) -> None:
     """Print a table of the limits and their use, and the members' own limits."""
-    used = {each.limit: each for each in found.use}
+    used = {usage.limit: usage for usage in limits.use}
     rows: list[tuple[str, ...]] = []
-    for name, value in each_limit(found.limits):
+    for name, value in each_limit(limits.limits):
         use = used.pop(name, None)
         by = "" if use is None else _by(name, use.by)
         in_use = "" if use is None else shown(name, use.used)
@@ -156,7 +162,7 @@ def show_limits(found: ProjectLimits) -> None:
     for name, use in used.items():
         if use.used:
             rows.append(("", words(name), "", shown(name, use.used), _by(name, use.by)))
-    for member in found.members:
+    for member in limits.members:
         rows += [(member.user, words(n), shown(n, v), "", "") for n, v in each_limit(member.limits)]
     if rows:
         output.table(("USER", "LIMIT", "MOST", "IN USE", "BY"), rows)
@@ -166,13 +172,13 @@ def show_limits(found: ProjectLimits) -> None:
 
 def each_limit(limits: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return the limits that are set, with one entry for each type of GPU."""
-    found = []
+    entries = []
     for name, value in limits.items():
         if name == "max_gpus_by_type":
-            found += [(f"{name}.{kind}", count) for kind, count in value.items()]
+            entries += [(f"{name}.{kind}", count) for kind, count in value.items()]
         elif value not in (None, []):
-            found.append((name, value))
-    return found
+            entries.append((name, value))
+    return entries
 
 
 def words(name: str) -> str:
@@ -193,5 +199,5 @@ def shown(name: str, value: Any) -> str:
 
 
 def _by(name: str, users: dict[str, int]) -> str:
-    most = sorted(users.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{user} {shown(name, used)}" for user, used in most)
+    ranked = sorted(users.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{user} {shown(name, used)}" for user, used in ranked)

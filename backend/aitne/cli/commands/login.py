@@ -31,7 +31,7 @@ def login(
     ] = False,
     code: Annotated[
         str | None,
-        typer.Option("--code", help="Of your second factor; asked for where it is needed."),
+        typer.Option("--code", help="Code of your second factor; asked for if it is required."),
     ] = None,
     expires: Annotated[
         str, typer.Option("--expires", help="How long the login lasts, such as 90d; or never.")
@@ -71,7 +71,7 @@ def login(
 def _terminal() -> None:
     if not sys.stdin.isatty():
         raise InvalidInput(
-            "There is no terminal to ask on: pass --user with --password-stdin, or --token -."
+            "There is no terminal for a prompt: pass --user with --password-stdin, or --token -."
         )
 
 

@@ -13,10 +13,10 @@ from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 from aitne.client import Client
 
-nodes = group_app("Nodes: give one no work, let it take work again.")
+nodes = group_app("Nodes: list, drain, resume, show the history.")
 nodes.command("ls")(node_ls)
 
-Names = Annotated[list[str], typer.Argument(metavar="NODE...", help="As `node ls` shows them.")]
+Names = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names from `node ls`.")]
 
 
 @nodes.command(
@@ -24,7 +24,7 @@ Names = Annotated[list[str], typer.Argument(metavar="NODE...", help="As `node ls
 )
 def node_drain(
     names: Names,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for those who wonder.")],
+    reason: Annotated[str, typer.Option("--reason", help="Reason, shown with the node.")],
     yes: Yes = False,
     as_json: Json = False,
     url: Url = None,
@@ -35,8 +35,10 @@ def node_drain(
     if not yes:
         _show(client, names)
         output.confirm(f"Drain {', '.join(names)}?")
-    found = [client.nodes.drain(name, reason) for name in names]
-    return output.done(as_json, [node.raw for node in found], f"{', '.join(names)}: no new work.")
+    changed_nodes = [client.nodes.drain(name, reason) for name in names]
+    return output.done(
+        as_json, [node.raw for node in changed_nodes], f"{', '.join(names)}: no new jobs start."
+    )
 
 
 @nodes.command("resume", epilog=examples("aitne admin node resume gpu03 --yes"))
@@ -52,25 +54,32 @@ def node_resume(
     if not yes:
         _show(client, names)
         output.confirm(f"Resume {', '.join(names)}?")
-    found = [client.nodes.resume(name) for name in names]
-    return output.done(as_json, [node.raw for node in found], f"{', '.join(names)}: may take work.")
+    changed_nodes = [client.nodes.resume(name) for name in names]
+    return output.done(
+        as_json, [node.raw for node in changed_nodes], f"{', '.join(names)}: new jobs may start."
+    )
 
 
 @nodes.command("history", epilog=examples("aitne admin node history gpu03"))
 def node_history(
-    name: Annotated[str, typer.Argument(metavar="NODE", help="As `node ls` shows it.")],
-    most: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 50,
+    name: Annotated[str, typer.Argument(metavar="NODE", help="A name from `node ls`.")],
+    most: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 50,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
     """Show the history of a node, newest first: outages, drains and resumes."""
-    found = list(connect(url, data_dir).nodes.history(name, most=most))
+    events = list(connect(url, data_dir).nodes.history(name, most=most))
     return output.listing(
         as_json,
-        found,
+        events,
         ("TIME", "WHAT", "WHO", "REASON"),
-        lambda each: (output.moment(each.time), each.what, each.actor or "", each.reason or ""),
+        lambda event: (
+            output.moment(event.time),
+            event.what,
+            event.actor or "",
+            event.reason or "",
+        ),
     )
 
 
@@ -86,18 +95,18 @@ def software(data_dir: DataDir = None) -> int:
 
     settings = load_settings(None if data_dir is None else Path(data_dir))
     made.ensure(settings, output.say)
-    output.say(f"{settings.slurm.software_dir} has what the nodes need.")
+    output.say(f"{settings.slurm.software_dir} has the software for the nodes.")
     return 0
 
 
 def _show(client: Client, names: list[str]) -> None:
-    found = {node.name: node for node in client.nodes.list()}
+    nodes_by_name = {node.name: node for node in client.nodes.list()}
     output.table(
         ("NODE", "STATE", "GPU", "REASON"),
         [
             (
                 name,
-                node.state if (node := found.get(name)) else "unknown",
+                node.state if (node := nodes_by_name.get(name)) else "unknown",
                 " ".join(f"{gpu.used}/{gpu.total}" for gpu in node.gpus) if node else "",
                 (node.reason or "") if node else "",
             )

@@ -29,7 +29,7 @@ ARRIVES_WITHIN_S = 30.0
 inbox = group_app("Notifications: list, mark as read.")
 webhooks = group_app("Webhooks for your notifications: list, add, test, remove.")
 
-Hook = Annotated[str, typer.Argument(metavar="WEBHOOK", help="As `aitne webhook ls` names it.")]
+Hook = Annotated[str, typer.Argument(metavar="WEBHOOK", help="A webhook from `aitne webhook ls`.")]
 
 
 @inbox.command(
@@ -40,25 +40,25 @@ aitne notifications ls --all --json
 """),
 )
 def inbox_ls(
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also those that you have read.")
-    ] = False,
-    most: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50,
+    everything: Annotated[bool, typer.Option("--all", help="Also read notifications.")] = False,
+    most: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 50,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
     """List your unread notifications, newest first."""
-    found = list(connect(url, data_dir).notifications.list(unread=not everything, most=most))
+    notifications = list(
+        connect(url, data_dir).notifications.list(unread=not everything, most=most)
+    )
     return output.listing(
         as_json,
-        found,
+        notifications,
         ("ID", "TIME", "LEVEL", "WHAT"),
-        lambda each: (
-            each.id,
-            output.moment(each.created_at),
-            each.level,
-            output.plain(each.title, 70),
+        lambda notification: (
+            notification.id,
+            output.moment(notification.created_at),
+            notification.level,
+            output.plain(notification.title, 70),
         ),
     )
 
@@ -71,8 +71,10 @@ aitne notifications read --all
 """),
 )
 def inbox_read(
-    ids: Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="Which.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    ids: Annotated[
+        list[int] | None, typer.Argument(metavar="[ID]...", help="Ids of notifications.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All notifications.")] = False,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
@@ -81,9 +83,9 @@ def inbox_read(
     if bool(ids) == everything:
         from aitne.core.errors import InvalidInput
 
-        raise InvalidInput("Name those that you have read, or pass --all.")
-    left = connect(url, data_dir).notifications.read(None if everything else ids)
-    return output.done(as_json, {"unread": left}, f"{left} not read.")
+        raise InvalidInput("Name notifications by their ids, or pass --all.")
+    unread = connect(url, data_dir).notifications.read(None if everything else ids)
+    return output.done(as_json, {"unread": unread}, f"{unread} unread.")
 
 
 @inbox.command(
@@ -97,14 +99,14 @@ aitne notifications settings --mail ada@example.org
 def inbox_settings(
     tell: Annotated[
         list[str] | None,
-        typer.Option("--tell", metavar="KIND=CHANNEL", help="By this channel; may be repeated."),
+        typer.Option("--tell", metavar="KIND=CHANNEL", help="Use this channel; may be repeated."),
     ] = None,
     leave: Annotated[
         list[str] | None,
-        typer.Option("--not", metavar="KIND=CHANNEL", help="Not by it; may be repeated."),
+        typer.Option("--not", metavar="KIND=CHANNEL", help="Do not use it; may be repeated."),
     ] = None,
     mail: Annotated[
-        str | None, typer.Option("--mail", metavar="ADDRESS|none", help="Where mail goes.")
+        str | None, typer.Option("--mail", metavar="ADDRESS|none", help="Mail address.")
     ] = None,
     as_json: Json = False,
     url: Url = None,
@@ -112,45 +114,52 @@ def inbox_settings(
 ) -> int:
     """Show your notification settings, or change those that are given."""
     client = connect(url, data_dir)
-    found = client.notifications.settings()
+    settings = client.notifications.settings()
     if tell or leave or mail is not None:
-        choices = {kind: dict(by) for kind, by in found.choices.items()}
-        for texts, wanted in ((tell or [], True), (leave or [], False)):
+        choices = {kind: dict(by) for kind, by in settings.choices.items()}
+        for texts, enabled in ((tell or [], True), (leave or [], False)):
             for text in texts:
                 kind, _, channel = text.partition("=")
-                choices.setdefault(kind, {})[channel] = wanted
-        found = client.notifications.set(
+                choices.setdefault(kind, {})[channel] = enabled
+        settings = client.notifications.set(
             choices,
-            mail=found.mail if mail is None else (None if mail == "none" else mail),
-            quiet_until=found.raw["quiet_until"],
+            mail=settings.mail if mail is None else (None if mail == "none" else mail),
+            quiet_until=settings.raw["quiet_until"],
         )
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(settings.raw)
         return 0
     rows = [
-        (kind, *("yes" if by.get(channel) else "" for channel in found.channels))
-        for kind, by in found.choices.items()
+        (kind, *("yes" if by.get(channel) else "" for channel in settings.channels))
+        for kind, by in settings.choices.items()
     ]
-    output.table(("WHAT", *(channel.upper() for channel in found.channels)), rows)
-    output.say(f"Mail goes to {found.mail}." if found.mail else "No mail address.")
+    output.table(("WHAT", *(channel.upper() for channel in settings.channels)), rows)
+    output.say(f"Mail goes to {settings.mail}." if settings.mail else "No mail address.")
     return 0
 
 
 @webhooks.command("ls", epilog=examples("aitne webhook ls"))
 def hook_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List your webhooks and their states."""
-    found = connect(url, data_dir).webhooks.list()
+    hooks = connect(url, data_dir).webhooks.list()
     return output.listing(
         as_json,
-        found,
+        hooks,
         ("WEBHOOK", "URL", "STATE", "FAILURES"),
-        lambda each: (each.id, output.plain(each.url, 60), _state(each), each.failures),
+        lambda webhook: (
+            webhook.id,
+            output.plain(webhook.url, 60),
+            _state(webhook),
+            webhook.failures,
+        ),
     )
 
 
 @webhooks.command("add", epilog=examples("aitne webhook add https://hooks.example.org/aitne"))
 def hook_add(
-    address: Annotated[str, typer.Argument(metavar="URL", help="Where it leads: https://…")],
+    address: Annotated[
+        str, typer.Argument(metavar="URL", help="URL that receives messages: https://…")
+    ],
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
@@ -172,7 +181,7 @@ def hook_rotate(
     """Replace the secret of a webhook. The new one is printed only once."""
     client = connect(url, data_dir)
     if not yes:
-        output.confirm(f"Make a new secret for {client.webhooks.get(hook).url}?")
+        output.confirm(f"Create a new secret for {client.webhooks.get(hook).url}?")
     _show_secret(client.webhooks.rotate(hook), as_json)
     return 0
 
@@ -182,39 +191,39 @@ def hook_enable(
     hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """Enable a webhook that was disabled."""
-    found = connect(url, data_dir).webhooks.update(hook, enabled=True)
-    return output.done(as_json, found.raw, f"{found.id}: {_state(found)}.")
+    webhook = connect(url, data_dir).webhooks.update(hook, enabled=True)
+    return output.done(as_json, webhook.raw, f"{webhook.id}: {_state(webhook)}.")
 
 
 @webhooks.command("test", epilog=examples("aitne webhook test wh_5f2d1c0b9a8e7d6c"))
 def hook_test(hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Send a test message to a webhook and wait for the outcome; status 1 if it is not accepted."""
     client = connect(url, data_dir)
-    found = _outcome(client, hook, client.webhooks.test(hook))
+    delivery = _outcome(client, hook, client.webhooks.test(hook))
     if as_json:
-        output.answer_json(found.raw)
-    elif found.state == "sent":
-        output.say(f"Taken, with status {found.status}.")
+        output.answer_json(delivery.raw)
+    elif delivery.state == "sent":
+        output.say(f"Accepted, with status {delivery.status}.")
     else:
-        output.say(found.error or "Nobody has sent it yet; `aitne webhook log` shows it later.")
-    return 0 if found.state == "sent" else 1
+        output.say(delivery.error or "It was not sent yet; `aitne webhook log` shows it later.")
+    return 0 if delivery.state == "sent" else 1
 
 
 @webhooks.command("log", epilog=examples("aitne webhook log wh_5f2d1c0b9a8e7d6c"))
 def hook_log(hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Show the last 20 deliveries to a webhook with their outcomes."""
-    found = connect(url, data_dir).webhooks.deliveries(hook)
+    deliveries = connect(url, data_dir).webhooks.deliveries(hook)
     return output.listing(
         as_json,
-        found,
+        deliveries,
         ("TIME", "KIND", "STATE", "TRIES", "STATUS", "WHY"),
-        lambda each: (
-            output.moment(each.created_at),
-            each.kind,
-            each.state,
-            each.tries,
-            "" if each.status is None else each.status,
-            output.plain(each.error or "", 60),
+        lambda delivery: (
+            output.moment(delivery.created_at),
+            delivery.kind,
+            delivery.state,
+            delivery.tries,
+            "" if delivery.status is None else delivery.status,
+            output.plain(delivery.error or "", 60),
         ),
     )
 
@@ -229,11 +238,11 @@ def hook_rm(
 ) -> int:
     """Delete a webhook and its waiting deliveries."""
     client = connect(url, data_dir)
-    found = client.webhooks.get(hook)
+    webhook = client.webhooks.get(hook)
     if not yes:
-        output.confirm(f"Remove the webhook to {found.url}?")
+        output.confirm(f"Remove the webhook to {webhook.url}?")
     client.webhooks.delete(hook)
-    return output.done(as_json, found.raw, f"{hook}: removed.")
+    return output.done(as_json, webhook.raw, f"{hook}: removed.")
 
 
 def keep(
@@ -241,14 +250,14 @@ def keep(
 ) -> int:
     """Keep an idle session from being stopped."""
     client = connect(url, data_dir)
-    found = client.sessions.keep(find_job(client, session, sessions=True).id)
+    job = client.sessions.keep(find_job(client, session, sessions=True).id)
     if as_json:
-        output.answer_json(found.raw)
-    elif found.inactivity_duration_s is None:
-        output.say(f"{found.name} is never ended for being idle.")
+        output.answer_json(job.raw)
+    elif job.inactivity_duration_s is None:
+        output.say(f"{job.name} is never stopped for inactivity.")
     else:
-        limit = output.duration(found.inactivity_duration_s)
-        output.say(f"{found.name} stays; it would end after another {limit} without activity.")
+        limit = output.duration(job.inactivity_duration_s)
+        output.say(f"{job.name} continues; it ends after another {limit} without activity.")
     return 0
 
 
@@ -261,7 +270,7 @@ def _show_secret(webhook: Webhook, as_json: bool) -> None:
         output.answer_json(webhook.raw)
         return
     output.facts([("webhook", webhook.id), ("url", webhook.url), ("secret", webhook.secret)])
-    output.say("The secret is not shown again; `aitne webhook rotate` makes a new one.")
+    output.say("The secret is not shown again; `aitne webhook rotate` creates a new one.")
 
 
 def _outcome(client: Client, hook: str, sent: Delivery) -> Delivery:
@@ -269,7 +278,7 @@ def _outcome(client: Client, hook: str, sent: Delivery) -> Delivery:
     while sent.state == "waiting" and time.monotonic() < deadline:
         time.sleep(0.3)
         log = client.webhooks.deliveries(hook)
-        sent = next((each for each in log if each.id == sent.id), sent)
+        sent = next((delivery for delivery in log if delivery.id == sent.id), sent)
     return sent
 
 

@@ -74,14 +74,14 @@ def _announce(data_dir: Path, url: str, *, as_json: bool) -> None:
         link = Client(data_dir=data_dir).tokens.login_link()
         address, expires = link.url, link.raw.get("expires_at")
     except AitneError as error:
-        output.say(f"No login link could be made: {error.message}")
+        output.say(f"No login link could be created: {error.message}")
         address, expires = url, None
     if as_json:
         output.answer_json({"url": url, "login_url": address, "expires_at": expires})
     else:
         output.answer(address)
-        output.say("The link logs you in once. `aitne down` ends the platform.")
-    # In the foreground the process goes on: whoever reads the address must not wait for that.
+        output.say("The link logs you in once. `aitne down` stops the platform.")
+    # In the foreground the process continues: a reader of the address must not wait for its end.
     sys.stdout.flush()
 
 
@@ -100,12 +100,12 @@ def down(
     from aitne.cli.verbs.status import platform_dir
     from aitne.supervisor import control
 
-    where = platform_dir(data_dir)
-    ended = control.down(Path(where), keep_jobs=keep_jobs, progress=output.say)
+    folder = platform_dir(data_dir)
+    stopped = control.down(Path(folder), keep_jobs=keep_jobs, progress=output.say)
     if as_json:
-        output.answer_json({"stopped": ended, "data_dir": where})
-    elif not ended:
-        output.say(f"No platform runs in {where}.")
+        output.answer_json({"stopped": stopped, "data_dir": folder})
+    elif not stopped:
+        output.say(f"No platform runs in {folder}.")
     return 0
 
 

@@ -20,15 +20,13 @@ app = group_app("Projects: request, manage, join.")
 
 Name = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")]
 User = Annotated[str, typer.Argument(metavar="USER", help="The login name.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for others to read.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, for other users.")]
 Day = Annotated[
     datetime | None,
     typer.Option("--until", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="Its end, in UTC."),
 ]
-Role = Annotated[
-    str, typer.Option("--role", metavar="member|manager", help="What they may do in it.")
-]
-LATER = "Slurm knows it after `aitne admin sync`."
+Role = Annotated[str, typer.Option("--role", metavar="member|manager", help="Role in the project.")]
+LATER = "Slurm has it after `aitne admin sync`."
 
 
 @app.command("ls", epilog=examples("aitne project ls\naitne project ls --state requested"))
@@ -42,18 +40,18 @@ def ls(
     data_dir: DataDir = None,
 ) -> int:
     """List your projects; for administrators all."""
-    found = connect(url, data_dir).projects.list(state=state)
+    projects = connect(url, data_dir).projects.list(state=state)
     return output.listing(
         as_json,
-        found,
+        projects,
         ("NAME", "STATE", "MEMBERS", "MANAGERS", "ENDS", "TITLE"),
-        lambda each: (
-            each.name,
-            each.state,
-            len(each.members),
-            ", ".join(each.managers),
-            _day(each),
-            each.title,
+        lambda project: (
+            project.name,
+            project.state,
+            len(project.members),
+            ", ".join(project.managers),
+            _day(project),
+            project.title,
         ),
     )
 
@@ -76,7 +74,7 @@ def show(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir =
             ("managers", ", ".join(project.managers)),
             ("members", ", ".join(project.members) or "none"),
             ("ends", _day(project)),
-            ("asked for", project.extension and f"more time, until {project.extension.until:%F}"),
+            ("requested", project.extension and f"more time, until {project.extension.until:%F}"),
             ("GPU-hours", _share(balance.gpu_hours)),
             ("CPU-hours", _share(balance.cpu_hours)),
             ("counted", _counted(balance)),
@@ -92,7 +90,7 @@ def show(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir =
 def create(
     name: Name,
     title: Annotated[str, typer.Option("--title", help="Its title.")] = "",
-    about: Annotated[str, typer.Option("--about", help="What it is about.")] = "",
+    about: Annotated[str, typer.Option("--about", help="Description.")] = "",
     reason: Reason = "",
     until: Day = None,
     as_json: Json = False,
@@ -107,24 +105,24 @@ def create(
     if as_json:
         output.answer_json(made.raw)
     elif made.state == "requested":
-        output.say(f"{made.name}: asked for. It takes jobs once an administrator approves it.")
+        output.say(f"{made.name}: requested. It accepts jobs once an administrator approves it.")
     else:
-        output.say(f"{made.name}: made. Invite people: aitne project invite {made.name}")
+        output.say(f"{made.name}: created. Invite users: aitne project invite {made.name}")
     return 0
 
 
 @app.command("members", epilog=examples("aitne project members vision"))
 def members(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List the members of a project."""
-    found = connect(url, data_dir).projects.members(name)
+    project_members = connect(url, data_dir).projects.members(name)
     return output.listing(
         as_json,
-        found,
+        project_members,
         ("USER", "ROLE", "IN SLURM"),
-        lambda each: (
-            each.user,
-            each.role,
-            "after the next sync" if each.in_slurm is False else "",
+        lambda member: (
+            member.user,
+            member.role,
+            "after the next sync" if member.in_slurm is False else "",
         ),
     )
 
@@ -135,7 +133,7 @@ def add(
     user: User,
     role: Annotated[
         str | None,
-        typer.Option("--role", metavar="member|manager", help="Unset: a member, or as it is."),
+        typer.Option("--role", metavar="member|manager", help="Unset: member, or unchanged."),
     ] = None,
     as_json: Json = False,
     url: Url = None,
@@ -149,8 +147,8 @@ def add(
 
 app.command(
     "limits",
-    help="Show limits, or hold the project, or a member of it, to less than it was granted.\n\n"
-    "What is not given stays; `none` is no limit. Slurm holds to them after `aitne admin sync`.",
+    help="Show the limits of a project or a member, or set lower ones than granted.\n\n"
+    "Others are not changed; `none` is no limit. Slurm applies them after `aitne admin sync`.",
     epilog=examples(
         "aitne project limits vision\n"
         "aitne project limits vision --max-gpus 4\n"
@@ -171,10 +169,10 @@ def remove(
     """Remove a member, or leave a project. Jobs continue; the member's own limits are deleted."""
     client = connect(url, data_dir)
     if not yes:
-        output.confirm(f"Take {user} out of {name}?")
+        output.confirm(f"Remove {user} from {name}?")
     client.projects.remove_member(name, user)
     return output.done(
-        as_json, {"project": name, "user": user}, f"{user}: no member of {name} any more."
+        as_json, {"project": name, "user": user}, f"{user}: no longer a member of {name}."
     )
 
 
@@ -185,9 +183,9 @@ def remove(
 def invite(
     name: Name,
     role: Role = "member",
-    uses: Annotated[int, typer.Option("--uses", help="How many may join by it.")] = 1,
+    uses: Annotated[int, typer.Option("--uses", help="Number of users who can join.")] = 1,
     lifetime: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="How long it works, such as 7d.")
+        str, typer.Option("--for", metavar="TIME", help="Validity, such as 7d.")
     ] = "7d",
     as_json: Json = False,
     url: Url = None,
@@ -209,14 +207,19 @@ def invitations(
     name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """List a project's invitations, without their links."""
-    found = connect(url, data_dir).projects.invitations(name)
+    project_invitations = connect(url, data_dir).projects.invitations(name)
     return output.listing(
         as_json,
-        found,
+        project_invitations,
         ("ID", "ROLE", "BY", "JOINED", "UNTIL"),
-        lambda each: (
-            *(each.id, each.role, each.created_by, f"{each.uses} of {each.max_uses}"),
-            "taken back" if each.revoked_at else output.moment(each.expires_at),
+        lambda invitation: (
+            *(
+                invitation.id,
+                invitation.role,
+                invitation.created_by,
+                f"{invitation.uses} of {invitation.max_uses}",
+            ),
+            "revoked" if invitation.revoked_at else output.moment(invitation.expires_at),
         ),
     )
 
@@ -231,12 +234,12 @@ def revoke(
 ) -> int:
     """Revoke an invitation. Users who have joined remain members."""
     connect(url, data_dir).projects.revoke_invitation(name, invitation)
-    return output.done(as_json, {"project": name, "id": invitation}, "The link works no more.")
+    return output.done(as_json, {"project": name, "id": invitation}, "The link is no longer valid.")
 
 
 @app.command("join", epilog=examples("aitne project join https://aitne.example.org/invite#TOKEN"))
 def join(
-    link: Annotated[str, typer.Argument(metavar="LINK", help="The link, or what follows its #.")],
+    link: Annotated[str, typer.Argument(metavar="LINK", help="The link, or the part after its #.")],
     yes: Yes = False,
     as_json: Json = False,
     url: Url = None,
@@ -244,18 +247,21 @@ def join(
 ) -> int:
     """Join a project by an invitation; first shows the project and the inviter."""
     client = connect(url, data_dir)
-    seen = client.projects.look_at_invitation(link)
+    preview = client.projects.look_at_invitation(link)
     if not as_json:
         output.facts(
             [
-                ("project", f"{seen.project} ({seen.title})" if seen.title else seen.project),
-                ("about", seen.description),
-                ("invited by", seen.inviter_name),
-                ("as", seen.role),
+                (
+                    "project",
+                    f"{preview.project} ({preview.title})" if preview.title else preview.project,
+                ),
+                ("about", preview.description),
+                ("invited by", preview.inviter_name),
+                ("as", preview.role),
             ]
         )
     if not yes:
-        output.confirm(f"Join {seen.project}?")
+        output.confirm(f"Join {preview.project}?")
     made = client.projects.join(link)
     return output.done(as_json, made.raw, f"You are a {made.role} of {made.project}.")
 
@@ -272,7 +278,7 @@ def close(
     """Close a project for new jobs. Waiting and running jobs are kept; `reopen` undoes it."""
     client = connect(url, data_dir)
     if not yes:
-        output.confirm(f"Close {name}? It takes no new jobs until it is reopened.")
+        output.confirm(f"Close {name}? It accepts no new jobs until it is reopened.")
     made = client.projects.close(name, reason)
     return output.done(as_json, made.raw, f"{name}: closed. Undo: aitne project reopen {name}")
 
@@ -292,7 +298,7 @@ def extend(
     until: Annotated[
         datetime,
         typer.Option(
-            "--until", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="The end asked for."
+            "--until", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="The requested end."
         ),
     ],
     reason: Reason = "",
@@ -302,25 +308,25 @@ def extend(
 ) -> int:
     """Request a later end from an administrator."""
     made = connect(url, data_dir).projects.ask_for_time(name, _known(until), reason)
-    return output.done(as_json, made.raw, f"{name}: asked for. An administrator answers it.")
+    return output.done(as_json, made.raw, f"{name}: requested. An administrator decides on it.")
 
 
 @app.command("waiting", epilog=examples("aitne project waiting vision"))
 def waiting(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Show the waiting jobs of a project with owner and reason."""
-    found = list(connect(url, data_dir).projects.waiting(name))
+    jobs = list(connect(url, data_dir).projects.waiting(name))
     if as_json:
-        output.answer_json([each.raw for each in found])
-    elif not found:
-        output.say(f"Nothing of {name} waits.")
+        output.answer_json([job.raw for job in jobs])
+    elif not jobs:
+        output.say(f"No jobs of {name} are waiting.")
     else:
         rows = [
             (
-                *(each.id[:8], each.name, each.owner, each.asks_for),
-                *(output.since(each.waits_since), output.moment(each.expected_start_at)),
-                each.reason or "",
+                *(job.id[:8], job.name, job.owner, job.asks_for),
+                *(output.since(job.waits_since), output.moment(job.expected_start_at)),
+                job.reason or "",
             )
-            for each in found
+            for job in jobs
         ]
         output.table(("ID", "NAME", "OWNER", "ASKS FOR", "SINCE", "MAY START", "WHY"), rows)
     return 0
@@ -342,8 +348,8 @@ def _day(project: Project) -> str:
 def _share(share: Share) -> str:
     if share.used is None:
         return "" if share.budget is None else f"budget {share.budget}, use not known yet"
-    left = "" if share.budget is None else f" of {share.budget}, {share.left:g} left"
-    return f"{share.used:g} used{left}"
+    remaining = "" if share.budget is None else f" of {share.budget}, {share.left:g} left"
+    return f"{share.used:g} used{remaining}"
 
 
 def _counted(balance: Balance) -> str:

@@ -14,7 +14,7 @@ from aitne.cli.options import DataDir, Json, Url, Yes, examples
 
 GpuHours = Annotated[int | None, typer.Option("--gpu-hours", metavar="N", help="GPU-hours.")]
 CpuHours = Annotated[int | None, typer.Option("--cpu-hours", metavar="N", help="CPU-hours.")]
-Total = Annotated[bool, typer.Option("--total", help="In all, not each month anew.")]
+Total = Annotated[bool, typer.Option("--total", help="In total, not for each month.")]
 
 
 def install(projects: typer.Typer) -> None:
@@ -61,15 +61,15 @@ def approve(
                 ("project", wish.name),
                 ("title", wish.title),
                 ("about", wish.description),
-                ("asked by", wish.requested_by),
-                ("because", wish.note),
+                ("requested by", wish.requested_by),
+                ("reason", wish.note),
                 ("ends", f"{wish.expires_at:%Y-%m-%d}" if wish.expires_at else None),
             ]
         )
     if not yes:
         output.confirm(f"Approve {name}?")
-    given = _budget(gpu_hours, cpu_hours, total=total)
-    made = client.projects.approve(name, expires_at=utc(until), budget=given)
+    new_budget = _budget(gpu_hours, cpu_hours, total=total)
+    made = client.projects.approve(name, expires_at=utc(until), budget=new_budget)
     return output.done(as_json, made.raw, f"{name}: active. Slurm has it after `aitne admin sync`.")
 
 
@@ -84,7 +84,7 @@ def decline(
     """Decline a requested project, or a requested later end."""
     client = connect(url, data_dir)
     if not yes:
-        output.confirm(f"Decline what {name} asks for?")
+        output.confirm(f"Decline the request of {name}?")
     made = client.projects.decline(name, reason)
     return output.done(as_json, made.raw, f"{name}: {made.state}.")
 
@@ -97,7 +97,7 @@ def end(
             "--until", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="Its end, in UTC."
         ),
     ] = None,
-    never: Annotated[bool, typer.Option("--never", help="It has no end.")] = False,
+    never: Annotated[bool, typer.Option("--never", help="No end.")] = False,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
@@ -124,12 +124,12 @@ def budget(
 ) -> int:
     """Set the hours that a project may use, each month or in total; new jobs need remaining
     hours."""
-    given = _budget(gpu_hours, cpu_hours, total=total)
-    if (given is None) is not none:
+    new_budget = _budget(gpu_hours, cpu_hours, total=total)
+    if (new_budget is None) is not none:
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput.field("--gpu-hours", "give it, --cpu-hours, or --none alone")
-    made = connect(url, data_dir).projects.set_budget(name, given or {})
+    made = connect(url, data_dir).projects.set_budget(name, new_budget or {})
     return output.done(as_json, made.raw, f"{name}: {'no' if none else 'new'} budget.")
 
 

@@ -12,14 +12,14 @@ from aitne.cli.commands.project_admin import install
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 
-projects = group_app("Projects: what jobs are accounted to, and what it may use.")
-members = group_app("Who works in a project.")
+projects = group_app("Projects: list, create, limit, approve, decline.")
+members = group_app("Members of a project: list, add, remove.")
 
 install(projects)
 projects.command(
     "limits",
-    help="Show limits, or change those that are given; the rest stays. `none` is no limit.\n\n"
-    "Slurm holds to them after `aitne admin sync`.",
+    help="Show limits, or change those that are given; `none` is no limit.\n\n"
+    "Slurm applies them after `aitne admin sync`.",
     epilog=examples(
         "aitne admin project limits vision --max-gpus 8 --max-gpus h200=4 --max-wall 2d\n"
         "aitne admin project limits vision --user ada --max-gpus 2\n"
@@ -34,19 +34,19 @@ User = Annotated[str, typer.Argument(metavar="USER", help="The login name.")]
 @projects.command("ls")
 def project_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List all projects with their members."""
-    found = connect(url, data_dir).projects.list()
+    all_projects = connect(url, data_dir).projects.list()
     return output.listing(
         as_json,
-        found,
+        all_projects,
         ("NAME", "STATE", "MEMBERS", "TITLE"),
-        lambda each: (each.name, each.state, len(each.members), each.title),
+        lambda project: (project.name, project.state, len(project.members), project.title),
     )
 
 
 @projects.command("create", epilog=examples("aitne admin project create vision --title 'Vision'"))
 def project_create(
     name: Name,
-    title: Annotated[str, typer.Option("--title", help="What it is about.")] = "",
+    title: Annotated[str, typer.Option("--title", help="Title.")] = "",
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
@@ -54,7 +54,9 @@ def project_create(
     """Create a project without members; `aitne admin sync` adds it to Slurm."""
     made = connect(url, data_dir).projects.create(name, title=title)
     return output.done(
-        as_json, made.raw, f"{made.name}: made. Add people: aitne admin member add {made.name} USER"
+        as_json,
+        made.raw,
+        f"{made.name}: created. Add users: aitne admin member add {made.name} USER",
     )
 
 
@@ -82,14 +84,14 @@ def project_show(
 @members.command("ls")
 def member_ls(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """List a project's members and their own limits."""
-    found = connect(url, data_dir).projects.members(name)
+    project_members = connect(url, data_dir).projects.members(name)
     return output.listing(
         as_json,
-        found,
+        project_members,
         ("USER", "LIMITS"),
-        lambda each: (
-            each.user,
-            ", ".join(f"{words(n)} {shown(n, v)}" for n, v in each_limit(each.limits)),
+        lambda member: (
+            member.user,
+            ", ".join(f"{words(n)} {shown(n, v)}" for n, v in each_limit(member.limits)),
         ),
     )
 
@@ -112,7 +114,7 @@ def member_add(
     """Add a member to a project; `aitne admin sync` adds the user to Slurm."""
     made = connect(url, data_dir).projects.put_member(name, user, role=role, default=default)
     return output.done(
-        as_json, made.raw, f"{user}: member of {name}. Slurm knows it after `aitne admin sync`."
+        as_json, made.raw, f"{user}: member of {name}. Slurm has it after `aitne admin sync`."
     )
 
 
@@ -128,12 +130,12 @@ def member_remove(
     """Remove a member from a project. The user's jobs continue."""
     client = connect(url, data_dir)
     if not yes:
-        output.confirm(f"Take {user} out of {name}?")
+        output.confirm(f"Remove {user} from {name}?")
     client.projects.remove_member(name, user)
     return output.done(
         as_json,
         {"project": name, "user": user, "removed": True},
-        f"{user}: no member of {name} any more. Slurm knows it after `aitne admin sync`.",
+        f"{user}: no longer a member of {name}. Slurm has it after `aitne admin sync`.",
     )
 
 
@@ -152,7 +154,7 @@ def sync(yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: Dat
                 [(d.project, d.user or "", d.what, d.slurm, d.portal) for d in report.differences],
             )
         for note in report.left_alone:
-            output.say(f"left alone: {note}")
+            output.say(f"unchanged: {note}")
     if report.differences:
         if not yes and not as_json:
             output.confirm(f"Make these {len(report.differences)} changes in Slurm?")

@@ -37,15 +37,15 @@ def snapshot(
     from aitne.cli.verbs import runs as verb
 
     client = connect(url, data_dir)
-    found = client.jobs.snapshot(find_ended(client, job).id)
+    job_snapshot = client.jobs.snapshot(find_ended(client, job).id)
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(job_snapshot.raw)
     elif diff:
-        verb.show_diff(found)
+        verb.show_diff(job_snapshot)
     elif packages:
-        verb.show_packages(found)
+        verb.show_packages(job_snapshot)
     else:
-        verb.show_snapshot(found)
+        verb.show_snapshot(job_snapshot)
     return 0
 
 
@@ -54,11 +54,11 @@ def files(job: AnyJob, as_json: Json = False, url: Url = None, data_dir: DataDir
     from aitne.cli.verbs import runs as verb
 
     client = connect(url, data_dir)
-    found = client.jobs.files(find_ended(client, job).id)
+    changed_files = client.jobs.files(find_ended(client, job).id)
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(changed_files.raw)
     else:
-        verb.show_files(found)
+        verb.show_files(changed_files)
     return 0
 
 
@@ -76,19 +76,19 @@ def resubmit(
     from aitne.client.session import new_key
 
     client = connect(url, data_dir)
-    found = find_ended(client, job)
-    plan = client.jobs.plan_resubmit(found.id)
+    record = find_ended(client, job)
+    plan = client.jobs.plan_resubmit(record.id)
     verb.show_rerun(plan, file=sys.stderr)
     if not plan.possible:
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput(
-            "It cannot be run again as it was: "
-            + "; ".join(str(each["message"]) for each in plan.problems)
+            "It cannot be run again unchanged: "
+            + "; ".join(str(problem["message"]) for problem in plan.problems)
         )
     if not yes:
-        output.confirm(f"Run {output.plain(found.name, 60)} again?")
-    made = client.jobs.resubmit(found.id, key=new_key())
+        output.confirm(f"Run {output.plain(record.name, 60)} again?")
+    made = client.jobs.resubmit(record.id, key=new_key())
     output.say(f"Submitted {made.type} {made.short_id} ({output.plain(made.name, 60)}).")
     if wait:
         made = submit.attend(client, made, as_json=as_json)
@@ -104,9 +104,9 @@ def compare(
     first: Annotated[
         str, typer.Argument(metavar="A", help="A job, by id or name; JOB_3 is task 3 of JOB.")
     ],
-    second: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The other job.")],
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Also what does not differ.")
+        bool, typer.Option("--all", "-a", help="Also values that do not differ.")
     ] = False,
     as_json: Json = False,
     url: Url = None,
@@ -120,23 +120,23 @@ def compare(
 
     client = connect(url, data_dir)
     ids = [find_ended(client, name).id for name in (first, second)]
-    found = client.jobs.compare(*ids)
+    comparison = client.jobs.compare(*ids)
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(comparison.raw)
     else:
-        verb.show_comparison(found, everything=everything)
+        verb.show_comparison(comparison, everything=everything)
     return 0
 
 
 def sweep(
     job: AnyJob,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Again with each change, until it has ended.")
+        bool, typer.Option("--watch", "-w", help="Print each change, until it has ended.")
     ] = False,
     stop: Annotated[
-        bool, typer.Option("--stop", help="Cancel what has not ended, but the best task so far.")
+        bool, typer.Option("--stop", help="Cancel all tasks but the best one so far.")
     ] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="A line for each task.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a line for each task.")] = False,
     yes: Yes = False,
     as_json: Json = False,
     url: Url = None,
@@ -146,14 +146,14 @@ def sweep(
     from aitne.cli.verbs import runs as verb
 
     client = connect(url, data_dir)
-    found = find_ended(client, job)
+    record = find_ended(client, job)
     if stop:
         if not yes:
-            verb.show_sweep(client.jobs.sweep(found.id))
+            verb.show_sweep(client.jobs.sweep(record.id))
             output.confirm("Stop the rest of this sweep?")
-        client.jobs.stop_sweep(found.id)
-        output.say("The rest of it is cancelled; the best task so far goes on.")
-    for state in client.jobs.watch_sweep(found.id) if watch else [client.jobs.sweep(found.id)]:
+        client.jobs.stop_sweep(record.id)
+        output.say("The rest of it is cancelled; the best task so far continues.")
+    for state in client.jobs.watch_sweep(record.id) if watch else [client.jobs.sweep(record.id)]:
         if as_json:
             output.answer_json(state.raw)
         elif as_csv:

@@ -30,9 +30,9 @@ def secret_set(
         value = typer.prompt(f"Value of {name}", hide_input=True, err=True)
     else:
         value = sys.stdin.read().removesuffix("\n")
-    found = client.secrets.put(name, value)
+    secret = client.secrets.put(name, value)
     return output.done(
-        as_json, found.raw, f"Secret {found.name} is stored. Jobs name it in `secrets`."
+        as_json, secret.raw, f"Secret {secret.name} is stored. Jobs name it in `secrets`."
     )
 
 
@@ -43,7 +43,7 @@ def secret_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) 
         as_json,
         connect(url, data_dir).secrets.list(),
         ("NAME", "CHANGED"),
-        lambda each: (each.name, f"{output.since(each.updated_at)} ago"),
+        lambda secret: (secret.name, f"{output.since(secret.updated_at)} ago"),
     )
 
 

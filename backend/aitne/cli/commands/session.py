@@ -44,18 +44,18 @@ aitne session start jupyterlab --yes --wait --json
 )
 def start(
     template: Annotated[str, typer.Argument(help="A template; `aitne template ls` lists them.")],
-    name: Annotated[str | None, typer.Option("--name", help="Any text.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the session.")] = None,
     project: Annotated[str | None, typer.Option("--project", help="Unset: your default.")] = None,
     cpu: Annotated[int | None, typer.Option("--cpu", help="CPUs.")] = None,
     memory: Annotated[str | None, typer.Option("--memory", help="Such as 16G.")] = None,
     gpu: Annotated[str | None, typer.Option("--gpu", help="A number, or type:number.")] = None,
     nodes: Annotated[int | None, typer.Option("--nodes", help="Nodes.")] = None,
     max_duration: Annotated[
-        str | None, typer.Option("--max-duration", help="When it ends, such as 4h.")
+        str | None, typer.Option("--max-duration", help="Time limit, such as 4h.")
     ] = None,
     inactivity_duration: Annotated[
         str | None,
-        typer.Option("--inactivity-duration", help="Ended when idle for so long: 1h, or off."),
+        typer.Option("--inactivity-duration", help="Idle time after which it ends: 1h, or off."),
     ] = None,
     image: Annotated[
         str | None, typer.Option("--image", help="An image; `aitne image ls` lists them.")
@@ -65,7 +65,7 @@ def start(
     ] = None,
     datasets: Annotated[
         list[str] | None,
-        typer.Option("--dataset", metavar="NAME[:VERSION]", help="To read; may be repeated."),
+        typer.Option("--dataset", metavar="NAME[:VERSION]", help="A dataset; may be repeated."),
     ] = None,
     parameters: Annotated[
         list[str] | None,
@@ -82,7 +82,7 @@ def start(
     With --wait its stages are shown until it is ready; the answer is its address.
     """
     client = connect(url, data_dir)
-    asked = {"cpu": cpu, "memory": memory, "gpu": gpu, "nodes": nodes}
+    resources = {"cpu": cpu, "memory": memory, "gpu": gpu, "nodes": nodes}
     job_file: dict[str, Any] = {
         "type": "session",
         "template": template,
@@ -93,11 +93,12 @@ def start(
         "image": image,
         "container": None if runtime is None else {"runtime": runtime},
         "datasets": datasets or None,
-        "resources": {field: value for field, value in asked.items() if value is not None} or None,
+        "resources": {field: value for field, value in resources.items() if value is not None}
+        or None,
         "parameters": typed_parameters(client, template, parameters) if parameters else None,
     }
-    given = {field: value for field, value in job_file.items() if value is not None}
-    submit.submit(client, given, yes=yes, wait=wait, as_json=as_json)
+    fields = {field: value for field, value in job_file.items() if value is not None}
+    submit.submit(client, fields, yes=yes, wait=wait, as_json=as_json)
     return 0
 
 
@@ -124,12 +125,12 @@ def continue_session(
     from aitne.cli.verbs import runs
 
     client = connect(url, data_dir)
-    found = find_ended(client, session, sessions=True)
+    job = find_ended(client, session, sessions=True)
     if not yes:
-        runs.show_rerun(client.jobs.plan_resubmit(found.id), file=sys.stderr)
-        output.confirm(f"Continue {output.plain(found.name, 60)}?")
-    made = client.sessions.resume(found.id, key=new_key())
-    output.say(f"Submitted session {made.short_id}, which continues {found.short_id}.")
+        runs.show_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
+        output.confirm(f"Continue {output.plain(job.name, 60)}?")
+    made = client.sessions.resume(job.id, key=new_key())
+    output.say(f"Submitted session {made.short_id}, which continues {job.short_id}.")
     if wait:
         made = submit.attend(client, made, as_json=as_json)
     if as_json:
@@ -164,7 +165,7 @@ def open_session(
     ] = None,
     app: Annotated[
         str | None,
-        typer.Option(help="Another of its entry points, such as tensorboard."),
+        typer.Option(help="Another of its apps, such as tensorboard."),
     ] = None,
     print_only: Annotated[
         bool, typer.Option("--print", help="Only print the address, open no browser.")
@@ -196,7 +197,7 @@ def open_session(
 
 def extend(
     session: SessionArgument,
-    duration: Annotated[str, typer.Argument(help="How much longer, such as 1h or 30m.")],
+    duration: Annotated[str, typer.Argument(help="Time to add, such as 1h or 30m.")],
     yes: Yes = False,
     as_json: Json = False,
     url: Url = None,
@@ -204,22 +205,22 @@ def extend(
 ) -> int:
     """Extend the time limit of a session."""
     client = connect(url, data_dir)
-    found = find_job(client, session, sessions=True)
+    job = find_job(client, session, sessions=True)
     if not yes:
-        end = found.expires_at.astimezone().strftime("%H:%M") if found.expires_at else "not known"
+        end = job.expires_at.astimezone().strftime("%H:%M") if job.expires_at else "not known"
         output.facts(
-            [("Session", output.plain(found.name, 60)), ("Ends", end), ("More time", duration)]
+            [("Session", output.plain(job.name, 60)), ("Ends", end), ("More time", duration)]
         )
         output.confirm("Extend it?")
-    before = found.expires_at
-    found = _extended(client, client.sessions.extend(found.id, duration), before)
-    moved = found.expires_at != before
+    before = job.expires_at
+    job = _extended(client, client.sessions.extend(job.id, duration), before)
+    moved = job.expires_at != before
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(job.raw)
     elif moved:
-        output.say(f"It ends at {output.moment(found.expires_at)}.")
+        output.say(f"It ends at {output.moment(job.expires_at)}.")
     else:
-        output.say(found.message or "The scheduler has not moved its end yet; look again soon.")
+        output.say(job.message or "The scheduler has not changed its end yet; check again soon.")
     return 0 if moved else 1
 
 
@@ -227,10 +228,10 @@ def _extended(client: Client, job: Job, before: datetime | None) -> Job:
     """Return the session once the scheduler has changed its end, or in its current state after a
     timeout."""
     deadline = time.monotonic() + EXTEND_PATIENCE_S
-    asked = job.version
+    version = job.version
     while job.expires_at == before and time.monotonic() < deadline:
-        if job.version > asked and job.message:
-            break  # the scheduler said no, and the message says why
+        if job.version > version and job.message:
+            break  # the scheduler has rejected it; the message has the reason
         time.sleep(0.2)
         job = client.jobs.get(job.id)
     return job

@@ -18,7 +18,7 @@ _BAR = 10
 
 def storage(
     project: Annotated[
-        str | None, typer.Option("--project", help="One project; unset: all of yours.")
+        str | None, typer.Option("--project", help="One project; unset: all of your projects.")
     ] = None,
     as_json: Json = False,
     url: Url = None,
@@ -78,8 +78,8 @@ def _used(quota: Quota | None) -> str:
 def _files(quota: Quota | None) -> str:
     if quota is None or quota.used_files is None:
         return ""
-    most = "" if quota.limit_files is None else f" of {quota.limit_files}"
-    return f"{quota.used_files}{most}"
+    limit = "" if quota.limit_files is None else f" of {quota.limit_files}"
+    return f"{quota.used_files}{limit}"
 
 
 def _problem(facts: AreaFacts) -> str:

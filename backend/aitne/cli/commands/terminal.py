@@ -11,7 +11,7 @@ from aitne.cli.options import DataDir, JobArgument, Url, verb_app
 
 Node = Annotated[
     str | None,
-    typer.Option("--node", "-n", metavar="NODE", help="One of the job's nodes; else its first."),
+    typer.Option("--node", "-n", metavar="NODE", help="One of the job's nodes; unset: its first."),
 ]
 
 
@@ -19,7 +19,7 @@ def attach(
     job: JobArgument,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- COMMAND...]", help="What to run instead of your shell."),
+        typer.Argument(metavar="[-- COMMAND...]", help="Command to run instead of your shell."),
     ] = None,
     node: Node = None,
     url: Url = None,

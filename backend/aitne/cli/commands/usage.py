@@ -15,12 +15,13 @@ from aitne.cli.options import CONTEXT, MARKUP, DataDir, Json, Url, examples
 def usage(
     context: typer.Context,
     project: Annotated[
-        str | None, typer.Option("--project", help="One project; unset: all you may see.")
+        str | None, typer.Option("--project", help="One project; unset: all that you may see.")
     ] = None,
     month: Annotated[
-        str | None, typer.Option("--month", metavar="YYYY-MM", help="In UTC; unset: this one.")
+        str | None,
+        typer.Option("--month", metavar="YYYY-MM", help="In UTC; unset: the current one."),
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Answer with lines of CSV.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
@@ -31,20 +32,20 @@ def usage(
     """
     if context.invoked_subcommand is not None:
         return 0
-    found = connect(url, data_dir).projects.usage(project, month=month)
+    month_usage = connect(url, data_dir).projects.usage(project, month=month)
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(month_usage.raw)
     elif as_csv:
         import csv
 
-        types = sorted({kind for row in found.rows for kind in row.gpu_hours_by_type})
+        types = sorted({kind for row in month_usage.rows for kind in row.gpu_hours_by_type})
         heads = ("month", "project", "user", "jobs", "cpu_hours", "gpu_hours")
         lines = csv.writer(sys.stdout, lineterminator="\n")
         lines.writerow((*heads, *(f"gpu_hours_{kind}" for kind in types)))
-        for row in found.rows:
+        for row in month_usage.rows:
             by_type = (row.gpu_hours_by_type.get(kind, 0) for kind in types)
             figures = (row.jobs, row.cpu_hours, row.gpu_hours, *by_type)
-            lines.writerow((found.month, row.project, row.user, *figures))
+            lines.writerow((month_usage.month, row.project, row.user, *figures))
     else:
         output.table(
             ("PROJECT", "USER", "JOBS", "CPU HOURS", "GPU HOURS", "BY TYPE"),
@@ -57,18 +58,19 @@ def usage(
                     f"{row.gpu_hours:.2f}",
                     " ".join(f"{kind} {used:.2f}" for kind, used in row.gpu_hours_by_type.items()),
                 )
-                for row in found.rows
+                for row in month_usage.rows
             ],
         )
-        until = f"{found.as_of:%Y-%m-%d %H:%M} UTC"
-        output.say(f"{found.month}, until {until}.")
+        until = f"{month_usage.as_of:%Y-%m-%d %H:%M} UTC"
+        output.say(f"{month_usage.month}, until {until}.")
     return 0
 
 
 def report(
     project: Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")],
     month: Annotated[
-        str | None, typer.Option("--month", metavar="YYYY-MM", help="In UTC; unset: this one.")
+        str | None,
+        typer.Option("--month", metavar="YYYY-MM", help="In UTC; unset: the current one."),
     ] = None,
     as_json: Json = False,
     url: Url = None,
@@ -78,24 +80,27 @@ def report(
 
     The portal has the same as a page to print: Projects, the project, Usage, Report.
     """
-    found = connect(url, data_dir).projects.report(project, month=month)
+    summary = connect(url, data_dir).projects.report(project, month=month)
     if as_json:
-        output.answer_json(found.raw)
+        output.answer_json(summary.raw)
         return 0
-    records = "Slurm's accounting" if found.source == "scheduler" else "the platform's own jobs"
+    records = "Slurm's accounting" if summary.source == "scheduler" else "the platform's own jobs"
     output.facts(
         [
-            ("project", f"{found.project} ({found.title})" if found.title else found.project),
-            ("month", f"{found.month}, until {found.as_of:%Y-%m-%d %H:%M} UTC"),
+            (
+                "project",
+                f"{summary.project} ({summary.title})" if summary.title else summary.project,
+            ),
+            ("month", f"{summary.month}, until {summary.as_of:%Y-%m-%d %H:%M} UTC"),
             ("by", records),
-            ("jobs", found.total.jobs),
-            ("GPU-hours", f"{found.total.gpu_hours:.2f}"),
-            ("CPU-hours", f"{found.total.cpu_hours:.2f}"),
-            ("ended", ", ".join(f"{state} {jobs}" for state, jobs in found.outcomes.items())),
+            ("jobs", summary.total.jobs),
+            ("GPU-hours", f"{summary.total.gpu_hours:.2f}"),
+            ("CPU-hours", f"{summary.total.cpu_hours:.2f}"),
+            ("ended", ", ".join(f"{state} {jobs}" for state, jobs in summary.outcomes.items())),
         ]
     )
-    types = sorted(found.total.gpu_hours_by_type)
-    if found.rows:
+    types = sorted(summary.total.gpu_hours_by_type)
+    if summary.rows:
         output.answer("")
         output.table(
             ("USER", "JOBS", "CPU HOURS", "GPU HOURS", *(kind.upper() for kind in types)),
@@ -104,20 +109,20 @@ def report(
                     *(row.user, row.jobs, f"{row.cpu_hours:.2f}", f"{row.gpu_hours:.2f}"),
                     *(f"{row.gpu_hours_by_type.get(kind, 0):.2f}" for kind in types),
                 )
-                for row in found.rows
+                for row in summary.rows
             ],
         )
-    if found.waits:
+    if summary.waits:
         output.answer("")
         output.table(
             ("USER", "STARTED", "HALF WITHIN", "9 OF 10 WITHIN", "LONGEST"),
             [
                 (
-                    each.user,
-                    each.jobs,
-                    *map(output.duration, (each.median_s, each.slow_s, each.longest_s)),
+                    wait.user,
+                    wait.jobs,
+                    *map(output.duration, (wait.median_s, wait.slow_s, wait.longest_s)),
                 )
-                for each in found.waits
+                for wait in summary.waits
             ],
         )
     return 0

@@ -24,9 +24,9 @@ def logs(
 ) -> int:
     """Print the log of a job; with ``follow``, continue until the job has ended."""
     client = connect(url, data_dir)
-    found = find_job(client, job)
+    record = find_job(client, job)
     read = client.jobs.follow_logs if follow else client.jobs.logs
-    copy(read(found.id, task=task, tail=tail))
+    copy(read(record.id, task=task, tail=tail))
     return 0
 
 

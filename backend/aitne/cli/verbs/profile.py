@@ -11,27 +11,30 @@ if TYPE_CHECKING:
 _MOST_RANKS = 16
 
 
-def show(found: dict[str, Any]) -> None:
+def show(profile: dict[str, Any]) -> None:
     """Print totals, the straggler, a row for each message size, and the ranks that compute
     longest."""
-    steps = f"{found['steps']} in {output.duration(found['elapsed_s'])}"
+    steps = f"{profile['steps']} in {output.duration(profile['elapsed_s'])}"
     output.facts(
         [
-            ("Ranks", found["size"]),
-            ("Steps", steps if found["final"] else f"{steps}, as of {found['written_at'][:19]}"),
-            ("Step", _time(found["step_s"])),
-            ("Communicating", _of(found["communicating"], "of the step")),
-            ("Hidden", _of(found["overlap"], "of that, behind computation")),
-            ("Standing still", _of(found["blocked"], "of the step")),
-            ("Straggler", _straggler(found["straggler"])),
+            ("Ranks", profile["size"]),
+            (
+                "Steps",
+                steps if profile["final"] else f"{steps}, as of {profile['written_at'][:19]}",
+            ),
+            ("Step", _time(profile["step_s"])),
+            ("Communicating", _of(profile["communicating"], "of the step")),
+            ("Hidden", _of(profile["overlap"], "of that, behind computation")),
+            ("Standing still", _of(profile["blocked"], "of the step")),
+            ("Straggler", _straggler(profile["straggler"])),
         ]
     )
-    if found["table"]:
+    if profile["table"]:
         output.answer("")
-        _sizes(found["table"])
-    if len(found["ranks"]) > 1:
+        _sizes(profile["table"])
+    if len(profile["ranks"]) > 1:
         output.answer("")
-        _ranks(found["ranks"])
+        _ranks(profile["ranks"])
 
 
 def _sizes(rows: list[dict[str, Any]]) -> None:
@@ -74,11 +77,11 @@ def _ranks(rows: list[dict[str, Any]]) -> None:
         output.answer(f"… and {len(rows) - _MOST_RANKS} that compute less in each step")
 
 
-def _straggler(found: dict[str, Any] | None) -> str:
-    if found is None:
+def _straggler(rank: dict[str, Any] | None) -> str:
+    if rank is None:
         return ""
     return (
-        f"rank {found['rank']} on node {found['node']}: {_time(found['behind_s'])} behind the others "
+        f"rank {rank['rank']} on node {rank['node']}: {_time(rank['behind_s'])} behind the others "
         "in each step"
     )
 

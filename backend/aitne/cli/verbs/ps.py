@@ -26,12 +26,12 @@ def ps(
     more: dict[str, str] | None = None,
     sort: str | None = None,
     ascending: bool = False,
-    most: int | None = None,
+    limit: int | None = None,
 ) -> int:
     """List jobs, newest first: the live ones and the last that ended, or ``everything``."""
     jobs = connect(url, data_dir).jobs
 
-    def listed(among: tuple[str, ...] | list[str], most: int | None = most) -> list[Job]:
+    def listed(among: tuple[str, ...] | list[str], limit: int | None = limit) -> list[Job]:
         return list(
             jobs.list(
                 states=among,
@@ -40,24 +40,24 @@ def ps(
                 project=project,
                 search=search,
                 top_level=not tasks,
-                most=most,
+                most=limit,
                 sort=sort,
                 ascending=ascending,
                 **(more or {}),
             )
         )
 
-    if everything or states or sort or most:
-        found = listed([state.upper() for state in states or ()])
+    if everything or states or sort or limit:
+        selected = listed([state.upper() for state in states or ()])
     else:
-        found = listed(LIVE) + listed(sorted(TERMINAL), ENDED_SHOWN)
-        found.sort(key=lambda job: job.created_at, reverse=True)
+        selected = listed(LIVE) + listed(sorted(TERMINAL), ENDED_SHOWN)
+        selected.sort(key=lambda job: job.created_at, reverse=True)
     if as_json:
-        output.answer_json([job.raw for job in found])
-    elif found:
-        show(found)
+        output.answer_json([job.raw for job in selected])
+    elif selected:
+        show(selected)
     else:
-        output.say("Nothing runs and nothing waits." if not everything else "There are no jobs.")
+        output.say("No jobs are running or waiting." if not everything else "There are no jobs.")
     return 0
 
 
@@ -84,11 +84,11 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
     )
 
 
-def resources(asked: Resources) -> str:
+def resources(request: Resources) -> str:
     """Return resources as text, such as ``2 x 4 cpu 16G a100:2``."""
-    each = [f"{asked.cpu} cpu", output.memory(asked.memory_bytes)]
-    if asked.gpu.count:
-        each.append(f"gpu {asked.gpu}")
-    each += [f"{name}:{count}" for name, count in asked.gres.items()]
-    nodes = f"{asked.nodes} × " if asked.nodes > 1 else ""
-    return nodes + " ".join(each)
+    parts = [f"{request.cpu} cpu", output.memory(request.memory_bytes)]
+    if request.gpu.count:
+        parts.append(f"gpu {request.gpu}")
+    parts += [f"{name}:{count}" for name, count in request.gres.items()]
+    nodes = f"{request.nodes} × " if request.nodes > 1 else ""
+    return nodes + " ".join(parts)

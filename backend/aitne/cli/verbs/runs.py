@@ -30,9 +30,9 @@ _SECTIONS = {
 }
 
 
-def show_snapshot(found: Snapshot) -> None:
+def show_snapshot(snapshot: Snapshot) -> None:
     """Print the snapshot, the names of untracked files and the number of packages."""
-    taken = found.taken or {}
+    taken = snapshot.taken or {}
     git, environment = taken.get("git") or {}, taken.get("environment") or {}
     host = taken.get("host") or {}
     changes = ""
@@ -42,20 +42,23 @@ def show_snapshot(found: Snapshot) -> None:
     packages = environment.get("packages") or {}
     output.facts(
         [
-            ("Taken", str(taken["taken_at"])[:19] if taken else "nothing: its agent has not told"),
+            (
+                "Taken",
+                str(taken["taken_at"])[:19] if taken else "nothing: its agent has not reported",
+            ),
             ("Folder", output.plain(taken.get("workdir") or "")),
             ("Commit", git.get("commit")),
             ("Branch", output.plain(git.get("branch") or "")),
             ("Remote", output.plain(git.get("remote") or "")),
             ("Changes", changes),
             ("Untracked", _names(git.get("untracked") or [])),
-            ("Image", "" if found.image == "bare" else output.plain(found.image)),
-            ("Digest", found.image_digest),
-            ("Modules", " ".join(found.modules)),
+            ("Image", "" if snapshot.image == "bare" else output.plain(snapshot.image)),
+            ("Digest", snapshot.image_digest),
+            ("Modules", " ".join(snapshot.modules)),
             ("Environment", output.plain(environment.get("path") or "")),
             ("Python", environment.get("python")),
             ("Packages", f"{len(packages)}: --packages lists them" if packages else ""),
-            ("Datasets", ", ".join(f"{each['name']}:{each['version']}" for each in found.datasets)),
+            ("Datasets", ", ".join(f"{use['name']}:{use['version']}" for use in snapshot.datasets)),
             ("Node", host.get("node")),
             ("System", host.get("system")),
             ("Kernel", host.get("kernel")),
@@ -66,45 +69,45 @@ def show_snapshot(found: Snapshot) -> None:
     )
 
 
-def show_packages(found: Snapshot) -> None:
+def show_packages(snapshot: Snapshot) -> None:
     """Print the packages, one a line, in the format of pip."""
-    environment = (found.taken or {}).get("environment") or {}
+    environment = (snapshot.taken or {}).get("environment") or {}
     for name, version in sorted((environment.get("packages") or {}).items()):
         output.answer(f"{name}=={version}")
 
 
-def show_diff(found: Snapshot) -> None:
+def show_diff(snapshot: Snapshot) -> None:
     """Print the diff in the format of ``git apply``."""
-    git = (found.taken or {}).get("git") or {}
+    git = (snapshot.taken or {}).get("git") or {}
     sys.stdout.write(git.get("diff") or "")
     if git.get("diff_cut"):
         output.say(f"The diff is cut: it had {output.memory(git['diff_bytes'])}.")
 
 
-def show_files(found: WrittenFiles) -> None:
+def show_files(listing: WrittenFiles) -> None:
     """Print the files as a table."""
     output.table(
         ("PATH", "SIZE", "CHANGED"),
         [
-            (each.path, output.memory(each.size_bytes), output.moment(each.modified_at))
-            for each in found.files
+            (file.path, output.memory(file.size_bytes), output.moment(file.modified_at))
+            for file in listing.files
         ],
     )
-    if found.cut:
-        output.say("There is more than was looked at.")
+    if listing.cut:
+        output.say("There are more files than are listed.")
 
 
-def show_rerun(found: Rerun, *, file: TextIO) -> None:
+def show_rerun(rerun: Rerun, *, file: TextIO) -> None:
     """Print what has changed since the run, and what prevents another one."""
     rows = [
-        *(("in the way", each["field"], each["message"]) for each in found.problems),
-        *(("changed", each["what"], each["message"]) for each in found.changes),
-        *(("not known", "", note) for note in found.notes),
+        *(("problem", problem["field"], problem["message"]) for problem in rerun.problems),
+        *(("changed", change["what"], change["message"]) for change in rerun.changes),
+        *(("not known", "", note) for note in rerun.notes),
     ]
     if rows:
         output.table(("", "WHAT", "SINCE IT RAN"), rows, file=file)
     else:
-        output.say("Nothing that it ran on has changed, as far as is known.")
+        output.say("No change since it ran is known.")
 
 
 def _short_id(run: Mapping[str, Any]) -> str:
@@ -112,11 +115,13 @@ def _short_id(run: Mapping[str, Any]) -> str:
     return run["id"][:8] if index is None else f"{run['id'][:8]}_{index}"
 
 
-def show_comparison(found: Comparison, *, everything: bool) -> None:
+def show_comparison(comparison: Comparison, *, everything: bool) -> None:
     """Print the rows that differ, section by section; all rows with ``everything``."""
-    heads = [f"{_short_id(run)} {output.plain(run['name'], 30)}" for run in (found.a, found.b)]
+    heads = [
+        f"{_short_id(run)} {output.plain(run['name'], 30)}" for run in (comparison.a, comparison.b)
+    ]
     rows: list[tuple[str, str, str, str]] = []
-    for section in found.sections:
+    for section in comparison.sections:
         title = _SECTIONS.get(section["key"], section["key"])
         for row in section["rows"]:
             if everything or not row["same"]:
@@ -124,50 +129,50 @@ def show_comparison(found: Comparison, *, everything: bool) -> None:
                 rows.append((title, row["field"], *cells))
     if rows:
         output.table(("", "FIELD", *heads), rows)
-    if not found.differences:
-        output.say("They do not differ in anything that is known of both.")
+    if not comparison.differences:
+        output.say("No difference between them is known.")
 
 
-def show_sweep(found: Sweep) -> None:
+def show_sweep(sweep: Sweep) -> None:
     """Print a row for each task, the best first."""
-    names = _metrics(found)
-    sign = -1 if found.goal == "max" else 1
+    names = _metrics(sweep)
+    sign = -1 if sweep.goal == "max" else 1
 
     def order(task: Any) -> tuple[bool, float, int]:
-        value = task.values.get(found.metric) if found.metric else None
+        value = task.values.get(sweep.metric) if sweep.metric else None
         return value is None, 0.0 if value is None else sign * value, task.task
 
     output.table(
-        ("TASK", "STATE", *found.parameters, *(name.upper() for name in names), ""),
+        ("TASK", "STATE", *sweep.parameters, *(name.upper() for name in names), ""),
         [
             (
                 task.task,
                 task.state,
-                *(_cell(task.parameters.get(name), None) for name in found.parameters),
+                *(_cell(task.parameters.get(name), None) for name in sweep.parameters),
                 *(_cell(task.values.get(name), None) for name in names),
-                "best" if task.task == found.best else "",
+                "best" if task.task == sweep.best else "",
             )
-            for task in sorted(found.tasks, key=order)
+            for task in sorted(sweep.tasks, key=order)
         ],
     )
 
 
-def write_csv(found: Sweep, file: TextIO) -> None:
+def write_csv(sweep: Sweep, file: TextIO) -> None:
     """Write the sweep as CSV, a line for each task."""
-    names = sorted({name for task in found.tasks for name in task.values})
+    names = sorted({name for task in sweep.tasks for name in task.values})
     lines = csv.writer(file, lineterminator="\n")
-    lines.writerow(["task", "job_id", "state", *map(cell, [*found.parameters, *names])])
-    for task in found.tasks:
-        settings = [cell(task.parameters.get(name)) for name in found.parameters]
+    lines.writerow(["task", "job_id", "state", *map(cell, [*sweep.parameters, *names])])
+    for task in sweep.tasks:
+        settings = [cell(task.parameters.get(name)) for name in sweep.parameters]
         values = [cell(task.values.get(name)) for name in names]
         lines.writerow([task.task, task.job_id, task.state, *settings, *values])
 
 
-def _metrics(found: Sweep) -> list[str]:
-    names = sorted({name for task in found.tasks for name in task.values})
-    if found.metric in names:
-        names.remove(found.metric)
-        names.insert(0, found.metric)
+def _metrics(sweep: Sweep) -> list[str]:
+    names = sorted({name for task in sweep.tasks for name in task.values})
+    if sweep.metric in names:
+        names.remove(sweep.metric)
+        names.insert(0, sweep.metric)
     return names[:_MOST_NAMES]
 
 

@@ -20,7 +20,7 @@ def show(job: Job, advice: Sequence[Advice]) -> None:
             ("Id", job.id),
             ("State", job.state),
             ("Why", output.plain(job.message or "")),
-            *(("Advice", _sentence(each)) for each in advice),
+            *(("Advice", _sentence(hint)) for hint in advice),
             ("Owner", job.owner),
             ("Project", job.project),
             ("Resources", resources(job.resources)),
@@ -31,9 +31,9 @@ def show(job: Job, advice: Sequence[Advice]) -> None:
             ("Ended", output.moment(job.ended_at)),
             ("Opens at", job.url if job.state == "READY" else None),
             *(
-                (each["title"], f"aitne open {job.short_id} --app {each['name']}")
-                for each in job.entry_points[1:]
-                if each["url"]
+                (app["title"], f"aitne open {job.short_id} --app {app['name']}")
+                for app in job.entry_points[1:]
+                if app["url"]
             ),
         ]
     )

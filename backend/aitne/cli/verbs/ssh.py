@@ -16,7 +16,7 @@ from aitne.client.records import LIVE
 from aitne.core.errors import InvalidInput, NotFound, SetupError
 
 DOMAIN = ".aitne"
-_BEGIN = "# Running jobs of Aitne; `aitne ssh-config --write` writes this file anew."
+_BEGIN = "# Running jobs of Aitne; `aitne ssh-config --write` rewrites this file."
 _MARK = "# aitne"
 
 
@@ -72,11 +72,11 @@ class Writing:
 def plan_write(text: str) -> Writing:
     """Return the changes: the client's own file, and one line at the top of the user's file, where
     it applies to all hosts."""
-    own = os.path.join(folder(), "config")
+    config_file = os.path.join(folder(), "config")
     theirs = os.path.expanduser("~/.ssh/config")
-    line = f"Include {_quoted(own)} {_MARK}\n"
+    line = f"Include {_quoted(config_file)} {_MARK}\n"
     before = _read(theirs)
-    files = {} if _read(own) == text else {own: text}
+    files = {} if _read(config_file) == text else {config_file: text}
     if line not in before.splitlines(keepends=True):
         files[theirs] = f"{line}\n{before}" if before else line
     return Writing(files)
@@ -91,7 +91,7 @@ def proxy(client: Client, host: str) -> int:
     public_key = _make_key()
     with client.jobs.attach_ssh(job.id, public_key, node=node) as terminal:
         if terminal.host_key is None:
-            raise SetupError("The platform did not say which key the job's SSH server has.")
+            raise SetupError("The platform did not send the key of the job's SSH server.")
         _pin(host, terminal.host_key)
         return Traffic(terminal, tty=False, stdin=sys.stdin.fileno()).run()
 
@@ -103,23 +103,23 @@ def find_host(client: Client, host: str) -> tuple[Job, str | None]:
     ssh may write the name in small letters.
 
     Raises:
-        NotFound: there is no such job that lives.
-        InvalidInput: several have that name.
+        NotFound: no live job has that name.
+        InvalidInput: several live jobs have that name.
     """
     name = host.removesuffix(DOMAIN)
     for text, node in _readings(name):
         try:
             return find_job(client, text), node
         except NotFound:
-            found = [
+            matches = [
                 job
                 for job in client.jobs.list(states=LIVE, top_level=True, search=text[:200])
                 if job.name.lower() == text
             ]
-        if len(found) == 1:
-            return found[0], node
-        if found:
-            raise InvalidInput(f"{len(found)} jobs are called {text}: use the id of one.")
+        if len(matches) == 1:
+            return matches[0], node
+        if matches:
+            raise InvalidInput(f"{len(matches)} jobs are called {text}: use the id of one.")
     raise NotFound("job", name)
 
 
@@ -135,8 +135,8 @@ def _pin(host: str, key: str) -> None:
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        kept = [line for line in _read(path).splitlines() if line.split(" ")[0] != host]
-        _replace(path, "\n".join([*kept[-999:], f"{host} {key}"]) + "\n")
+        lines = [line for line in _read(path).splitlines() if line.split(" ")[0] != host]
+        _replace(path, "\n".join([*lines[-999:], f"{host} {key}"]) + "\n")
     finally:
         os.close(lock)
 
@@ -145,7 +145,7 @@ def _make_key() -> str:
     """Return the public half of the client's key for jobs, created by ssh-keygen the first time.
 
     Raises:
-        SetupError: it cannot be made.
+        SetupError: the key cannot be created.
     """
     path = _key_file()
     try:
@@ -159,7 +159,7 @@ def _make_key() -> str:
             )
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(
-            f"A key cannot be made in {folder()}: {error}. Install OpenSSH's client, which has "
+            f"A key cannot be created in {folder()}: {error}. Install OpenSSH's client, which has "
             "ssh-keygen."
         ) from error
     kind, key = _read(f"{path}.pub").split()[:2]
@@ -183,7 +183,7 @@ def _read(path: str) -> str:
 
 
 def _replace(path: str, text: str) -> None:
-    target = os.path.realpath(path)  # it may be a link into a folder that is kept elsewhere
+    target = os.path.realpath(path)  # it may be a link to a file in another folder
     temporary = f"{target}.{os.getpid()}"
     with open(temporary, "w", encoding="utf-8") as file:
         os.fchmod(file.fileno(), 0o600)

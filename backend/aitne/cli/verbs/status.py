@@ -17,20 +17,22 @@ STOPPED = 1
 def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool = False) -> int:
     """Show the platform's state and return the exit status, 0 while it runs."""
     if url and data_dir:
-        discovery.find_platform(url=url, data_dir=data_dir)  # says that these are two
+        discovery.find_platform(
+            url=url, data_dir=data_dir
+        )  # raises: the options exclude each other
     remote = url or (
         None if data_dir or os.environ.get("AITNE_DATA_DIR") else os.environ.get("AITNE_URL")
     )
     if remote and data_dir is None:
         return _remote(remote, as_json=as_json)
-    where = platform_dir(data_dir)
-    found = discovery.ask_supervisor(where, "status")
+    folder = platform_dir(data_dir)
+    state = discovery.ask_supervisor(folder, "status")
     if as_json:
-        output.answer_json(found or {"state": "stopped", "url": None, "processes": []})
-    elif found is not None:
-        _show(found)
-    if found is None:
-        output.say(f"aitne: {discovery.not_running(where)}")
+        output.answer_json(state or {"state": "stopped", "url": None, "processes": []})
+    elif state is not None:
+        _show(state)
+    if state is None:
+        output.say(f"aitne: {discovery.not_running(folder)}")
         return STOPPED
     return 0
 
@@ -38,11 +40,11 @@ def status(*, url: str | None = None, data_dir: str | None = None, as_json: bool
 def platform_dir(data_dir: str | None) -> str:
     """Return the data directory: the argument, ``AITNE_DATA_DIR``, the last `up`, or the
     default."""
-    given = data_dir or os.environ.get("AITNE_DATA_DIR") or discovery.started_last()
-    if not given:
+    folder = data_dir or os.environ.get("AITNE_DATA_DIR") or discovery.started_last()
+    if not folder:
         base = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-        given = os.path.join(base, "aitne")
-    return os.path.abspath(os.path.expanduser(given))
+        folder = os.path.join(base, "aitne")
+    return os.path.abspath(os.path.expanduser(folder))
 
 
 def _remote(url: str, *, as_json: bool) -> int:
@@ -50,19 +52,19 @@ def _remote(url: str, *, as_json: bool) -> int:
 
     client = Client(url=url)
     client.ready()
-    found = {"state": "ready", "url": client.platform.url, "processes": []}
+    state = {"state": "ready", "url": client.platform.url, "processes": []}
     if as_json:
-        output.answer_json(found)
+        output.answer_json(state)
     else:
-        _show(found)
+        _show(state)
     return 0
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(state: dict[str, Any]) -> None:
     output.facts(
-        [("State", found["state"]), ("Address", found["url"]), ("Data", found.get("data_dir"))]
+        [("State", state["state"]), ("Address", state["url"]), ("Data", state.get("data_dir"))]
     )
-    if found["processes"]:
+    if state["processes"]:
         output.answer("")
         output.table(
             ("PROCESS", "PID", "PORT", "MEMORY", "RESTARTS"),
@@ -74,6 +76,6 @@ def _show(found: dict[str, Any]) -> None:
                     output.memory(process.get("memory_bytes")),
                     process.get("restarts", ""),
                 )
-                for process in found["processes"]
+                for process in state["processes"]
             ],
         )

@@ -34,17 +34,17 @@ def attach(client: Client, job: Job, command: Sequence[str], *, node: str | None
     ) as terminal:
         if terminal.where == "beside" and tty:
             output.say(
-                f"On node {terminal.node}, beside the job's container: it cannot be entered."
+                f"On node {terminal.node}, outside the job's container, which cannot be entered."
             )
         return Traffic(terminal, tty=tty, stdin=sys.stdin.fileno()).run()
 
 
 def _size() -> tuple[int, int]:
     try:
-        found = os.get_terminal_size(sys.stdout.fileno())
+        size = os.get_terminal_size(sys.stdout.fileno())
     except OSError:
         return 24, 80
-    return max(1, found.lines), max(1, found.columns)
+    return max(1, size.lines), max(1, size.columns)
 
 
 class Traffic:
@@ -78,7 +78,7 @@ class Traffic:
             os.close(self._wake)
             os.close(self._waker)
         if self._hung_up:
-            output.say("Hung up.")
+            output.say("Disconnected.")
             return LOST
         if self._failure is not None:
             raise self._failure
@@ -95,7 +95,7 @@ class Traffic:
                 stream = sys.stdout if kind == OUT else sys.stderr
                 stream.buffer.write(data)
                 stream.buffer.flush()
-        except Exception as error:  # noqa: BLE001 - told by the thread that ends the verb
+        except Exception as error:  # noqa: BLE001 - reported by the thread that ends the verb
             self._failure = error
         os.write(self._waker, b"e")
 
@@ -104,8 +104,8 @@ class Traffic:
         while True:
             ready, _, _ = select.select(watched, [], [])
             if self._wake in ready:
-                said = os.read(self._wake, 64)
-                if b"e" in said:
+                wakeups = os.read(self._wake, 64)
+                if b"e" in wakeups:
                     return
                 self._terminal.resize(*_size())
             if self._stdin in ready:

@@ -1,2 +1,1 @@
-"""The nouns. What comes from outside is strict (``Strict``); what is stored and passed on is
-frozen."""
+"""The models. Input from outside is strict (``Strict``); stored and passed values are frozen."""

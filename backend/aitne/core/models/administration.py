@@ -26,18 +26,20 @@ class Announcement(Frozen):
     """Message of an administrator to users, for a time."""
 
     id: str = Field(examples=["5f2d1c0b9a8e7d6c"])
-    severity: Severity = Field(description="How much it matters; critical ones stay in sight.")
+    severity: Severity = Field(description="Severity; users cannot dismiss critical announcements.")
     text: AnnouncementText = Field(
         description="Plain text.", examples=["The file system is slow until noon."]
     )
     projects: tuple[ProjectName, ...] = Field(
-        (), description="Whom it concerns: members of these projects; empty: everybody."
+        (), description="Projects whose members see it; empty: all users."
     )
-    starts_at: UtcTime = Field(description="From when it is shown.")
-    ends_at: UtcTime | None = Field(None, description="Until when; null: until it is deleted.")
-    created_at: UtcTime = Field(description="When it was made.")
-    created_by: str = Field(description="Who made it.")
-    updated_at: UtcTime = Field(description="When it was changed last.")
+    starts_at: UtcTime = Field(description="Time from which it is shown.")
+    ends_at: UtcTime | None = Field(
+        None, description="Time until which it is shown; null: until it is deleted."
+    )
+    created_at: UtcTime = Field(description="Time of its creation.")
+    created_by: str = Field(description="The administrator who created it.")
+    updated_at: UtcTime = Field(description="Time of its last change.")
 
     def current(self, now: datetime) -> bool:
         """Return whether it is shown at ``now``."""
@@ -51,13 +53,14 @@ class Announcement(Frozen):
 class Maintenance(Frozen):
     """Period in which no new job starts; running jobs continue."""
 
-    starts_at: UtcTime = Field(description="When new work stops to begin.")
+    starts_at: UtcTime = Field(description="Time from which new jobs are held.")
     ends_at: UtcTime | None = Field(
-        None, description="When it may begin again; null: when maintenance is turned off."
+        None,
+        description="Time from which new jobs start again; null: when maintenance is turned off.",
     )
-    message: str = Field("", max_length=500, description="Why, for everybody to read.")
+    message: str = Field("", max_length=500, description="Reason, shown to all users.")
     created_at: UtcTime
-    created_by: str = Field(description="The administrator who said so.")
+    created_by: str = Field(description="The administrator who set it.")
 
     def over(self, now: datetime) -> bool:
         """Return whether it has ended by itself at ``now``."""
@@ -72,11 +75,15 @@ class NodeEvent(Frozen):
     """One event in a node's history."""
 
     id: int
-    time: UtcTime = Field(description="When it was seen, or done.")
+    time: UtcTime = Field(description="Time at which it was observed or done.")
     what: str = Field(
-        description="`up`, or a state in which it takes no work; `drain` and `resume` are what "
-        "somebody did; `gone`: the scheduler knows it no more.",
+        description="`up`, or a state in which it accepts no jobs; `drain` and `resume` are "
+        "actions of administrators; `gone`: the scheduler no longer reports the node.",
         examples=["drained"],
     )
-    reason: str | None = Field(None, description="Why, as the scheduler or the person said.")
-    actor: str | None = Field(None, description="Who did it; null: the scheduler says so.")
+    reason: str | None = Field(
+        None, description="Reason given by the scheduler or the administrator."
+    )
+    actor: str | None = Field(
+        None, description="The administrator who did it; null: reported by the scheduler."
+    )

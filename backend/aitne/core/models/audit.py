@@ -27,13 +27,13 @@ class Outcome(StrEnum):
 class AuditDraft(Frozen):
     """Content of an entry before it has its place in the chain."""
 
-    time: UtcTime = Field(description="When it happened.")
+    time: UtcTime = Field(description="Time of the action.")
     actor: str = Field(
-        description="Whose rights were used, or the name that was given to log in.",
+        description="User whose permissions were used, or the name in a login attempt.",
         examples=["ada"],
     )
     impersonator: str | None = Field(
-        None, description="The administrator who acted as that person; null: nobody else did."
+        None, description="The administrator who impersonated the user; null: none did."
     )
     action: str = Field(
         description="The operation of the API, such as drain_node, or login.",
@@ -41,16 +41,16 @@ class AuditDraft(Frozen):
     )
     object: str | None = Field(
         None,
-        description="What it was done to: the parts of its address, with slashes between.",
+        description="Object of the action: the parts of its address, separated by slashes.",
         examples=["gpu03", "vision/ada"],
     )
-    outcome: Outcome = Field(description="Whether it was done.")
+    outcome: Outcome = Field(description="Outcome of the action.")
     address: str | None = Field(
-        None, description="The network address it came from.", examples=["192.0.2.17"]
+        None, description="Network address of the request.", examples=["192.0.2.17"]
     )
     details: dict[str, Any] = Field(
         default_factory=dict,
-        description="What else there is to say: the status of the answer, a reason, what changed.",
+        description="Further details: the status of the response, a reason, the changes.",
         examples=[{"status": 202, "reason": "new fans"}],
     )
 
@@ -63,7 +63,9 @@ class AuditDraft(Frozen):
 class AuditEntry(AuditDraft):
     """One entry of the log."""
 
-    id: int = Field(description="Counted from 1, without gaps.", examples=[1042])
+    id: int = Field(
+        description="Number of the entry, counted from 1 without gaps.", examples=[1042]
+    )
     previous: str = Field(description="The hash of the entry before; zeros for the first.")
     hash: str = Field(description="SHA-256 over the canonical JSON of all other fields.")
 
@@ -98,11 +100,11 @@ class AuditFilter(Frozen):
 class AuditCheck(Frozen):
     """Result of a check of the whole chain."""
 
-    whole: bool = Field(description="Nothing was changed, removed or inserted.")
-    entries: int = Field(description="How many entries are in order, from the first on.")
+    whole: bool = Field(description="Whether no entry was changed, removed or inserted.")
+    entries: int = Field(description="Number of valid entries, from the first on.")
     last_hash: str | None = Field(
-        description="The hash of the last of them: note it elsewhere, and even somebody who makes "
-        "all hashes anew is found out."
+        description="Hash of the last valid entry. A copy of it elsewhere reveals even a change "
+        "after which all hashes were computed again."
     )
-    broken_entry: int | None = Field(None, description="The number of the first that is wrong.")
-    problem: str | None = Field(None, description="What is wrong with it.")
+    broken_entry: int | None = Field(None, description="Number of the first invalid entry.")
+    problem: str | None = Field(None, description="Problem with that entry.")

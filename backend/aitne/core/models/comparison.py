@@ -15,11 +15,13 @@ Cell = str | float | int | bool | None
 class Row(Frozen):
     """One field that both runs have, or one of them."""
 
-    field: str = Field(description="What it is: a field of the job file, a package, a metric.")
-    a: Cell = Field(description="Of the first run; null: it has none.")
-    b: Cell = Field(description="Of the second run; null: it has none.")
+    field: str = Field(description="Name of a field of the job file, a package or a metric.")
+    a: Cell = Field(description="Value of the first run; null: none.")
+    b: Cell = Field(description="Value of the second run; null: none.")
     same: bool = Field(description="Whether they are equal.")
-    unit: str | None = Field(None, description="bytes, seconds or share; null: as it is.")
+    unit: str | None = Field(
+        None, description="Unit of the values: bytes, seconds or share; null: none."
+    )
 
 
 class Section(Frozen):
@@ -28,9 +30,13 @@ class Section(Frozen):
     key: str = Field(
         description="job, resources, parameters, code, packages, data, node, outcome, use or metrics."
     )
-    rows: list[Row] = Field(description="In the order in which they are read.")
-    same_left_out: int = Field(0, description="How many more are equal, and not listed.")
-    note: str | None = Field(None, description="Why it says less than it might, as a sentence.")
+    rows: list[Row] = Field(description="Rows in the order of display.")
+    same_left_out: int = Field(
+        0, description="Number of further rows that are equal and not listed."
+    )
+    note: str | None = Field(
+        None, description="Reason why the section is incomplete, as a sentence."
+    )
 
 
 class Compared(Frozen):
@@ -38,11 +44,11 @@ class Compared(Frozen):
 
     id: UUID = Field(description="The job's id.")
     name: str = Field(description="The job's name.")
-    owner: str = Field(description="Who ran it.")
-    state: JobState = Field(description="How far it is.")
-    created_at: UtcTime = Field(description="When it was asked for.")
-    array_task_id: int | None = Field(description="Of an array's task: its index.")
-    diff: str | None = Field(description="Its uncommitted changes; null: it is not known.")
+    owner: str = Field(description="The job's owner.")
+    state: JobState = Field(description="The job's state.")
+    created_at: UtcTime = Field(description="Time of the job's creation.")
+    array_task_id: int | None = Field(description="Index of an array task; null for other jobs.")
+    diff: str | None = Field(description="Uncommitted changes; null: unknown.")
 
 
 class Comparison(Frozen):
@@ -50,5 +56,5 @@ class Comparison(Frozen):
 
     a: Compared = Field(description="The first run.")
     b: Compared = Field(description="The second run.")
-    differences: int = Field(description="How many rows differ.")
-    sections: list[Section] = Field(description="What they may differ in.")
+    differences: int = Field(description="Number of rows that differ.")
+    sections: list[Section] = Field(description="Sections of the comparison.")

@@ -27,12 +27,13 @@ class DatasetFile(Strict):
     version: DatasetVersion
     description: str = Field("", max_length=2_000)
     licence: str = Field("", max_length=200)
-    """Under which terms it may be used."""
+    """Terms under which it may be used."""
     path: str = Field(
-        pattern=r"^/[^\x00-\x1f\x7f]{1,4000}$", description="Absolute, on the cluster."
+        pattern=r"^/[^\x00-\x1f\x7f]{1,4000}$", description="Absolute path on the cluster."
     )
     project: ProjectName | None = Field(
-        None, description="Whose members may read it first; omitted: the adder's default project."
+        None,
+        description="First project whose members may read it; omitted: the user's default project.",
     )
 
 
@@ -43,7 +44,7 @@ class Dataset(Frozen):
     version: DatasetVersion
     description: str = ""
     licence: str = ""
-    """Under which terms it may be used."""
+    """Terms under which it may be used."""
     owner: UserName
     path: str
     size_bytes: int = Field(ge=0)

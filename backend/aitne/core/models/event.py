@@ -1,4 +1,4 @@
-"""The event log: every change a browser or a script may want to hear of, in commit order."""
+"""The event log: every change that a browser or a script may follow, in commit order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Event(Frozen):
     kind: str
     """Kind of the change: ``job.state``, ``nodes.changed``, …"""
     job_id: UUID | None = None
-    """The job it is about; None: it is about none."""
+    """The job it is about; None: no job."""
     owner: str | None = None
     """The user whom it concerns; None: every user, or a project."""
     project: str | None = None

@@ -16,7 +16,7 @@ class HealthState(StrEnum):
     UNKNOWN = "unknown"
     """The state could not be determined."""
     DEGRADED = "degraded"
-    """It works, and an administrator should look at it."""
+    """It works, and an administrator should check it."""
     DOWN = "down"
     """It does not work."""
 
@@ -33,19 +33,22 @@ class PartHealth(Frozen):
         "storage, disk or templates.",
         examples=["scheduler"],
     )
-    state: HealthState = Field(description="How it does.")
+    state: HealthState = Field(description="State of the part.")
     says: str = Field(
-        description="The same as a sentence.", examples=["Slurm answers; last asked 2 s ago."]
+        description="State of the part as a sentence.",
+        examples=["Slurm answers; last asked 2 s ago."],
     )
-    advice: str | None = Field(None, description="What to do about it; null: nothing.")
-    since: UtcTime = Field(description="Since when it is in this state, as far as anybody knows.")
-    last_problem: str | None = Field(
-        None, description="What was wrong when it last was not ok, since the API started."
+    advice: str | None = Field(None, description="Recommended action; null: none.")
+    since: UtcTime = Field(
+        description="Time since which it has been in this state, as far as known."
     )
-    last_problem_at: UtcTime | None = Field(None, description="When that was seen last.")
+    last_problem: str | None = Field(None, description="Last problem since the start of the API.")
+    last_problem_at: UtcTime | None = Field(
+        None, description="Time at which that problem was last observed."
+    )
     facts: dict[str, str | int | float | None] = Field(
         default_factory=dict,
-        description="Numbers behind it: versions, times in seconds, sizes in bytes, counts.",
+        description="Measured facts: versions, times in seconds, sizes in bytes, counts.",
         examples=[{"latency_s": 0.002}],
     )
 
@@ -53,7 +56,7 @@ class PartHealth(Frozen):
 class Health(Frozen):
     """Every part, the worst first."""
 
-    state: HealthState = Field(description="That of the worst part.")
+    state: HealthState = Field(description="State of the worst part.")
     version: str = Field(description="The platform's release.", examples=["0.6.0"])
-    as_of: UtcTime = Field(description="When it was looked at.")
-    parts: tuple[PartHealth, ...] = Field(description="The worst first.")
+    as_of: UtcTime = Field(description="Time of the check.")
+    parts: tuple[PartHealth, ...] = Field(description="All parts, the worst first.")

@@ -40,7 +40,7 @@ class ImageNeeds(Strict):
 
     cuda: Annotated[str | None, Field(pattern=CUDA_VERSION)] = Field(
         None,
-        description="The CUDA it was built with: the node's driver must support it or a later.",
+        description="CUDA release of the image: the node's driver must support it or a later one.",
     )
 
 
@@ -51,7 +51,7 @@ class ImageApp(Strict):
     python: str | None = Field(
         None,
         pattern=r"^/[^\x00-\x1f\x7f]{1,400}$",
-        description="Of kind jupyterhub: the interpreter that has JupyterLab and JupyterHub.",
+        description="For kind jupyterhub: the interpreter that has JupyterLab and JupyterHub.",
     )
 
     @model_validator(mode="after")
@@ -67,22 +67,22 @@ class ImageFile(Strict):
     name: ImageName
     version: ImageVersion
     description: str = Field(min_length=1, max_length=500)
-    base: ImageName | None = Field(
-        None, description="The image of this folder's siblings it extends."
-    )
+    base: ImageName | None = Field(None, description="Image in a sibling folder that it extends.")
     apps: dict[AppName, ImageApp] = Field(default_factory=dict, max_length=20)
     needs: ImageNeeds = ImageNeeds()
     env: dict[EnvName, EnvValue] = Field(default_factory=dict, max_length=100)
     debian: list[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]{1,100}$")]] = Field(
-        default_factory=list, max_length=500, description="Packages of Debian."
+        default_factory=list, max_length=500, description="Debian packages."
     )
     python: list[
         Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._\[\],=<>!~+-]{0,199}$")]
-    ] = Field(default_factory=list, max_length=500, description="Packages of PyPI, in pip's words.")
+    ] = Field(
+        default_factory=list, max_length=500, description="PyPI packages, as requirements of pip."
+    )
     python_prefix: str | None = Field(
         None,
         pattern=r"^/opt/[a-z0-9/_-]{1,100}$",
-        description="The virtual environment that the Python packages go to.",
+        description="Virtual environment for the Python packages.",
     )
     wheels: list[Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9._+-]{0,199}$")]] = Field(
         default_factory=list,
@@ -93,7 +93,9 @@ class ImageFile(Strict):
         ),
     )
     smoke: list[Command] = Field(
-        default_factory=list, max_length=50, description="Each must succeed before it is offered."
+        default_factory=list,
+        max_length=50,
+        description="Commands that must succeed before the image is offered.",
     )
 
 
@@ -165,7 +167,7 @@ class Image(Frozen):
 
     def artifact(self, runtime: str) -> Artifact | None:
         """Return the artifact for that runtime; None if there is none."""
-        return next((each for each in self.artifacts if each.runtime == runtime), None)
+        return next((artifact for artifact in self.artifacts if artifact.runtime == runtime), None)
 
 
 class ImageUse(Frozen):

@@ -60,7 +60,7 @@ class ContainerOptions(Frozen):
     """``ContainerFile`` with its values resolved."""
 
     writable: bool = False
-    """The image can be written to; what is written is gone at the end."""
+    """The image is writable; changes are lost at the end."""
     network: bool = True
     """False: no network but loopback."""
 
@@ -127,9 +127,9 @@ class RetryPolicy(Frozen):
     """``RetryFile``, resolved. The default never retries."""
 
     max: int = 0
-    """At most so many times."""
+    """Maximum number of retries."""
     on: frozenset[TerminationReason] = frozenset()
-    """The ends after which it runs again."""
+    """Termination reasons after which it runs again."""
 
 
 class HeldBy(Frozen):
@@ -185,9 +185,9 @@ class JobSpec(Frozen):
     held_by: HeldBy = HeldBy()
     """Components that enforce its memory and CPUs beside the scheduler."""
     max_duration_s: int = 3_600
-    """Ended after so many seconds."""
+    """Time limit in seconds."""
     inactivity_duration_s: int | None = None
-    """Sessions: ended after so long without activity; None: never."""
+    """Sessions: seconds without activity after which it ends; None: never."""
     retry: RetryPolicy = RetryPolicy()
     """Conditions under which a new attempt starts by itself."""
     array: str | None = None
@@ -276,8 +276,8 @@ class Job(Frozen):
     @property
     def is_array(self) -> bool:
         """Return whether this row is an array job, which does not run itself."""
-        own = self.array_task_id is None and self.array_task_ids is None
-        return self.spec.array is not None and own
+        top_level = self.array_task_id is None and self.array_task_ids is None
+        return self.spec.array is not None and top_level
 
     @property
     def is_task_group(self) -> bool:
@@ -288,13 +288,13 @@ class Job(Frozen):
         """Return one task of this task group as it would be in a row of its own."""
         if self.array_job_id is None:
             raise ValueError(f"job {self.id} is no task group")
-        own = {
+        fields = {
             "id": task_id(self.array_job_id, index),
             "array_task_id": index,
             "array_task_ids": None,
             "scheduler_id": self.scheduler_id and f"{self.scheduler_id}_{index}",
         }
-        return self.model_copy(update=own)
+        return self.model_copy(update=fields)
 
     @property
     def attachable(self) -> bool:
@@ -365,7 +365,7 @@ class Plan(Frozen):
     starts_now: bool
     """Whether the resources are free at this moment."""
     waits_for: str | None = None
-    """If it does not start now: why, in plain words."""
+    """Reason why it does not start now, in plain words."""
     warnings: tuple[str, ...] = ()
     """Warnings that deserve attention, as sentences."""
     expected_start_at: UtcTime | None = None

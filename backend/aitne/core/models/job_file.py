@@ -56,7 +56,7 @@ def _off(value: object) -> object:
 class RetryFile(Strict):
     """Conditions and number of retries of a job that ended badly."""
 
-    max: int = Field(1, strict=True, ge=0, le=100, description="How many further attempts.")
+    max: int = Field(1, strict=True, ge=0, le=100, description="Maximum number of retries.")
     on: list[TerminationReason] = Field(
         default_factory=lambda: [
             TerminationReason.NODE_FAILED,
@@ -86,31 +86,37 @@ SIGNAL = r"^(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
 
 
 class SlurmFile(Strict):
-    """The ``slurm`` part of a job file: what only Slurm knows (sbatch's options of these names)."""
+    """The ``slurm`` part of a job file: options that only Slurm has (sbatch's of these names)."""
 
     partition: Annotated[
         str | None,
         Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(,[A-Za-z0-9][A-Za-z0-9_.-]{0,63}){0,19}$"),
-    ] = Field(None, description="One, or several with commas: the first to start it wins.")
+    ] = Field(
+        None,
+        description="One partition, or several separated by commas: the first that can start "
+        "the job is used.",
+    )
     qos: SlurmName | None = Field(None, description="Quality of service.")
-    account: SlurmName | None = Field(None, description="Omitted: the project's own.")
+    account: SlurmName | None = Field(None, description="Slurm account; omitted: the project's.")
     constraint: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9_.\-&|*()\[\],]{1,200}$")] = Field(
         None, description="Features that the nodes must have, such as nvlink&ib."
     )
     reservation: SlurmName | None = Field(None, description="The reservation that it runs in.")
-    exclusive: Flag = Field(False, description="No other job on its nodes.")
+    exclusive: Flag = Field(False, description="Whether no other job may run on its nodes.")
     requeue: Flag | None = Field(
-        None, description="Whether Slurm may start it again; omitted: as the job's retry says."
+        None, description="Whether Slurm may requeue it; omitted: as the job's retry permits."
     )
     signal: Annotated[str | None, Field(pattern=SIGNAL, examples=["USR1@120"])] = Field(
-        None, description="A signal so many seconds before the end of its time."
+        None,
+        description="A signal, and the number of seconds before the time limit at which it is "
+        "sent.",
     )
     extra: list[
         Annotated[str, Field(pattern=r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$", max_length=450)]
     ] = Field(
         default_factory=list,
         max_length=20,
-        description="Further options of sbatch, of those that the site allows.",
+        description="Further options of sbatch that the site permits.",
     )
 
 
@@ -118,16 +124,19 @@ class ContainerFile(Strict):
     """The ``container`` part of a job file: how the image is run."""
 
     runtime: Annotated[str | None, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")] = Field(
-        None, description="apptainer or docker; omitted: the site's choice among the image's."
+        None,
+        description="apptainer or docker; omitted: the site's choice among those of the image.",
     )
     writable: Flag = Field(
-        False, description="Let the image's own files be changed; the changes end with the job."
+        False,
+        description="Whether the image's own files are writable; changes are lost when the job "
+        "ends.",
     )
     network: Flag = Field(True, description="False: no network but loopback.")
 
 
 class EnvironmentFile(Strict):
-    """The ``environment`` part of a job file: what is loaded on the node before the program."""
+    """The ``environment`` part of a job file: software loaded on the node before the program."""
 
     modules: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+/-]{0,199}$")]] = Field(
         default_factory=list,
@@ -165,13 +174,14 @@ class DistributedFile(Strict):
         description="Omitted: one for each GPU of a node, else one.",
     )
     backend: Annotated[str, Field(pattern=PLUGIN, examples=["gloo"])] = Field(
-        "auto", description="What carries the tensors: auto, gloo, nccl, or a transport's name."
+        "auto",
+        description="Transport of the tensors: auto, gloo, nccl, or the name of a transport.",
     )
     strategy: Annotated[str, Field(pattern=PLUGIN)] = Field(
-        "allreduce", description="How gradients are exchanged."
+        "allreduce", description="Strategy by which gradients are exchanged."
     )
     compress: Annotated[str, Field(pattern=PLUGIN, examples=["fp16"])] = Field(
-        "none", description="How gradients are made smaller on their way."
+        "none", description="Compressor of gradients."
     )
 
 
@@ -180,7 +190,7 @@ class JobFile(Strict):
     schema."""
 
     type: JobType = Field(JobType.JOB, description="job or session.")
-    name: JobName | None = Field(None, description="Any text; shown, never run.")
+    name: JobName | None = Field(None, description="Any text; it is displayed and never executed.")
     project: ProjectName | None = Field(None, description="Omitted: your default project.")
     template: str | None = Field(None, max_length=100, description="A template's name.")
     parameters: dict[str, Scalar] = Field(
@@ -191,16 +201,20 @@ class JobFile(Strict):
         Field(
             pattern=IMAGE_REFERENCE,
             examples=["jupyter", "jupyter:1.0"],
-            description="An image's name, name:version, or the path of one's own where the site "
-            "allows that. Omitted: the template's; bare is the node as it is.",
+            description="Name of an image, name:version, or the path of an image file where the "
+            "site permits it. Omitted: the template's image; bare: no image.",
         ),
     ] = None
-    container: ContainerFile | None = Field(None, description="Only with an image.")
-    environment: EnvironmentFile | None = Field(None, description="Only without an image.")
+    container: ContainerFile | None = Field(
+        None, description="Options of the container; only with an image."
+    )
+    environment: EnvironmentFile | None = Field(
+        None, description="Environment to load on the node; only without an image."
+    )
     datasets: list[DatasetReference] = Field(
         default_factory=list,
         max_length=50,
-        description="Read at $AITNE_DATASETS/<name>. Without a version: the newest.",
+        description="Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest.",
     )
     commands: list[Command] = Field(
         default_factory=list,
@@ -208,15 +222,15 @@ class JobFile(Strict):
         description="Each runs under bash -c; the first that fails ends the job.",
     )
     distributed: DistributedFile | None = Field(
-        None, description="Run the commands on many ranks that exchange tensors. Only for jobs."
+        None, description="Run the commands on many ranks that exchange tensors; only for jobs."
     )
     env: dict[EnvName, EnvValue] = Field(
-        default_factory=dict, max_length=500, description="Variables of its environment."
+        default_factory=dict, max_length=500, description="Environment variables."
     )
     secrets: list[EnvName] = Field(
         default_factory=list,
         max_length=50,
-        description="Your secrets that its programs find in variables of the same names.",
+        description="Your secrets, set as environment variables of the same names.",
         examples=[["WANDB_API_KEY"]],
     )
     workdir: str | None = Field(
@@ -224,34 +238,37 @@ class JobFile(Strict):
     )
     resources: ResourcesFile = Field(
         default_factory=ResourcesFile,
-        description="What it takes; what is left out comes from the template or the site.",
+        description="Requested resources; omitted ones come from the template or the site.",
     )
-    max_duration: Annotated[
-        Seconds | None, Field(description="The time after which it is ended, such as 4h.")
-    ] = None
+    max_duration: Annotated[Seconds | None, Field(description="Time limit, such as 4h.")] = None
     inactivity_duration: Annotated[
         Seconds | Literal["off"] | None,
         BeforeValidator(_off),
         Field(
-            description="Only for sessions: one in which nobody has worked for so long is ended; "
-            "off: never. Omitted: the template's, else the site's.",
+            description="Time without activity after which a session ends; off: never. Omitted: the "
+            "template's, else the site's. Only for sessions.",
             examples=["1h", "off"],
         ),
     ] = None
     retry: RetryFile | None = Field(
-        None, description="When it runs again by itself. Omitted: never."
+        None, description="Conditions of automatic retries. Omitted: none."
     )
     array: Annotated[str | None, Field(max_length=2_000, examples=["0-9%2"])] = Field(
         None,
-        description="Run it once for each index, at most so many at once after %; only for jobs.",
+        description="Run it once for each index, at most as many at once as the number after %; "
+        "only for jobs.",
     )
     sweep: SweepFile | None = Field(
-        None, description="Run it once for each of many settings; only for jobs, instead of array."
+        None, description="Run it once for each parameter setting; only for jobs, instead of array."
     )
     after: list[UUID] = Field(
-        default_factory=list, max_length=100, description="Jobs that must have completed first."
+        default_factory=list,
+        max_length=100,
+        description="Jobs that must complete before it starts.",
     )
-    slurm: SlurmFile | None = Field(None, description="Only where Slurm schedules.")
+    slurm: SlurmFile | None = Field(
+        None, description="Options of Slurm; only where Slurm is the scheduler."
+    )
 
     @field_validator("array")
     @classmethod

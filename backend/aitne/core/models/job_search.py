@@ -37,33 +37,38 @@ class SessionSearch(Strict):
     see."""
 
     state: list[JobState] = Field(
-        [], max_length=40, description="Only these states; may be given many times."
+        [], max_length=40, description="Only these states; may be repeated."
     )
-    owner: UserName | None = Field(None, description="Only this user's.")
-    project: ProjectName | None = Field(None, description="Only this project's.")
+    owner: UserName | None = Field(None, description="Only jobs of this user.")
+    project: ProjectName | None = Field(None, description="Only jobs of this project.")
     q: str | None = Field(None, max_length=200, description="Part of the name.", examples=["edsr"])
     template: str | None = Field(
-        None, max_length=100, description="Only of this template.", examples=["jupyterlab"]
+        None, max_length=100, description="Only jobs of this template.", examples=["jupyterlab"]
     )
     image: str | None = Field(
-        None, max_length=300, description="Only in this image: its name, or name:version."
+        None, max_length=300, description="Only jobs of this image: its name, or name:version."
     )
-    node: NodeName | None = Field(None, description="Only what ran or runs on this node.")
+    node: NodeName | None = Field(None, description="Only jobs that ran or run on this node.")
     created_from: UtcTime | None = Field(
-        None, description="Only from this moment on.", examples=["2026-01-01T00:00:00Z"]
+        None,
+        description="Only jobs created at or after this time.",
+        examples=["2026-01-01T00:00:00Z"],
     )
     created_before: UtcTime | None = Field(
-        None, description="Only from before this moment.", examples=["2027-01-01T00:00:00Z"]
+        None, description="Only jobs created before this time.", examples=["2027-01-01T00:00:00Z"]
     )
     min_gpus: int | None = Field(
-        None, ge=0, le=1 << 20, description="At least so many GPUs on all nodes together."
+        None, ge=0, le=1 << 20, description="Minimum number of GPUs on all nodes together."
     )
     gpu_type: str | None = Field(
-        None, max_length=40, description="Only what asked for this type of GPU.", examples=["a100"]
+        None,
+        max_length=40,
+        description="Only jobs that requested this type of GPU.",
+        examples=["a100"],
     )
     array: AskedFlag | None = Field(None, description="True: only array jobs; false: none of them.")
     array_job_id: UUID | None = Field(None, description="Only the tasks of this array job.")
-    top_level: AskedFlag = Field(False, description="Leave array tasks out.")
+    top_level: AskedFlag = Field(False, description="Omit array tasks.")
 
     def where(self, kind: JobType | None = None) -> JobFilter:
         """Return the same filter as the store takes it, for jobs of type ``kind``; None: of every
@@ -88,7 +93,7 @@ class SessionSearch(Strict):
 
 
 class JobSearch(SessionSearch):
-    """As for sessions, and which type."""
+    """Filter for jobs: that for sessions, with the type of job."""
 
     type: JobType | None = Field(None, description="Only jobs, or only sessions.")
 

@@ -30,7 +30,7 @@ _Count = Annotated[int, Field(strict=True, ge=0, le=MOST)]
 def _whole(unit: int, name: str) -> AfterValidator:
     def check(value: int) -> int:
         if value % unit:
-            raise ValueError(f"must be whole {name}: Slurm counts no finer")
+            raise ValueError(f"must be whole {name}: Slurm has no smaller unit")
         return value
 
     return AfterValidator(check)
@@ -51,7 +51,7 @@ _Wall = Annotated[
 
 
 class Limits(Strict):
-    """Each is at most; None is no limit. The names in brackets are sacctmgr's for an
+    """Maximum amounts; None means no limit. The names in brackets are sacctmgr's for an
     association."""
 
     max_gpus: _Count | None = Field(None, description="GPUs in use at once (GrpTRES gres/gpu).")
@@ -73,12 +73,12 @@ class Limits(Strict):
         description="Jobs that wait or run (of a project GrpSubmitJobs, of a member MaxSubmitJobs).",
     )
     max_wall_s: _Wall | None = Field(
-        None, description="The longest time limit of one job, whole minutes (MaxWall)."
+        None, description="Longest time limit of one job, whole minutes (MaxWall)."
     )
     gpu_hours: _Count | None = Field(
         None,
-        description="GPU-hours in all (GrpTRESMins gres/gpu); what was used fades as Slurm's "
-        "PriorityDecayHalfLife says.",
+        description="GPU-hours in total (GrpTRESMins gres/gpu); past usage decays with Slurm's "
+        "PriorityDecayHalfLife.",
     )
     qos: tuple[Annotated[str, Field(pattern=QOS_NAME)], ...] = Field(
         (), max_length=50, description="The QOS that its jobs may name; empty: the cluster's own."
@@ -98,7 +98,7 @@ class Membership(Frozen):
     user: UserName
     limits: Limits = Limits()
     """Limits of this user here, beside the project's limits."""
-    role: ProjectRole = Field(ProjectRole.MEMBER, description="What the user may do in it.")
+    role: ProjectRole = Field(ProjectRole.MEMBER, description="Role of the user in the project.")
 
 
 class Usage(Frozen):
@@ -156,7 +156,7 @@ class QosUse(Frozen):
 
 
 class InUse(Frozen):
-    """Limits and what is in use of them, all from one look at slurmctld."""
+    """Limits and what is in use of them, all from one query of slurmctld."""
 
     enforced: frozenset[str] = frozenset()
     """Words of ``AccountingStorageEnforce``: associations, limits, qos, …"""
@@ -165,26 +165,30 @@ class InUse(Frozen):
 
     def of(self, account: str, user: str | None = None) -> AssociationUse | None:
         """Return the association of that account, or of that user in it; None: there is none."""
-        for each in self.associations:
-            if each.account == account and each.user == user:
-                return each
+        for association in self.associations:
+            if association.account == account and association.user == user:
+                return association
         return None
 
     def chain(self, account: str, user: str) -> tuple[AssociationUse, ...]:
         """Return the associations of the user in the account, of the account, and of the accounts
         above it."""
-        found = [each for each in (self.of(account, user),) if each is not None]
+        associations = [
+            association for association in (self.of(account, user),) if association is not None
+        ]
         above: str | None = account
         while above is not None:
-            each = self.of(above)
-            if each is None or each in found:
+            association = self.of(above)
+            if association is None or association in associations:
                 break
-            found.append(each)
-            above = each.parent
-        return tuple(found)
+            associations.append(association)
+            above = association.parent
+        return tuple(associations)
 
     def users_of(self, account: str) -> tuple[AssociationUse, ...]:
         """Return the associations of one account's members."""
         return tuple(
-            each for each in self.associations if each.account == account and each.user is not None
+            association
+            for association in self.associations
+            if association.account == account and association.user is not None
         )

@@ -36,7 +36,7 @@ class GpuCount(Frozen):
     """GPUs of one type on one node (a MIG profile is a type of its own)."""
 
     type: str | None
-    """None: of no type."""
+    """None: GPUs without a type."""
     total: int
     """Number of them on the node."""
     used: int

@@ -73,11 +73,11 @@ class NotificationChoices(Strict):
 
     choices: dict[NotificationKind, dict[ChannelName, bool]] = Field(
         default_factory=dict,
-        description="Per kind and channel, whether one is told. Omitted: the default.",
+        description="Whether a channel is used, by kind and channel. Omitted: the default.",
         examples=[{"job_finished": {"mail": True, "browser": True}}],
     )
     quiet_until: UtcTime | None = Field(
-        None, description="Until then nothing but the inbox is used: no popup, mail or webhook."
+        None, description="Time until which only the inbox is used: no popup, mail or webhook."
     )
 
     def wants(self, kind: NotificationKind, channel: str) -> bool:

@@ -15,9 +15,11 @@ from aitne.core.models.job_search import JobSearch, JobSort
 class PortalPreferences(Strict):
     """Language and appearance of the portal."""
 
-    language: Literal["en", "de"] | None = Field(None, description="null: as the browser asks.")
+    language: Literal["en", "de"] | None = Field(
+        None, description="null: the language of the browser."
+    )
     theme: Literal["auto", "light", "dark"] = Field(
-        "auto", description="auto: as the browser asks."
+        "auto", description="auto: the theme of the browser."
     )
 
 
@@ -28,13 +30,13 @@ class JobTable(Strict):
     """Columns and order of a table of jobs."""
 
     columns: list[ColumnName] = Field(
-        [], max_length=40, description="In this order; empty: those of a new table."
+        [], max_length=40, description="Columns in this order; empty: those of a new table."
     )
     sort: JobSort = JobSort.CREATED
     """Key by which it is sorted."""
     descending: Flag = True
     """The greatest first."""
-    search: JobSearch = Field(JobSearch(), description="Which jobs it shows.")
+    search: JobSearch = Field(JobSearch(), description="Filter of the jobs that it shows.")
 
 
 class SavedView(JobTable):
@@ -46,7 +48,9 @@ class SavedView(JobTable):
 class JobViews(Strict):
     """The saved views of the jobs page, and the columns of the table that has no name."""
 
-    columns: list[ColumnName] = Field([], max_length=40, description="Empty: the usual ones.")
+    columns: list[ColumnName] = Field(
+        [], max_length=40, description="Columns of the table; empty: the default ones."
+    )
     views: list[SavedView] = Field([], max_length=50)
     """In the order in which they are shown."""
 
@@ -54,8 +58,8 @@ class JobViews(Strict):
 class Launch(Strict):
     """Something that was launched, so that it can be launched again."""
 
-    title: str = Field("", max_length=200, description="What it is called where it is offered.")
-    file: JobFile = Field(description="What was submitted.")
+    title: str = Field("", max_length=200, description="Title under which it is offered.")
+    file: JobFile = Field(description="Job file that was submitted.")
     launched_at: UtcTime
     """When it was launched."""
 

@@ -22,7 +22,7 @@ Rank = Annotated[int, Field(ge=0, le=1 << 20)]
 
 
 class _Part(Frozen):
-    """Without infinities, which JSON has no word for."""
+    """Base class without infinities, which JSON cannot represent."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
@@ -77,7 +77,7 @@ class RankRow(_Part):
     communicating: Share | None = None
     """Share of its steps in which a collective ran."""
     blocked: Share | None = None
-    """Share of its steps in which it stood still for others."""
+    """Share of its steps in which it was blocked by others."""
     overlap: Share | None = None
     """Share of its communication that was hidden behind computation."""
     own_s: Seconds | None = None
@@ -100,7 +100,7 @@ class Point(_Part):
     communicating: Share | None = None
     """Share of the steps in which a collective ran."""
     blocked: Share | None = None
-    """Share of the steps in which the program stood still for it."""
+    """Share of the steps in which the program was blocked by it."""
 
 
 class Profile(_Part):
@@ -123,7 +123,7 @@ class Profile(_Part):
     communicating: Share | None = None
     """Share of the steps in which a collective ran."""
     blocked: Share | None = None
-    """Share of the steps in which the program stood still for it."""
+    """Share of the steps in which the program was blocked by it."""
     overlap: Share | None = None
     """Share of the communication that was hidden behind computation."""
     straggler: Straggler | None = None

@@ -58,14 +58,14 @@ STEPS: dict[Step, dict[ProjectState, ProjectState]] = {
 
 def after(step: Step, state: ProjectState, name: str) -> ProjectState:
     """Return the state that a step leads to. Raises ``IllegalTransition``, which names ``name``."""
-    found = STEPS[step].get(state)
-    if found is None:
+    target = STEPS[step].get(state)
+    if target is None:
         legal = ", ".join(sorted(STEPS[step]))
         raise IllegalTransition(
             f"Project {name} is {state}: {step} is for a project that is {legal}. "
-            "Look at it again; somebody may have changed it."
+            "Check it again: another user may have changed it."
         )
-    return found
+    return target
 
 
 class Budget(Strict):
@@ -76,11 +76,12 @@ class Budget(Strict):
     )
     cpu_hours: _Hours | None = Field(None, description="CPU-hours.", examples=[20_000])
     period: Literal["month", "total"] = Field(
-        "month", description="`month`: so much each month, in UTC; `total`: so much in all."
+        "month", description="`month`: hours of each month, in UTC; `total`: hours in total."
     )
     since: MonthName | None = Field(
         None,
-        description="The first month that a budget in all counts; unset: the one it is set in.",
+        description="First month that counts for a total budget; unset: the month in which it "
+        "is set.",
     )
 
     @property
@@ -92,25 +93,27 @@ class Budget(Strict):
 class ExtensionRequest(Frozen):
     """Request of a manager for a later end."""
 
-    until: UtcTime = Field(description="The end that is asked for.")
-    reason: str = Field("", description="Why, in the manager's words.")
-    by: UserName = Field(description="Who asks.")
-    at: UtcTime = Field(description="Since when it waits for an answer.")
+    until: UtcTime = Field(description="The requested end.")
+    reason: str = Field("", description="Reason, in the manager's words.")
+    by: UserName = Field(description="The manager who requests it.")
+    at: UtcTime = Field(description="Time of the request.")
 
 
 class Invitation(Frozen):
     """Link that makes any user who opens it a member. Its secret is shown once and stored
     hashed."""
 
-    id: str = Field(description="Names the invitation; it is no secret.")
-    project: ProjectName = Field(description="The project that it leads to.")
-    role: ProjectRole = Field(description="What those who join will be.")
-    created_by: UserName = Field(description="Who invites.")
-    created_at: UtcTime = Field(description="When it was made.")
-    expires_at: UtcTime = Field(description="It works until then.")
-    uses: int = Field(description="How many have joined by it.")
-    max_uses: int = Field(description="How many may join by it.")
-    revoked_at: UtcTime | None = Field(None, description="When it was taken back.")
+    id: str = Field(description="Identifier of the invitation; it is not a secret.")
+    project: ProjectName = Field(description="Project that users join by it.")
+    role: ProjectRole = Field(description="Role of the users who join.")
+    created_by: UserName = Field(description="The user who created it.")
+    created_at: UtcTime = Field(description="Time of its creation.")
+    expires_at: UtcTime = Field(description="Time of its expiry.")
+    uses: int = Field(description="Number of users who have joined by it.")
+    max_uses: int = Field(description="Maximum number of users who may join by it.")
+    revoked_at: UtcTime | None = Field(
+        None, description="Time of its revocation; null: it was not revoked."
+    )
 
     def open_at(self, now: UtcTime) -> bool:
         """Return whether it can still be accepted at ``now``."""

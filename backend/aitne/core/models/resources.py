@@ -52,7 +52,7 @@ GresCount = Annotated[int, Field(strict=True, ge=1, le=1 << 20)]
 def _no_gpu_by_name(value: dict[str, int]) -> dict[str, int]:
     for name in value:
         if name.partition(":")[0] == "gpu":
-            raise ValueError("ask for GPUs with resources.gpu, not by the name of their GRES")
+            raise ValueError("request GPUs with resources.gpu, not by the name of their GRES")
     return value
 
 
@@ -64,7 +64,7 @@ class ResourcesFile(Strict):
     """The ``resources`` part of a job file; what is left out comes from the template or the
     site."""
 
-    nodes: int | None = Field(None, strict=True, ge=1, le=65_536, description="How many nodes.")
+    nodes: int | None = Field(None, strict=True, ge=1, le=65_536, description="Number of nodes.")
     cpu: int | None = Field(None, strict=True, ge=1, le=4_096, description="CPUs on each node.")
     memory: Annotated[
         MemoryBytes | None, Field(description="Memory on each node, such as 16G.")

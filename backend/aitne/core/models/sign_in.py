@@ -11,28 +11,34 @@ from aitne.core.models.user import User
 class SignIn(Frozen):
     """One browser that is logged in."""
 
-    id: str = Field(description="What to call it by; it opens nothing.")
-    owner: UserName = Field(description="Who logged in.")
+    id: str = Field(description="Identifier of the sign-in; it is not a secret.")
+    owner: UserName = Field(description="The user who logged in.")
     source: str = Field(
-        description="How: `password`, `ldap`, `oidc`, `pam`, or `link` for a one-time link.",
+        description="Kind of login: `password`, `ldap`, `oidc`, `pam`, or `link` for a one-time "
+        "link.",
         examples=["password"],
     )
     device: str = Field(
-        description="What the browser says of itself, in words.", examples=["Firefox on Linux"]
+        description="Browser and system, as the browser reports them.",
+        examples=["Firefox on Linux"],
     )
-    address: str | None = Field(description="From where it was last used.")
-    created_at: UtcTime = Field(description="When it was made.")
-    last_seen_at: UtcTime = Field(description="When it was last used, to the minute.")
-    expires_at: UtcTime = Field(description="When it ends by itself.")
+    address: str | None = Field(description="Network address of its last use.")
+    created_at: UtcTime = Field(description="Time of the login.")
+    last_seen_at: UtcTime = Field(description="Time of its last use, to the minute.")
+    expires_at: UtcTime = Field(description="Time of its expiry.")
     acting_as: UserName | None = Field(
-        None, description="The user as whom an administrator looks at the platform."
+        None, description="The user whom an administrator impersonates."
     )
-    acting_until: UtcTime | None = Field(None, description="When that ends by itself.")
+    acting_until: UtcTime | None = Field(
+        None, description="Time at which the impersonation ends by itself."
+    )
     token_id: str | None = Field(
-        None, description="The token that its login link was made with; it ends with that token."
+        None,
+        description="Token with which its login link was created; the sign-in ends with that "
+        "token.",
     )
     authenticated_at: UtcTime | None = Field(
-        None, description="When the password or a code was last given after the login; null: never."
+        None, description="Time of the last authentication after the login; null: none."
     )
 
 
@@ -60,7 +66,7 @@ class Attempt(Frozen):
     """This one included, until it turns out to be right."""
     locked_until: UtcTime | None
     counted: bool
-    """False: the name is locked, and the try is not looked at."""
+    """False: the name is locked, and the attempt is not checked."""
 
 
 class SecondFactor(Frozen):

@@ -34,24 +34,24 @@ class _Part(Frozen):
 class GitState(_Part):
     """The working copy that the job's folder lies in."""
 
-    root: Path = Field(description="Its top folder.")
+    root: Path = Field(description="Top folder of the working copy.")
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")] | None = Field(
-        None, description="What is checked out; null before the first commit."
+        None, description="Commit that is checked out; null before the first commit."
     )
-    branch: Word | None = Field(None, description="Null: no branch.")
+    branch: Word | None = Field(None, description="Branch that is checked out; null: none.")
     remote: Annotated[str, Field(max_length=2_000)] | None = Field(
-        None, description="Where it is fetched from, without user and password."
+        None, description="URL of the remote, without user and password."
     )
     dirty: bool = Field(False, description="Whether tracked files differed from the commit.")
     diff: Annotated[str, Field(max_length=MOST_DIFF)] = Field(
-        "", description="How, as a unified diff that `git apply` takes."
+        "", description="Differences, as a unified diff for `git apply`."
     )
-    diff_bytes: Count = Field(0, description="How long the diff was before it was cut.")
-    diff_cut: bool = Field(False, description="Whether the diff is only the beginning.")
+    diff_bytes: Count = Field(0, description="Length of the diff before truncation.")
+    diff_cut: bool = Field(False, description="Whether the diff is truncated.")
     untracked: tuple[Path, ...] = Field(
-        (), max_length=MOST_FILES, description="Files that git was not told of, by name."
+        (), max_length=MOST_FILES, description="Untracked files, by name."
     )
-    untracked_cut: bool = Field(False, description="Whether there were more of them.")
+    untracked_cut: bool = Field(False, description="Whether the list is truncated.")
 
 
 class EnvironmentKind(StrEnum):
@@ -66,63 +66,69 @@ class EnvironmentKind(StrEnum):
 class Packages(_Part):
     """The environment that the job's programs found, by its packages' own records."""
 
-    kind: EnvironmentKind = Field(description="What it is.")
-    path: Path | None = Field(None, description="Where it lies; null in an image.")
-    python: Word | None = Field(None, description="Its Python's version.")
+    kind: EnvironmentKind = Field(description="Kind of environment.")
+    path: Path | None = Field(None, description="Path of the environment; null in an image.")
+    python: Word | None = Field(None, description="Version of Python.")
     packages: dict[Word, Word] = Field(
-        default_factory=dict, max_length=MOST_PACKAGES, description="Name to version."
+        default_factory=dict, max_length=MOST_PACKAGES, description="Versions by package name."
     )
-    cut: bool = Field(False, description="Whether there were more.")
+    cut: bool = Field(False, description="Whether the list is truncated.")
 
 
 class HostState(_Part):
     """Host facts of the first node."""
 
-    node: Word = Field(description="Its name.")
-    system: Word | None = Field(None, description="Its operating system.")
-    kernel: Word | None = Field(None, description="Its kernel's release.")
-    cpu: Word | None = Field(None, description="Its processor.")
-    gpu_driver: Word | None = Field(None, description="The version of its GPU driver.")
+    node: Word = Field(description="Name of the node.")
+    system: Word | None = Field(None, description="Operating system.")
+    kernel: Word | None = Field(None, description="Release of the kernel.")
+    cpu: Word | None = Field(None, description="Model of the processor.")
+    gpu_driver: Word | None = Field(None, description="Version of the GPU driver.")
 
 
 class Taken(_Part):
     """Snapshot as the agent sends it."""
 
-    schema_: int = Field(1, alias="schema", ge=1, description="Of this document.")
-    taken_at: UtcTime = Field(description="When, by the node's clock.")
-    workdir: Path = Field(description="The folder that the job worked in.")
-    git: GitState | None = Field(None, description="Null: the folder is in no git repository.")
-    environment: Packages | None = Field(None, description="Null: no Python was found.")
+    schema_: int = Field(1, alias="schema", ge=1, description="Version of this schema.")
+    taken_at: UtcTime = Field(description="Time of the snapshot, by the node's clock.")
+    workdir: Path = Field(description="Working directory of the job.")
+    git: GitState | None = Field(
+        None, description="Working copy; null: the folder is in no git repository."
+    )
+    environment: Packages | None = Field(None, description="Packages; null: no Python was found.")
     host: HostState | None = Field(None, description="The node.")
     notes: tuple[Word, ...] = Field(
-        (), max_length=20, description="What could not be found out, as sentences."
+        (), max_length=20, description="Facts that could not be determined, as sentences."
     )
 
 
 class Snapshot(Frozen):
     """Everything that is known of what a job ran on."""
 
-    attempt: int = Field(description="Of the job: a retry takes a new one.")
-    taken: Taken | None = Field(description="What its agent found; null: it has not told.")
-    image: str = Field(description="`bare`: no image.")
-    image_digest: str | None = Field(description="Fixed when the job was made.")
-    datasets: tuple[DatasetUse, ...] = Field(description="The versions that it read.")
+    attempt: int = Field(description="Attempt of the job; a retry takes a new snapshot.")
+    taken: Taken | None = Field(description="Facts that its agent reported; null: none yet.")
+    image: str = Field(description="Image of the job; `bare`: none.")
+    image_digest: str | None = Field(
+        description="Digest of the image, fixed when the job was created."
+    )
+    datasets: tuple[DatasetUse, ...] = Field(description="Dataset versions that it read.")
     modules: tuple[str, ...] = Field(description="The modules that were loaded for it.")
-    spec: JobSpec = Field(description="The job file, resolved: what was run.")
+    spec: JobSpec = Field(description="The resolved job file.")
 
 
 class WrittenFile(_Part):
     """A file that was changed while the job ran."""
 
-    path: Path = Field(description="Below the job's folder.")
-    size_bytes: Count = Field(description="At the job's end.")
-    modified_at: UtcTime = Field(description="By the file system's clock.")
+    path: Path = Field(description="Path below the job's folder.")
+    size_bytes: Count = Field(description="Size at the end of the job.")
+    modified_at: UtcTime = Field(description="Time of the last change, by the file system's clock.")
 
 
 class WrittenFiles(_Part):
     """The files of a job's folder that were changed while it ran: its own, and others' there."""
 
-    schema_: int = Field(1, alias="schema", ge=1, description="Of this document.")
-    folder: Path = Field(description="The folder that was looked through.")
-    files: tuple[WrittenFile, ...] = Field((), max_length=MOST_FILES, description="Newest first.")
-    cut: bool = Field(False, description="Whether there is more than was looked at.")
+    schema_: int = Field(1, alias="schema", ge=1, description="Version of this schema.")
+    folder: Path = Field(description="Folder that was searched.")
+    files: tuple[WrittenFile, ...] = Field(
+        (), max_length=MOST_FILES, description="Files, newest first."
+    )
+    cut: bool = Field(False, description="Whether there are further files.")

@@ -18,8 +18,8 @@ MOST_TASKS = 1_000
 MOST_PARAMETERS = 20
 MOST_CHOICES = 200
 MOST_LETTERS = 1 << 20
-"""Most characters of all settings together: a short file of long values would make a folder of
-megabytes."""
+"""Maximum characters of all settings together: a short file with long values could otherwise create
+a folder of megabytes."""
 
 Scalar = str | int | float | bool
 ParameterName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,39}$")]
@@ -65,9 +65,12 @@ class NumberType(StrEnum):
 class Range(Strict):
     """Numbers that a random sweep draws from."""
 
-    min: float = Field(allow_inf_nan=False, description="The smallest.")
-    max: float = Field(allow_inf_nan=False, description="The largest.")
-    log: Flag = Field(False, description="Every factor is as likely as any other, as for rates.")
+    min: float = Field(allow_inf_nan=False, description="Smallest number.")
+    max: float = Field(allow_inf_nan=False, description="Largest number.")
+    log: Flag = Field(
+        False,
+        description="Whether to draw uniformly on a logarithmic scale, as for learning rates.",
+    )
     type: NumberType = Field(NumberType.FLOAT, description="float, or int: whole numbers.")
 
     @model_validator(mode="after")
@@ -84,11 +87,13 @@ class Range(Strict):
 
 
 class StopWhen(Strict):
-    """Condition under which one run is good enough that the others need not go on."""
+    """Condition under which a run is good enough to cancel the others."""
 
-    value: float = Field(allow_inf_nan=False, description="As good as this, or better.")
-    metric: MetricName | None = Field(None, description="Omitted: the sweep's own.")
-    goal: Goal | None = Field(None, description="Omitted: the sweep's own.")
+    value: float = Field(allow_inf_nan=False, description="Value that is good enough.")
+    metric: MetricName | None = Field(
+        None, description="Metric of the condition; omitted: the sweep's."
+    )
+    goal: Goal | None = Field(None, description="Direction of the metric; omitted: the sweep's.")
 
 
 class SweepFile(Strict):
@@ -96,8 +101,8 @@ class SweepFile(Strict):
 
     method: Method = Field(
         Method.GRID,
-        description="grid: every combination; random: so many samples; list: the first values "
-        "together, then the second ones, and so on.",
+        description="grid: every combination; random: a number of samples; list: the first "
+        "values together, then the second ones, and so on.",
     )
     parameters: dict[
         ParameterName,
@@ -113,18 +118,23 @@ class SweepFile(Strict):
         examples=[{"lr": [0.1, 0.01], "batch": [32, 64]}],
     )
     samples: int | None = Field(
-        None, strict=True, ge=1, le=MOST_TASKS, description="Only random: how many settings."
+        None, strict=True, ge=1, le=MOST_TASKS, description="Number of settings; only for random."
     )
     seed: int = Field(
-        0, strict=True, ge=0, le=(1 << 53) - 1, description="Another seed, other samples."
+        0, strict=True, ge=0, le=(1 << 53) - 1, description="Seed of the random samples."
     )
     max_parallel: int | None = Field(
-        None, strict=True, ge=1, le=MOST_TASKS, description="How many run at once."
+        None,
+        strict=True,
+        ge=1,
+        le=MOST_TASKS,
+        description="Maximum number of tasks that run at once.",
     )
-    metric: MetricName | None = Field(None, description="What the settings are judged by.")
-    goal: Goal = Field(Goal.MAX, description="Whether more or less of it is better.")
+    metric: MetricName | None = Field(None, description="Metric by which the settings are ranked.")
+    goal: Goal = Field(Goal.MAX, description="Whether a larger or a smaller value is better.")
     stop_when: StopWhen | None = Field(
-        None, description="Cancel the other tasks as soon as one is as good as this."
+        None,
+        description="Condition under which the other tasks are cancelled as soon as one meets it.",
     )
 
     @field_validator("parameters")
@@ -136,10 +146,10 @@ class SweepFile(Strict):
         for name, choices in value.items():
             if isinstance(choices, Range):
                 continue
-            if any(isinstance(each, float) and not math.isfinite(each) for each in choices):
-                raise ValueError(f"{name}: infinities and NaN are no values")
-            if len({(type(each), each) for each in choices}) < len(choices):
-                raise ValueError(f"{name}: the same value stands there twice")
+            if any(isinstance(choice, float) and not math.isfinite(choice) for choice in choices):
+                raise ValueError(f"{name}: infinities and NaN are not allowed")
+            if len({(type(choice), choice) for choice in choices}) < len(choices):
+                raise ValueError(f"{name}: the same value is listed twice")
         return value
 
     @model_validator(mode="after")
@@ -147,7 +157,7 @@ class SweepFile(Strict):
         lists = {n: v for n, v in self.parameters.items() if not isinstance(v, Range)}
         if self.method is Method.RANDOM:
             if self.samples is None:
-                raise ValueError("a random sweep says how many `samples`")
+                raise ValueError("a random sweep needs a number of `samples`")
         else:
             if self.samples is not None:
                 raise ValueError(f"`samples` is only for random; a {self.method} takes all values")
@@ -155,17 +165,17 @@ class SweepFile(Strict):
                 raise ValueError(
                     f"{ranges[0]}: a range is only for random; give a {self.method} its values"
                 )
-        if self.method is Method.LIST and len({len(each) for each in lists.values()}) > 1:
-            raise ValueError("the parameters of a list need equally many values each")
+        if self.method is Method.LIST and len({len(choices) for choices in lists.values()}) > 1:
+            raise ValueError("the parameters of a list need the same number of values")
         if self.method is Method.GRID and math.prod(map(len, lists.values())) > MOST_TASKS:
             raise ValueError(
-                f"a grid of {math.prod(map(len, lists.values()))} settings is refused; the most is "
+                f"a grid of {math.prod(map(len, lists.values()))} settings is too large; the maximum is "
                 f"{MOST_TASKS}; a random sweep tries some of them"
             )
         if (letters := self._letters(lists)) > MOST_LETTERS:
             raise ValueError(
-                f"all settings together have {letters} letters; the most is {MOST_LETTERS}: give the "
-                "values short names, and let the program know what they stand for"
+                f"all settings together have {letters} characters; the maximum is {MOST_LETTERS}: "
+                "use short names for the values, and let the program map them"
             )
         if self.stop_when is not None and (self.stop_when.metric or self.metric) is None:
             raise ValueError("`stop_when` needs a metric: name it there or as the sweep's own")
@@ -177,7 +187,7 @@ class SweepFile(Strict):
         counts = [len(choices) for choices in lists.values()]
         grid = self.method is Method.GRID
         tasks = self.samples or (math.prod(counts) if grid else max(counts, default=1))
-        longest = (max(len(str(each)) for each in choices) for choices in lists.values())
+        longest = (max(len(str(choice)) for choice in choices) for choices in lists.values())
         return tasks * sum(longest)
 
 
@@ -187,7 +197,7 @@ class RangeSpec(Frozen):
     min: float
     max: float
     log: bool = False
-    """Every factor is as likely as any other, as for rates."""
+    """Whether to draw uniformly on a logarithmic scale, as for learning rates."""
     type: NumberType = NumberType.FLOAT
 
 
@@ -195,11 +205,11 @@ class StopSpec(Frozen):
     """``StopWhen`` with its values resolved."""
 
     metric: str
-    """The metric that is looked at."""
+    """The metric that is compared."""
     goal: Goal
     """Whether more of it is better."""
     value: float
-    """Good enough."""
+    """Value that is good enough."""
 
     def met(self, value: float | None) -> bool:
         """Return whether a run with this value has reached the goal; False for None."""
@@ -232,32 +242,32 @@ class SweepSpec(Frozen):
     def of(cls, file: SweepFile) -> SweepSpec:
         """Return the sweep of a job file with its defaults filled in."""
         stop = file.stop_when
-        given = file.model_dump(exclude={"stop_when"})
+        fields = file.model_dump(exclude={"stop_when"})
         if stop is not None:
-            given["stop_when"] = {
+            fields["stop_when"] = {
                 "metric": stop.metric or file.metric,
                 "goal": stop.goal or file.goal,
                 "value": stop.value,
             }
-        return cls.model_validate(given)
+        return cls.model_validate(fields)
 
 
 class Results(Frozen):
     """Measurements of a run's program, read by its agent from the files that the program writes."""
 
-    # A program sends what it likes, and no database and no JSON has a number for infinity.
+    # A program may send any value, and neither databases nor JSON represent infinity.
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
-    schema_: int = Field(1, alias="schema", description="Of this document.")
-    updated_at: UtcTime = Field(description="When they were read last.")
+    schema_: int = Field(1, alias="schema", description="Version of this schema.")
+    updated_at: UtcTime = Field(description="Time of the last reading.")
     values: dict[str, float] = Field(
         default_factory=dict, description="The last value of each metric."
     )
     series: dict[str, tuple[tuple[float, float], ...]] = Field(
         default_factory=dict, description="Step and value, thinned where there are many."
     )
-    sources: tuple[str, ...] = Field((), description="The files that they were read from.")
-    notes: tuple[str, ...] = Field((), description="What could not be read, as sentences.")
+    sources: tuple[str, ...] = Field((), description="Files from which they were read.")
+    notes: tuple[str, ...] = Field((), description="Problems with reading, as sentences.")
 
 
 class SweepTask(Frozen):
@@ -265,21 +275,25 @@ class SweepTask(Frozen):
 
     task: int = Field(description="The task's index in the array.")
     job_id: UUID = Field(description="The task's own id.")
-    state: JobState = Field(description="How far it is.")
-    parameters: dict[str, Scalar] = Field(description="Its setting.")
+    state: JobState = Field(description="State of the task.")
+    parameters: dict[str, Scalar] = Field(description="Parameter setting of the task.")
     values: dict[str, float] = Field(description="The last value of each metric.")
-    started_at: UtcTime | None = Field(description="When its program began.")
-    ended_at: UtcTime | None = Field(description="When it ended.")
+    started_at: UtcTime | None = Field(description="Time at which its program started.")
+    ended_at: UtcTime | None = Field(description="Time at which it ended.")
 
 
 class Sweep(Frozen):
     """A sweep with all its tasks."""
 
-    job_id: UUID = Field(description="The array job's.")
-    method: Method = Field(description="How the settings were chosen.")
-    parameters: list[str] = Field(description="The names, in the order of the job file.")
-    metric: str | None = Field(description="What the settings are judged by.")
-    goal: Goal = Field(description="Whether more or less of it is better.")
-    stop_when: StopSpec | None = Field(description="When the other tasks are cancelled.")
+    job_id: UUID = Field(description="Id of the array job.")
+    method: Method = Field(description="Method by which the settings were chosen.")
+    parameters: list[str] = Field(
+        description="Names of the parameters, in the order of the job file."
+    )
+    metric: str | None = Field(description="Metric by which the settings are ranked.")
+    goal: Goal = Field(description="Whether a larger or a smaller value is better.")
+    stop_when: StopSpec | None = Field(
+        description="Condition under which the other tasks are cancelled."
+    )
     best: int | None = Field(description="The task with the best value so far.")
-    tasks: list[SweepTask] = Field(description="By index.")
+    tasks: list[SweepTask] = Field(description="Tasks by index.")

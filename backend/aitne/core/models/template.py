@@ -38,7 +38,7 @@ class Parameter(Strict):
     title: str = Field(min_length=1, max_length=100)
     description: str = ""
     default: Scalar | None = None
-    """None: the user must give one."""
+    """None: the user must enter one."""
     minimum: float | None = None
     maximum: float | None = None
     choices: list[str] = Field(default_factory=list)
@@ -46,7 +46,7 @@ class Parameter(Strict):
     pattern: str | None = None
     """A regular expression that the whole value must match."""
     max_length: int = Field(65_536, ge=1, le=1_000_000)
-    """At most so many characters."""
+    """Maximum number of characters."""
 
     @field_validator("pattern")
     @classmethod
@@ -61,7 +61,7 @@ class Parameter(Strict):
     @model_validator(mode="after")
     def _choices(self) -> Self:
         if (self.type is ParameterType.CHOICE) != bool(self.choices):
-            raise ValueError("choices go with type choice, and only with it")
+            raise ValueError("choices are required for type choice, and allowed only for it")
         return self
 
 
@@ -82,21 +82,21 @@ class MemoryLimit(Strict):
 
 
 class GpuLimit(Strict):
-    """GPUs per node with their default and the most for this template."""
+    """GPUs per node with their default and maximum for this template."""
 
     default: Gpu = GpuRequest(count=0)
     max: int | None = Field(None, ge=0)
 
 
 class DurationLimit(Strict):
-    """The time limit with its default and the most for this template."""
+    """The time limit with its default and maximum for this template."""
 
     default: Seconds
     max: Seconds | None = None
 
 
 class InactivityLimit(Strict):
-    """After how long without activity a session is ended, by default and at most."""
+    """The time without activity after which a session ends, with its default and maximum."""
 
     default: Seconds | None = None
     max: Seconds | None = None
@@ -204,10 +204,10 @@ class Template(Strict):
 
     def _check_from(self, field: str, kind: ParameterType) -> None:
         name = getattr(self.distributed, field)
-        found = None if name is None else self.parameter(name)
-        if name is not None and (found is None or found.type is not kind):
+        parameter = None if name is None else self.parameter(name)
+        if name is not None and (parameter is None or parameter.type is not kind):
             raise ValueError(f"distributed.{field}: {name} is not a parameter of type {kind}")
 
     def parameter(self, name: str) -> Parameter | None:
         """Return the parameter of that name; None if there is none."""
-        return next((each for each in self.parameters if each.name == name), None)
+        return next((parameter for parameter in self.parameters if parameter.name == name), None)

@@ -50,25 +50,28 @@ class Project(Frozen):
     members: tuple[str, ...] = ()
     """The login names of its members."""
     created_at: UtcTime
-    managers: tuple[str, ...] = Field((), description="Those of the members who lead it.")
-    description: str = Field("", description="What it is about.")
+    managers: tuple[str, ...] = Field((), description="Members who administer the project.")
+    description: str = Field("", description="Description of the project.")
     state: ProjectState = Field(
         ProjectState.ACTIVE, description="Only an active project takes new jobs."
     )
     note: str | None = Field(
-        None, description="Why it was asked for, closed or declined, in that person's words."
+        None,
+        description="Reason why it was requested, closed or declined, in the words of that user.",
     )
-    requested_by: str | None = Field(None, description="Who asked for it; null: nobody had to.")
+    requested_by: str | None = Field(
+        None, description="User who requested it; null: it was not requested."
+    )
     closed_by: str | None = Field(
         None,
         description="`admin`: only an administrator reopens it; `manager`: its managers may too.",
     )
     expires_at: UtcTime | None = Field(
-        None, description="From then on it takes no new jobs; null: it has no end."
+        None, description="Time from which it takes no new jobs; null: it has no end."
     )
     budget: Budget | None = Field(None, description="Hours that it may use; null: no budget.")
     extension: ExtensionRequest | None = Field(
-        None, description="A later end that was asked for and not yet answered."
+        None, description="Request for a later end that is not yet decided."
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from aitne.core.models.base import EnvName, Frozen, Strict, UtcTime, passable
 
 MOST_SECRETS = 100
-"""Most secrets of one user."""
+"""Maximum number of secrets of one user."""
 MOST_CHARACTERS = 32_768
 
 
@@ -18,7 +18,7 @@ class UserSecret(Frozen):
 
     name: EnvName
     created_at: UtcTime
-    updated_at: UtcTime = Field(description="When its value was stored last.")
+    updated_at: UtcTime = Field(description="Time at which its value was last stored.")
 
 
 class SecretValue(Strict):
@@ -27,5 +27,5 @@ class SecretValue(Strict):
     value: Annotated[str, AfterValidator(passable)] = Field(
         min_length=1,
         max_length=MOST_CHARACTERS,
-        description="What programs find in the variable. It is never shown again.",
+        description="Value of the environment variable. It is never shown again.",
     )

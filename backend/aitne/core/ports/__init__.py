@@ -1,1 +1,2 @@
-"""Ports: what the services need of the outside, as Protocols. Adapters fulfil them (floor 1)."""
+"""Ports: what the services need of outside systems, as Protocols. Adapters implement them (floor
+1)."""

@@ -63,14 +63,14 @@ class Associations(Frozen):
 
 
 class AddAccount(Frozen):
-    """Make an account below the root account."""
+    """Creation of an account below the root account."""
 
     kind: Literal["add_account"] = "add_account"
     account: AccountName
 
 
 class AddMember(Frozen):
-    """Let a user work in an account."""
+    """Addition of a user to an account."""
 
     kind: Literal["add_member"] = "add_member"
     account: AccountName
@@ -78,7 +78,7 @@ class AddMember(Frozen):
 
 
 class RemoveMember(Frozen):
-    """Let a user work in an account no more. Jobs that are there keep it from being done."""
+    """Removal of a user from an account. It fails while the user has jobs there."""
 
     kind: Literal["remove_member"] = "remove_member"
     account: AccountName
@@ -86,7 +86,7 @@ class RemoveMember(Frozen):
 
 
 class SetDefault(Frozen):
-    """The account of a user's jobs that name none."""
+    """Change of a user's default account, for jobs that name none."""
 
     kind: Literal["set_default"] = "set_default"
     account: AccountName
@@ -95,7 +95,7 @@ class SetDefault(Frozen):
 
 
 class SetLimit(Frozen):
-    """One limit of an account, or of one user in it. None is no limit."""
+    """Change of one limit of an account, or of one user in it. None means no limit."""
 
     kind: Literal["set_limit"] = "set_limit"
     account: AccountName
@@ -106,7 +106,7 @@ class SetLimit(Frozen):
 
 
 class SetGpuTypeLimit(Frozen):
-    """The most GPUs of one type at once."""
+    """Change of the limit of GPUs of one type in use at once."""
 
     kind: Literal["set_gpu_type_limit"] = "set_gpu_type_limit"
     account: AccountName
@@ -117,7 +117,7 @@ class SetGpuTypeLimit(Frozen):
 
 
 class SetQos(Frozen):
-    """The QOS that jobs may name; empty: what the account above may."""
+    """Change of the QOS that jobs may name; empty: those of the account above."""
 
     kind: Literal["set_qos"] = "set_qos"
     account: AccountName
@@ -131,8 +131,8 @@ CHANGE: TypeAdapter[Change] = TypeAdapter(Annotated[Change, Field(discriminator=
 
 
 class Accounting(Protocol):
-    """All methods may raise ``Unavailable`` (it does not answer) and ``NotSupported`` (this cluster
-    keeps no accounts)."""
+    """Accounting of a cluster. All methods may raise ``Unavailable`` (it does not answer) and
+    ``NotSupported`` (this cluster keeps no accounts)."""
 
     async def read(self) -> Associations:
         """Return all associations, accounts and users that accounting holds now."""
@@ -144,7 +144,7 @@ class Accounting(Protocol):
         Raises:
             NotAllowed: the account in use is no administrator of accounting, or the broker does not
                 act for a user any more.
-            SchedulerRejected: it rejected one, which the message names.
+            SchedulerRejected: it rejected a change, which the message names.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Attaching: a program beside the job's own, in its allocation and as its account."""
+"""Start of a program beside the job's own, in its allocation and as its account."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class AttachTarget(Frozen):
 
     run: Run
     place: JobPlace
-    """Its files: there lies what the program beside it has to know."""
+    """Its files, which have what the program beside it needs."""
     node: str
     """One of the allocation's."""
     agent: tuple[str, ...]
@@ -23,8 +23,8 @@ class AttachTarget(Frozen):
 
 
 class Attacher(Protocol):
-    """A scheduler that can do it names one as ``attacher``; it is made with the settings and
-    ``Tools``."""
+    """Port for attaching. A scheduler that supports it names one as ``attacher``; it is created
+    with the settings and ``Tools``."""
 
     async def attach(self, target: AttachTarget) -> socket.socket:
         """Start the agent with ``--attach`` on the node; return a socket to its standard input and
@@ -35,7 +35,7 @@ class Attacher(Protocol):
 
         Raises:
             SchedulerRejected: no such attempt runs there, or its account may not.
-            NotSupported: this scheduler cannot.
+            NotSupported: this scheduler cannot attach programs.
             RateLimited: too many are attached already.
             Unavailable: the outcome is unknown, and nothing was started.
         """

@@ -19,8 +19,8 @@ class Manifests(Protocol):
     async def receive(
         self, user: str, digest: str, chunks: AsyncIterator[bytes], used: Collection[str]
     ) -> Summary:
-        """Take an upload in: whole, as it must be, and of that digest, or not at all. ``used`` are
-        the digests that datasets name; others may be removed when they are old.
+        """Store an upload that is complete, valid and of that digest; else nothing is stored.
+        ``used`` are the digests that datasets name; others may be removed when they are old.
 
         Raises:
             ManifestError: it is no manifest, or too large.
@@ -57,7 +57,7 @@ class Manifests(Protocol):
 
 
 class ImageFiles(Protocol):
-    """Looks at image files."""
+    """Check of image files."""
 
     def checked(self, claim: Artifact, field: str) -> Artifact:
         """Return the artifact with its size and time as its file has them, if the file is what is

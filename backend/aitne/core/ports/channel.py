@@ -42,6 +42,6 @@ class Channel(Protocol):
         """Send it once; return the receiver's status.
 
         Raises:
-            DeliveryFailed: it was not accepted; states whether another try is worth it.
+            DeliveryFailed: it was not accepted; states whether a retry may succeed.
         """
         ...

@@ -1,5 +1,4 @@
-"""The only way to start a process for a job's sake: an argument vector, an account, a time
-limit."""
+"""The only way to start a process for a job: an argument vector, an account, a time limit."""
 
 from __future__ import annotations
 
@@ -27,7 +26,8 @@ class Command(Protocol):
     """Starts processes on the platform's side, never through a shell."""
 
     alone: bool
-    """Whether it acts only as its own account: then other accounts' jobs are none of ours."""
+    """Whether it acts only as its own account: then jobs of other accounts are not the
+    platform's."""
 
     async def run(
         self,
@@ -38,11 +38,11 @@ class Command(Protocol):
         env: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Completed:
-        """Run to the end.
+        """Run the command to its end.
 
         ``argv[0]`` is the command's bare name (``sbatch``): ``slurm.command_prefix`` is put before
         it here, and a broker runs Slurm's own commands alone. ``account`` is the Unix account to
-        act as; None: the one that the platform looks at the scheduler with (the operator's, or its
+        act as; None: the one with which the platform queries the scheduler (the operator's, or its
         own). ``env`` is all that the process gets beside a fixed PATH and LANG.
 
         Raises:
@@ -55,13 +55,13 @@ class Command(Protocol):
     async def connect(
         self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
     ) -> socket.socket:
-        """Start it and let it run; ours is the other end of its standard input, output and errors.
+        """Start the command and return the other end of its standard input, output and error.
 
         It ends when it sees the end of its input; nothing here waits for it.
 
         Raises:
             NotAllowed: this process may not act as ``account``.
-            RateLimited: so many of the account's run already.
+            RateLimited: too many commands of the account run already.
             Unavailable: it could not be started.
         """
         ...

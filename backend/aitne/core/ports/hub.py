@@ -7,7 +7,8 @@ from uuid import UUID
 
 
 class Hub(Protocol):
-    """All methods may raise ``HubUnavailable``: nothing is then known about the server."""
+    """Interface to JupyterHub. All methods may raise ``HubUnavailable``: then nothing is known
+    about the server."""
 
     async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
         """Make user and named server exist and start it on the running job. Idempotent.
@@ -20,7 +21,7 @@ class Hub(Protocol):
         ...
 
     async def remove_server(self, owner: str, server: str) -> None:
-        """Stop routing to the server and forget it. Unknown servers are no error."""
+        """Stop routing to the server and remove it. An unknown server is not an error."""
         ...
 
 

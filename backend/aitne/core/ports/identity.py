@@ -61,7 +61,7 @@ class FormSource(Protocol):
 
 @runtime_checkable
 class RedirectSource(Protocol):
-    """Sends the browser elsewhere and takes what it brings back."""
+    """Identity source that sends the browser to a provider and reads its answer."""
 
     name: str
     label: str
@@ -92,7 +92,7 @@ IdentitySource = FormSource | RedirectSource
 
 
 class PasswordHasher(Protocol):
-    """For the platform's own accounts: what ``authenticate`` is later given as ``stored``."""
+    """Hashing of the passwords of the platform's own accounts, for ``authenticate``."""
 
     async def hash(self, password: str) -> str:
         """Return a salted hash that contains its own algorithm and parameters."""

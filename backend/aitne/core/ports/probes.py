@@ -1,4 +1,4 @@
-"""Looks at what runs beside the API, from the API's process."""
+"""Checks of the processes and files beside the API, from the API's process."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Protocol
 
 
 class Probes(Protocol):
-    """Short looks, each with a limit of its own. All raise ``Unavailable`` with what was met."""
+    """Short checks, each with its own time limit. All raise ``Unavailable`` with the reason."""
 
     async def http(self, url: str) -> None:
-        """Check that a server answers there, and not with an error of its own (5xx)."""
+        """Check that a server answers there without a server error (5xx)."""
         ...
 
     async def socket(self, path: Path) -> None:

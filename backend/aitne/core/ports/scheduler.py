@@ -50,7 +50,7 @@ class SubmitRequest(Frozen):
 
 
 class Run(Frozen):
-    """One attempt of one job, to be looked for or acted on."""
+    """One attempt of one job, for queries and actions."""
 
     job_id: UUID
     """Id of the job; of the array job for an array's task."""
@@ -68,7 +68,7 @@ class SchedulerJob(Frozen):
     """For an array task ``<array id>_<index>``, as Slurm writes it; for several tasks the
     array's."""
     job_id: UUID
-    """Ours, as submitted: the identity. The scheduler's own ids may be reused."""
+    """The platform's id, as submitted, which identifies it. The scheduler may reuse its own ids."""
     attempt: int
     array_task_id: int | None = None
     array_task_ids: str | None = None
@@ -143,7 +143,7 @@ class Scheduler(Protocol):
     """Seconds after a submission without an answer in which the job may still turn up."""
 
     async def start(self) -> Sequence[str]:
-        """Connect, re-attach to what already runs.
+        """Connect, and attach again to running jobs.
 
         Returns sentences for the administrator who starts the platform (what is missing or
         unusual). Raises ``SetupError`` with what to do.
@@ -193,8 +193,8 @@ class Scheduler(Protocol):
         ...
 
     async def cancel(self, run: Run) -> None:
-        """Ask it to end the job (or whole array, or task). Unknown or ended jobs are no error, and
-        a job of another name that now has the id is left alone."""
+        """Request the end of the job (or whole array, or task). Unknown or ended jobs are no error,
+        and a job of another name that now has the id is left alone."""
         ...
 
     async def extend(self, run: Run, time_limit_s: int) -> None:

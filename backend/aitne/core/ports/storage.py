@@ -1,4 +1,4 @@
-"""Storage systems: one adapter each, asked as the account whose files are meant."""
+"""Storage systems: one adapter each, called as the account that owns the files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Storage(Protocol):
 
 
 class Places(Protocol):
-    """Looks at and makes folders as the account that they belong to, wherever that has to happen.
+    """Inspection and creation of folders as the account that they belong to.
 
     Every method may raise ``Unavailable`` (the broker or the file system does not answer) and
     ``NotAllowed`` (the account may not be acted for).
@@ -36,6 +36,6 @@ class Places(Protocol):
         ...
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
-        """Make the folders that are missing, with the right owner and mode; a sentence for each
-        that could not be made. Those outside the configured patterns are refused."""
+        """Create the folders that are missing, with the right owner and mode; return a sentence for
+        each that could not be created. Those outside the configured patterns are refused."""
         ...

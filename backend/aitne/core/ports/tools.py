@@ -10,7 +10,7 @@ from aitne.core.ports.files import JobFiles
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Hands that act as the job's account: in the platform's own process, or in the broker."""
+    """Ports that act as the job's account: in the platform's own process, or in the broker."""
 
     command: Command
     files: JobFiles

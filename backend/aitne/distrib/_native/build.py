@@ -61,30 +61,30 @@ def build(folder: Path = HERE) -> Path:
 
 
 def _compiler() -> list[str]:
-    asked = shlex.split(os.environ.get("CC", ""))
-    for argv in [asked] if asked else [["cc"], ["gcc"], ["clang"]]:
+    command = shlex.split(os.environ.get("CC", ""))
+    for argv in [command] if command else [["cc"], ["gcc"], ["clang"]]:
         if shutil.which(argv[0]):
             return argv
     raise BuildError(
-        f"there is no C compiler ({shlex.join(asked) if asked else 'cc'}); "
+        f"there is no C compiler ({shlex.join(command) if command else 'cc'}); "
         "install one, such as Debian's gcc and libc6-dev"
     )
 
 
 def _compile(compiler: list[str], target: Path) -> None:
     sources = [str(HERE / name) for name in SOURCES if name.endswith(".c")]
-    said = ""
-    # Compilers and C libraries that know no variants of a function still give a plain build.
+    output = ""
+    # Compilers and C libraries without function variants still produce a plain build.
     for variants in ([], ["-DAITNE_NO_CLONES"]):
         argv = [*compiler, *FLAGS, *variants, "-o", str(target), *sources]
         try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S)
+            process = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise BuildError(f"{shlex.join(argv)} took over {_TIMEOUT_S:g} s") from None
-        if done.returncode == 0:
+        if process.returncode == 0:
             return
-        said = done.stderr.strip()
-    raise BuildError(f"{shlex.join(compiler)} failed:\n{said}")
+        output = process.stderr.strip()
+    raise BuildError(f"{shlex.join(compiler)} failed:\n{output}")
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ class Narrow:
     wire: ClassVar[torch.dtype]
 
     def compress(self, flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Return the rounded row and its original dtype; None: the row is unchanged."""
+        """Return the rounded row and its original dtype; None if the row is unchanged."""
         if not flat.is_floating_point() or flat.element_size() <= self.wire.itemsize:
             return flat, None
         return flat.to(self.wire), flat.dtype

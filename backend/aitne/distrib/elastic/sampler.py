@@ -67,14 +67,14 @@ class ElasticSampler(Sampler):
         self.num_replicas, self.rank = world.size, world.rank
         order = list(range(len(self.dataset)))
         if self.shuffle:
-            # Every rank draws the same order. It is no secret.
+            # Every rank draws the same order, which need not be secret.
             random.Random(self.seed + self.epoch).shuffle(order)  # noqa: S311
         self.remaining_indices = order[self.processed_num :]
         self.num_samples = math.ceil(len(self.remaining_indices) / self.num_replicas)
         self.total_size = self.num_samples * self.num_replicas
 
     def __iter__(self) -> Iterator[int]:
-        # Ranks get equally many: the first samples are dealt twice where it does not come out even.
+        # Ranks get equally many: the first samples are repeated if there is a remainder.
         dealt = list(islice(cycle(self.remaining_indices), self.total_size))
         self.indices = dealt[self.rank :: self.num_replicas]
         return iter(self.indices)

@@ -71,7 +71,7 @@ class State:
         """Save the current state for ``restore``. Collective.
 
         Raises:
-            HostsUpdatedInterrupt: on every rank, if rank 0 has heard that the set of nodes changed.
+            HostsUpdatedInterrupt: on every rank, if rank 0 was notified of a change of the nodes.
         """
         self.save()
         self._commits += 1
@@ -81,7 +81,7 @@ class State:
         """Check for changes of the nodes without a commit. Collective.
 
         Raises:
-            HostsUpdatedInterrupt: on every rank, if rank 0 has heard that it has.
+            HostsUpdatedInterrupt: on every rank, if rank 0 was notified of one.
         """
         before = latest = self._last_updated_timestamp
         changes = HostUpdateResult.no_update
@@ -89,7 +89,7 @@ class State:
             if timestamp > latest:
                 latest = timestamp
                 changes |= HostUpdateResult(change)
-        # Ranks hear at different times, but must all turn back in the same step: rank 0 says.
+        # Ranks are notified at different times, but must react in the same step: rank 0 decides.
         before, self._last_updated_timestamp, change = self._bcast_object(
             (before, latest, int(changes))
         )
@@ -170,7 +170,7 @@ class TorchState(ObjectState):
                 values[name] = value
             else:
                 handlers[name] = handler
-        # __setattr__ asks for the handlers.
+        # __setattr__ reads the handlers.
         object.__setattr__(self, "_handlers", handlers)
         for name, handler in handlers.items():
             object.__setattr__(self, name, handler.value)
@@ -234,7 +234,7 @@ class _StateDictHandler(StateHandler):
         self._saved = copy.deepcopy(self.value.state_dict())
 
     def restore(self) -> None:
-        # Optimizers keep what they are given, and would train the copy away.
+        # Optimizers keep the loaded tensors and would modify the saved copy.
         self.value.load_state_dict(copy.deepcopy(self._saved))
 
 

@@ -56,14 +56,14 @@ def signature(
     """
     groups: Any = options.groups
     if isinstance(groups, list):
-        name_of = {id(each): name for each, name in zip(parameters, names, strict=True)}
-        groups = [[name_of.get(id(each), "") for each in members] for members in groups]
-    said = {
-        f"parameter {name}": f"{str(each.dtype)[6:]} {tuple(each.shape)} strides {place_strides(each)}"
-        for name, each in zip(names, parameters, strict=True)
+        name_of = {id(parameter): name for parameter, name in zip(parameters, names, strict=True)}
+        groups = [[name_of.get(id(parameter), "") for parameter in members] for members in groups]
+    descriptions = {
+        f"parameter {name}": f"{str(parameter.dtype)[6:]} {tuple(parameter.shape)} strides {place_strides(parameter)}"
+        for name, parameter in zip(names, parameters, strict=True)
     }
     return {
-        **dict(sorted(said.items())),
+        **dict(sorted(descriptions.items())),
         "op": options.op.name,
         "gradient_predivide_factor": str(options.predivide),
         "compression": options.compression,
@@ -99,13 +99,13 @@ def compare_observed(
     row = []
     for number in canonical:
         grad = parameters[number].grad
-        # What has not come stands after all that has, the last layer first as in backward.
+        # Gradients that have not arrived come last, the last layer first as in backward.
         row.append(place.get(number, 2 * count - number))
         row.append(grad.sparse_dim() if grad is not None and grad.is_sparse else 0)
-    mine = torch.tensor(row, dtype=torch.int64, device=parameters[0].device)
-    every = mine.new_empty(len(row) * transport.size)
-    transport.allgather(every, mine, [len(row)] * transport.size)
-    seen = every.view(transport.size, count, 2).cpu()
-    order = [canonical[each] for each in seen[0, :, 0].argsort().tolist()]
-    dims = seen[:, :, 1].amax(0).tolist()
+    local = torch.tensor(row, dtype=torch.int64, device=parameters[0].device)
+    every = local.new_empty(len(row) * transport.size)
+    transport.allgather(every, local, [len(row)] * transport.size)
+    observed = every.view(transport.size, count, 2).cpu()
+    order = [canonical[index] for index in observed[0, :, 0].argsort().tolist()]
+    dims = observed[:, :, 1].amax(0).tolist()
     return order, {canonical[k]: dim for k, dim in enumerate(dims) if dim}

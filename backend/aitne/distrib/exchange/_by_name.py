@@ -30,27 +30,27 @@ def exchange_by_name(
         parameters: with the gradients of this step; a missing gradient counts as zeros.
 
     Raises:
-        HorovodInternalError: the operation has no zero (such as the largest), or a rank is gone.
+        HorovodInternalError: the operation has no neutral zero (such as Max), or a rank is gone.
     """
     average = options.op is ReduceOp.AVERAGE
     before, after = options.scales(options.process_set.size() or 1)
-    ordered = [parameters[each] for each in sorted(range(len(names)), key=names.__getitem__)]
-    found = [each.grad for each in ordered]
-    dense = [_dense(each) for each in ordered]
+    ordered = [parameters[number] for number in sorted(range(len(names)), key=names.__getitem__)]
+    grads = [parameter.grad for parameter in ordered]
+    dense = [_dense(parameter) for parameter in ordered]
     handles = [
         ops.allreduce_async_(
-            torch.view_as_real(each) if each.is_complex() else each,
+            torch.view_as_real(tensor) if tensor.is_complex() else tensor,
             name=f"{name}.{number}",
             op=ReduceOp.SUM if average else options.op,
             prescale_factor=before,
             postscale_factor=after,
             process_set=options.process_set,
         )
-        for number, each in enumerate(dense)
+        for number, tensor in enumerate(dense)
     ]
     for handle in handles:
         ops.synchronize(handle)
-    for parameter, grad, whole in zip(ordered, found, dense, strict=True):
+    for parameter, grad, whole in zip(ordered, grads, dense, strict=True):
         if grad is not None and grad.is_sparse:
             parameter.grad = whole.to_sparse(grad.sparse_dim())
         elif parameter.requires_grad:

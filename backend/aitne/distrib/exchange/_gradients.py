@@ -47,7 +47,7 @@ class Gradients:
         self._parameters: list[torch.nn.Parameter] = []
         self._ids: set[int] = set()
         self._fresh: list[int] = []
-        # Backward passes that each gradient still waits for, and what to do when it has come.
+        # Backward passes that each gradient still waits for, and the action on its arrival.
         self._delays: list[int] = []
         self._arrived: list[Callable[[], None] | None] = []
         self._hooks: list[Any] = []
@@ -57,7 +57,7 @@ class Gradients:
         self._strategy: ExchangeStrategy | None = None
         self._lanes: list[Lane] = []
         self._sparse: list[tuple[int, int]] = []
-        # Sparse gradients that travel in buckets: where they are there, and how sparse they were.
+        # Sparse gradients in buckets: their numbers, places and numbers of sparse dimensions.
         self._made_dense: list[tuple[int, torch.Tensor, int]] = []
         self._dims: dict[int, int] = {}
         self._next = 0
@@ -107,7 +107,7 @@ class Gradients:
     def reset(self) -> None:
         """Discard the gradients of this step."""
         if self._next:
-            self._forget()  # some are under way: nobody knows what other ranks make of them
+            self._forget()  # some are in progress, with unknown results on other ranks
         self._rearm()
 
     def synchronize(self, late: Named = ()) -> None:
@@ -171,7 +171,9 @@ class Gradients:
         self._lanes, self._sparse, self._made_dense = [], [], []
         self._next, self._begun = 0, False
         self._order.clear()
-        self._arrived[:] = [partial(self._order.append, each) for each in range(len(self._names))]
+        self._arrived[:] = [
+            partial(self._order.append, number) for number in range(len(self._names))
+        ]
 
     def _rearm(self) -> None:
         self._delays[:] = self._fresh
@@ -182,7 +184,7 @@ class Gradients:
         if self._strategy is None:
             self._order.clear()
 
-    # What happens during backward.
+    # During backward.
 
     def _take(self, lane: Lane, position: int, early: bool) -> None:
         lane.take(position, cast(ExchangeStrategy, self._strategy).fill_scale)
@@ -213,7 +215,7 @@ class Gradients:
         self._step += 1
         self._channel.begin(self._step)
 
-    # What happens in synchronize.
+    # During synchronize.
 
     def _finish(self, strategy: ExchangeStrategy) -> None:
         if not self._begun:
@@ -263,14 +265,14 @@ class Gradients:
                 return
             self._tuner = None
             transport = self._channel.transport
-            mine = torch.tensor(tuner.best, dtype=torch.float64)
-            every = mine.new_empty(len(mine) * transport.size)
-            transport.allgather(every, mine, [len(mine)] * transport.size)
+            local = torch.tensor(tuner.best, dtype=torch.float64)
+            every = local.new_empty(len(local) * transport.size)
+            transport.allgather(every, local, [len(local)] * transport.size)
             self._make_lanes(tuner.choose(every.view(transport.size, -1).tolist()))
             return
         self._make_lanes(tuner.cap)
 
-    # What ranks agree on.
+    # Agreement of the ranks.
 
     def _agree(self, current: context.Context) -> None:
         options = self._options
@@ -279,7 +281,7 @@ class Gradients:
         self._context = current
         if size == 1 or not self._parameters:
             return
-        kinds = {each.device.type for each in self._parameters}
+        kinds = {parameter.device.type for parameter in self._parameters}
         if len(kinds) > 1:
             raise ValueError(
                 f"Parameters of one optimizer are on {' and '.join(sorted(kinds))}: make one "
@@ -289,10 +291,10 @@ class Gradients:
         numbers = _channels.setdefault(current, {})
         number = numbers.get(set_id, 0)
         name = f"optimizer.{set_id}.{number}"
-        said = signature(options, self._names, self._parameters, cap)
+        local_signature = signature(options, self._names, self._parameters, cap)
         try:
-            self._channel = current.open_channel(name, said, set_id, kinds.pop())
-        except JoinedError:  # the next step will ask again
+            self._channel = current.open_channel(name, local_signature, set_id, kinds.pop())
+        except JoinedError:  # the next step tries again
             exchange_by_name(options, name, self._names, self._parameters)
             return
         numbers[set_id] = number + 1
@@ -300,9 +302,9 @@ class Gradients:
         order, dims = compare_observed(transport, self._names, self._parameters, self._order)
         self._dims = dims
         self._sparse = [] if options.sparse_as_dense else list(dims.items())
-        self._agreed = [each for each in order if each not in dims or options.sparse_as_dense]
+        self._agreed = [number for number in order if number not in dims or options.sparse_as_dense]
         self._overlap = self._parameters[0].is_cuda or (
-            processors_of_a_rank(transport, [current.nodes[each] for each in current.sets[set_id]])
+            processors_of_a_rank(transport, [current.nodes[rank] for rank in current.sets[set_id]])
             >= _PROCESSORS_TO_OVERLAP
         )
         average = options.op is ReduceOp.AVERAGE
@@ -331,23 +333,27 @@ class Gradients:
     def _make_lanes(self, cap: int) -> None:
         """Create buckets of at most ``cap`` bytes."""
         options, strategy = self._options, cast(ExchangeStrategy, self._strategy)
-        items = [Item(each.numel() * each.element_size(), _kind(each)) for each in self._parameters]
+        items = [
+            Item(parameter.numel() * parameter.element_size(), _kind(parameter))
+            for parameter in self._parameters
+        ]
         groups: Any = options.groups
         if isinstance(groups, list):
-            numbers = {id(each): number for number, each in enumerate(self._parameters)}
+            numbers = {id(parameter): number for number, parameter in enumerate(self._parameters)}
             groups = [
-                [numbers[id(each)] for each in some if id(each) in numbers] for some in groups
+                [numbers[id(parameter)] for parameter in some if id(parameter) in numbers]
+                for some in groups
             ]
         buckets = (
-            [[each] for each in self._agreed]
+            [[number] for number in self._agreed]
             if options.whole
             else plan(items, self._agreed, cap, groups, EDGE_BYTES if self._overlap else cap)
         )
         self._lanes = [
             Lane(
                 index,
-                [self._names[each] for each in members],
-                [self._parameters[each] for each in members],
+                [self._names[number] for number in members],
+                [self._parameters[number] for number in members],
                 own_shape=options.whole,
             )
             for index, members in enumerate(buckets)
@@ -376,9 +382,9 @@ def _hook(
     number: int, name: str, delays: list[int], arrived: list[Callable[[], None] | None]
 ) -> Callable[[torch.nn.Parameter], None]:
     def hook(_: torch.nn.Parameter) -> None:
-        left = delays[number] = delays[number] - 1
-        if left:
-            if left < 0:
+        remaining = delays[number] = delays[number] - 1
+        if remaining:
+            if remaining < 0:
                 raise AssertionError(
                     f"The gradient of {name} was computed more than backward_passes_per_step times "
                     "before step() or synchronize(): increase backward_passes_per_step to "

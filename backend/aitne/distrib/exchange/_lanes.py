@@ -31,16 +31,16 @@ class Lane:
         own_shape: bool = False,
     ) -> None:
         first = parameters[0]
-        sizes = [each.numel() for each in parameters]
+        sizes = [parameter.numel() for parameter in parameters]
         offsets = [sum(sizes[:k]) for k in range(len(sizes))]
         flat = torch.zeros(sum(sizes), dtype=first.dtype, device=first.device)
         shape = tuple(first.shape) if own_shape else ()
         self.bucket = Bucket(index, flat, list(parameters), list(names), offsets, shape)
         self.places = [
             torch.empty(0, dtype=first.dtype, device=first.device).set_(
-                flat.untyped_storage(), offset, each.shape, place_strides(each)
+                flat.untyped_storage(), offset, parameter.shape, place_strides(parameter)
             )
-            for each, offset in zip(parameters, offsets, strict=True)
+            for parameter, offset in zip(parameters, offsets, strict=True)
         ]
         self.left = len(parameters)
         """Number of gradients of this step that have not arrived."""
@@ -74,7 +74,7 @@ class Lane:
         Raises:
             AssertionError: a gradient has a graph of its own (``create_graph=True``).
         """
-        small_from, small_to, kept = [], [], []
+        small_from, small_to, in_place = [], [], []
         alone = False
         for position, (parameter, place, size) in enumerate(self._pairs):
             grad = parameter.grad
@@ -86,7 +86,7 @@ class Lane:
                         parameter.grad = grad.to_dense()
                     self.take(position, scale)
             elif grad is place:
-                kept.append(place)
+                in_place.append(place)
             elif grad is None:
                 place.zero_()
                 if parameter.requires_grad:
@@ -102,8 +102,8 @@ class Lane:
             return
         if not alone:
             self.bucket.flat.mul_(scale)
-        elif small_to or kept:
-            torch._foreach_mul_(small_to + kept, scale)
+        elif small_to or in_place:
+            torch._foreach_mul_(small_to + in_place, scale)
 
     @staticmethod
     def _check(grad: torch.Tensor) -> None:
@@ -127,7 +127,7 @@ def place_strides(parameter: torch.nn.Parameter) -> tuple[int, ...]:
     """
     expected = 1
     for size, stride in sorted(
-        zip(parameter.shape, parameter.stride(), strict=True), key=lambda each: (each[1], each[0])
+        zip(parameter.shape, parameter.stride(), strict=True), key=lambda pair: (pair[1], pair[0])
     ):
         if size != 1 and stride != expected:
             return torch.empty(parameter.shape, device="meta").stride()

@@ -26,8 +26,8 @@ def packed(row: torch.Tensor, context: Any) -> torch.Tensor:
             "The context of a compressor whose rows are gathered travels with each row, so it must "
             f"consist of numbers, strings, lists and dicts: {error}."
         ) from error
-    said = head.encode()
-    start = bytearray(len(said).to_bytes(_LENGTH_BYTES, "little") + said)
+    header = head.encode()
+    start = bytearray(len(header).to_bytes(_LENGTH_BYTES, "little") + header)
     elements = row.contiguous().view(-1).view(torch.uint8)
     return torch.cat((torch.frombuffer(start, dtype=torch.uint8).to(row.device), elements))
 
@@ -36,5 +36,5 @@ def unpacked(payload: torch.Tensor) -> tuple[torch.Tensor, Any]:
     """Return the row and the context that were passed to ``packed``."""
     begin = _LENGTH_BYTES + int.from_bytes(bytes(payload[:_LENGTH_BYTES].tolist()), "little")
     dtype, shape, context = json.loads(bytes(payload[_LENGTH_BYTES:begin].tolist()))
-    # A copy: elements must not begin at an address that is no multiple of their size.
+    # A copy: elements must begin at an address that is a multiple of their size.
     return payload[begin:].clone().view(dtype_of(dtype)).view(shape), context

@@ -43,17 +43,17 @@ def group(order: Sequence[int], groups: Sequence[Sequence[int]] | int | None) ->
     alone in their list.
     """
     if groups is None or groups == 0:
-        return [[each] for each in order]
+        return [[number] for number in order]
     if isinstance(groups, int):
         count = min(groups, len(order))
         short, longer = divmod(len(order), count) if count else (0, 0)
         ends = [(k + 1) * short + min(k + 1, longer) for k in range(count)]
         return [list(order[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)]
-    known = set(order)
-    kept = [[each for each in members if each in known] for members in groups]
-    named = {each for members in kept for each in members}
-    return [members for members in kept if members] + [
-        [each] for each in order if each not in named
+    known_numbers = set(order)
+    known_groups = [[number for number in members if number in known_numbers] for members in groups]
+    named = {number for members in known_groups for number in members}
+    return [members for members in known_groups if members] + [
+        [number] for number in order if number not in named
     ]
 
 
@@ -81,32 +81,32 @@ def plan(
     ]
     atoms.sort(key=lambda atom: place[atom[-1]])
     edge = min(edge, cap)
-    done: list[_Open] = []
+    closed: list[_Open] = []
     open_of: dict[Hashable, _Open] = {}
     for atom in atoms:
         kind = items[atom[0]].kind
-        nbytes = sum(items[each].nbytes for each in atom)
+        nbytes = sum(items[number].nbytes for number in atom)
         bucket = open_of.get(kind)
-        if bucket is not None and bucket.nbytes + nbytes > (cap if done else edge):
-            done.append(open_of.pop(kind))
+        if bucket is not None and bucket.nbytes + nbytes > (cap if closed else edge):
+            closed.append(open_of.pop(kind))
             bucket = None
         if bucket is None:
             bucket = open_of[kind] = _Open()
         bucket.add(atom, nbytes)
-    done.extend(open_of.values())
+    closed.extend(open_of.values())
 
     def complete(bucket: _Open) -> int:
         return max(place[number] for number in bucket.members)
 
-    # A bucket that was cut in two may be complete in its first half before one of another kind is.
-    done = sorted(_with_short_end(sorted(done, key=complete), items, edge), key=complete)
-    return [each.members for each in done]
+    # The first half of a split bucket may be complete before a bucket of another kind.
+    closed = sorted(_with_short_end(sorted(closed, key=complete), items, edge), key=complete)
+    return [bucket.members for bucket in closed]
 
 
 def _by_kind(members: Sequence[int], items: Sequence[Item]) -> list[list[int]]:
     kinds: dict[Hashable, list[int]] = {}
-    for each in members:
-        kinds.setdefault(items[each].kind, []).append(each)
+    for number in members:
+        kinds.setdefault(items[number].kind, []).append(number)
     return list(kinds.values())
 
 
@@ -116,12 +116,12 @@ def _with_short_end(buckets: list[_Open], items: Sequence[Item], edge: int) -> l
         return buckets
     head, tail = _Open(), _Open()
     for atom in reversed(buckets[-1].atoms):
-        nbytes = sum(items[each].nbytes for each in atom)
+        nbytes = sum(items[number].nbytes for number in atom)
         fits = not head.atoms and tail.nbytes + nbytes <= edge
         (tail if fits else head).add(atom, nbytes)
     if not tail.atoms or not head.atoms:
         return buckets
     for half in (head, tail):
         half.atoms.reverse()
-        half.members = [each for atom in half.atoms for each in atom]
+        half.members = [number for atom in half.atoms for number in atom]
     return [*buckets[:-1], head, tail]

@@ -36,10 +36,10 @@ def processors_of_a_rank(transport: Transport, nodes: Sequence[int]) -> float:
 
 
 def _together(ranks: Sequence[Sequence[int]]) -> int:
-    found = 0
+    count = 0
     for words in zip(*ranks, strict=True):
         union = 0
-        for each in words:
-            union |= each
-        found += union.bit_count()
-    return found
+        for word in words:
+            union |= word
+        count += union.bit_count()
+    return count

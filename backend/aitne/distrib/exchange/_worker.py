@@ -40,11 +40,11 @@ class Worker(Generic[T]):
         """Wait until all jobs are done; runs those here that the thread has not started.
 
         Returns:
-            Start and end (``time.monotonic_ns()``) of the wait for the thread; None: there was no
-                wait.
+            Start and end (``time.monotonic_ns()``) of the wait for the thread; None if there was
+                no wait.
 
         Raises:
-            BaseException: whatever a job raised.
+            BaseException: the exception of a failed job.
         """
         waited = None
         if not self._running.acquire(blocking=False):
@@ -78,5 +78,5 @@ class Worker(Generic[T]):
             return
         try:
             self._run(job)
-        except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+        except BaseException as error:  # noqa: BLE001 - ``drain`` raises it again
             self._failure = error

@@ -67,25 +67,25 @@ class AllReduce:
 
     def on_step(self) -> None:
         """Wait until all passed buckets are exchanged."""
-        left, self._left = self._left, []
+        buckets, self._left = self._left, []
         if self._side is not None:
             torch.cuda.current_stream(self._side.device).wait_stream(self._side)
             return
         if self._last > 0 and self._settings.overlap:
             now = time.monotonic_ns()
-            # Not to have waited is worth a mark too: without any, nobody could tell what was hidden.
+            # Recorded also without a wait: without any mark the overlap would be unknown.
             waited = self._worker.drain() or (now, now)
             self._settings.recorder.add(WAIT, 0, self._settings.transport.size, *waited)
-        for bucket in left:
+        for bucket in buckets:
             self._exchange(bucket)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the compression errors that the next step will send, by parameter."""
-        return {"residuals": {name: each.clone() for name, each in self._residuals.items()}}
+        return {"residuals": {name: residual.clone() for name, residual in self._residuals.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the residuals of parameters that still exist."""
-        self._residuals = {name: each.clone() for name, each in state["residuals"].items()}
+        self._residuals = {name: residual.clone() for name, residual in state["residuals"].items()}
 
     def close(self) -> None:
         """Stop the thread of the exchange."""
@@ -148,17 +148,17 @@ class AllReduce:
         """Decompress each rank's row with the context sent with it; combine them in ``flat``."""
         settings = self._settings
         transport, size = settings.transport, settings.transport.size
-        mine = packed(row, context)
+        payload = packed(row, context)
         began = time.monotonic_ns()
         counts = torch.empty(size, dtype=torch.int64, device=flat.device)
-        transport.allgather(counts, counts.new_tensor([mine.numel()]), [1] * size)
+        transport.allgather(counts, counts.new_tensor([payload.numel()]), [1] * size)
         lengths = counts.tolist()
-        every = mine.new_empty(sum(lengths))
-        transport.allgather(every, mine, lengths)
-        settings.recorder.add("allgather", mine.numel(), size, began, time.monotonic_ns())
+        every = payload.new_empty(sum(lengths))
+        transport.allgather(every, payload, lengths)
+        settings.recorder.add("allgather", payload.numel(), size, began, time.monotonic_ns())
         rows = (
-            compressor.decompress(*unpacked(each)).reshape(-1).to(flat.dtype)
-            for each in every.split(lengths)
+            compressor.decompress(*unpacked(part)).reshape(-1).to(flat.dtype)
+            for part in every.split(lengths)
         )
         flat.copy_(reduce(_COMBINE[settings.op], rows))
 
@@ -176,7 +176,7 @@ class AllReduce:
                 bucket.flat[part].add_(residual)
 
     def _keep_residuals(self, bucket: Bucket, sent: torch.Tensor) -> None:
-        # Where a gradient was infinite (a loss scale too large) nothing of it is worth keeping.
+        # The error of an infinite gradient (too large a loss scale) is not kept.
         lost = torch.nan_to_num_(bucket.flat - sent, nan=0.0, posinf=0.0, neginf=0.0)
         for name, part in self._parts(bucket):
             self._residuals[name] = lost[part]

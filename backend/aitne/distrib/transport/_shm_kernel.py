@@ -52,14 +52,14 @@ def _load() -> ctypes.CDLL | str:
     """Return the library, or a sentence that states why there is none."""
     path = HERE / library_name()
     if not path.exists():
-        return "it was not built; python -m aitne.distrib._native.build does"
+        return "it is not built; run python -m aitne.distrib._native.build"
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         return str(error)
     library.aitne_line_bytes.restype = ctypes.c_size_t
     if (library.aitne_line_bytes(), library.aitne_depth()) != (LINE_BYTES, DEPTH):
-        return f"{path} has another layout of memory"
+        return f"{path} has a different memory layout"
     library.aitne_open.restype = _POINTER
     library.aitne_open.argtypes = [
         *(_POINTER, _POINTER, _INT, _INT),
@@ -73,11 +73,11 @@ def _load() -> ctypes.CDLL | str:
 
 
 def missing() -> str | None:
-    """Return why this process has no kernel; None: it has one."""
+    """Return why this process has no kernel; None if it has one."""
     if os.environ.get(SWITCH) == "off":
         return f"{SWITCH} is off"
-    found = _load()
-    return found if isinstance(found, str) else None
+    library = _load()
+    return library if isinstance(library, str) else None
 
 
 class KernelExchange:

@@ -75,35 +75,35 @@ _CHUNK_MANY = 128 << 10
 _PURE_CHUNK_FEW = 1 << 20
 
 
-def pieces(total: int, most: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of pieces of at most ``most`` bytes of ``total`` bytes."""
-    for begin in range(0, total, most):
-        yield begin, min(begin + most, total)
+def pieces(total: int, maximum: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of pieces of at most ``maximum`` bytes of ``total`` bytes."""
+    for begin in range(0, total, maximum):
+        yield begin, min(begin + maximum, total)
 
 
-def piece(total: int, number: int, most: int) -> tuple[int, int]:
+def piece(total: int, number: int, maximum: int) -> tuple[int, int]:
     """Return begin and end of one of ``pieces``; an empty one beyond the last."""
-    begin = min(number * most, total)
-    return begin, min(begin + most, total)
+    begin = min(number * maximum, total)
+    return begin, min(begin + maximum, total)
 
 
 def parts(chunk: int, size: int) -> list[tuple[int, int]]:
     """Return the ranges of a chunk's bytes for the ranks that reduce it; last ones may be empty."""
-    each = _up(-(-chunk // size), ALIGN)
-    return [(min(rank * each, chunk), min((rank + 1) * each, chunk)) for rank in range(size)]
+    length = _up(-(-chunk // size), ALIGN)
+    return [(min(rank * length, chunk), min((rank + 1) * length, chunk)) for rank in range(size)]
 
 
 def starts(counts: Sequence[int]) -> list[int]:
     """Return the offset of each rank's values, and the end of the last one's."""
-    found = [0]
+    offsets = [0]
     for count in counts:
-        found.append(found[-1] + count)
-    return found
+        offsets.append(offsets[-1] + count)
+    return offsets
 
 
-def rounds(sizes: Sequence[int], most: int) -> int:
+def rounds(sizes: Sequence[int], maximum: int) -> int:
     """Return the number of pieces that the largest size needs."""
-    return -(-max(sizes, default=0) // most)
+    return -(-max(sizes, default=0) // maximum)
 
 
 def _up(value: int, multiple: int) -> int:

@@ -38,7 +38,7 @@ class Host:
             group.store.set(_key(group), address.encode())
         except OSError as error:
             self._listener.close()
-            raise TransportError(f"Ranks of this node cannot meet: {error}.") from error
+            raise TransportError(f"Ranks of this node cannot connect: {error}.") from error
 
     def gather(self, able: bool) -> tuple[bool, int]:
         """Wait for all ranks; return whether all are ``able``, and their processors together.
@@ -46,7 +46,7 @@ class Host:
         The second value is the number of processors that the ranks may use together.
 
         Raises:
-            TransportError: a rank did not come.
+            TransportError: a rank did not connect.
         """
         mask = _affinity()
         while len(self._members) < self._group.size - 1:
@@ -59,7 +59,7 @@ class Host:
                     for rank in range(1, self._group.size)
                     if rank not in self._members
                 ]
-                text = f"Ranks {missing} did not come to share memory within {self._group.timeout_s:g} s."
+                text = f"Ranks {missing} did not connect to share memory within {self._group.timeout_s:g} s."
                 self.refuse(text)
                 raise TransportError(text) from None
             hello = self._hello(member)
@@ -77,7 +77,7 @@ class Host:
             try:
                 _send(member, {"refused": reason})
             except OSError:
-                continue  # it is gone itself
+                continue  # it is lost itself
 
     def hand_out(self, fd: int, use: bool, processors: int) -> None:
         """Send the descriptor to all ranks and wait until all have mapped it.
@@ -93,9 +93,9 @@ class Host:
 
     def keep(self) -> list[socket.socket]:
         """Return the connections to ranks 1, 2, ...; they belong to the caller from now on."""
-        kept = [self._members[rank] for rank in sorted(self._members)]
+        connections = [self._members[rank] for rank in sorted(self._members)]
         self._members = {}
-        return kept
+        return connections
 
     def __enter__(self) -> Host:
         return self
@@ -118,8 +118,8 @@ class Host:
             hello = _receive(member)
         except OSError:
             return None
-        known = hello.get("rank") in range(1, self._group.size)
-        return hello if known and hello["rank"] not in self._members else None
+        valid = hello.get("rank") in range(1, self._group.size)
+        return hello if valid and hello["rank"] not in self._members else None
 
     def _told(self, rank: int, member: socket.socket, message: Any, fds: list[int]) -> None:
         try:
@@ -150,17 +150,17 @@ def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
     that the ranks may use together.
 
     Raises:
-        TransportError: rank 0 did not turn up, cannot be reached, or has no memory.
+        TransportError: rank 0 did not connect, cannot be reached, or has no memory.
     """
     try:
         address = group.store.get(_key(group), group.timeout_s).decode()
     except (TimeoutError, ConnectionError) as error:
         raise TransportError(
-            f"Rank {group.ranks[0]} did not come to share memory within {group.timeout_s:g} s: {error}."
+            f"Rank {group.ranks[0]} did not connect to share memory within {group.timeout_s:g} s: {error}."
         ) from error
     host = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        # Rank 0 has a limit of its own, and says so: ours is for one that says nothing.
+        # Rank 0 has its own timeout and reports it: this one is for a silent rank 0.
         host.settimeout(2 * group.timeout_s)
         host.connect(address)
         if not _same_user(host):

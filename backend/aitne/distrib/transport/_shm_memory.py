@@ -147,7 +147,7 @@ def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.soc
             2, ..., of the others to rank 0.
 
     Raises:
-        TransportError: no memory, or a member that did not turn up.
+        TransportError: there is no memory, or a member did not connect.
     """
     if group.rank:
         connection, fd, use, processors = meeting.attend(group, able)
@@ -194,13 +194,13 @@ def _reserved(total: int) -> int:
     try:
         fd = os.memfd_create("aitne-shm", os.MFD_CLOEXEC)
     except OSError as error:
-        raise TransportError(f"Shared memory cannot be had: {error}.") from error
+        raise TransportError(f"Shared memory cannot be allocated: {error}.") from error
     try:
         os.posix_fallocate(fd, 0, total)
     except OSError as error:
         os.close(fd)
         raise TransportError(
-            f"Shared memory of {total / (1 << 20):.1f} MiB cannot be had: {error}. "
+            f"Shared memory of {total / (1 << 20):.1f} MiB cannot be allocated: {error}. "
             "Give the job more memory, or choose another transport (AITNE_TRANSPORT)."
         ) from error
     return fd

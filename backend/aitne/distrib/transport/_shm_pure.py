@@ -51,20 +51,20 @@ class PureExchange:
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
         """Reduce the values of all ranks in place."""
-        mine = _raw(flat)
-        if 0 < mine.numel() <= _AT_ONCE_BYTES:
-            self._slot(self._rank, mine.numel()).copy_(mine)
-            self._meet("allreduce", flat.dtype, op, mine.numel())
-            every = [self._slot(rank, mine.numel()).view(flat.dtype) for rank in range(self._size)]
-            mine.view(flat.dtype).copy_(_reduced(every, op))
+        local = _raw(flat)
+        if 0 < local.numel() <= _AT_ONCE_BYTES:
+            self._slot(self._rank, local.numel()).copy_(local)
+            self._meet("allreduce", flat.dtype, op, local.numel())
+            every = [self._slot(rank, local.numel()).view(flat.dtype) for rank in range(self._size)]
+            local.view(flat.dtype).copy_(_reduced(every, op))
             self._round += 1
             return
-        for begin, end in layouts.pieces(mine.numel(), self._layout.chunk):
-            chunk = mine[begin:end]
+        for begin, end in layouts.pieces(local.numel(), self._layout.chunk):
+            chunk = local[begin:end]
             parts = layouts.parts(chunk.numel(), self._size)
             here, after = parts[self._rank]
             self._slot(self._rank, chunk.numel()).copy_(chunk)
-            self._meet("allreduce", flat.dtype, op, mine.numel())
+            self._meet("allreduce", flat.dtype, op, local.numel())
             part = chunk[here:after].view(flat.dtype)
             rows = [
                 self._slot(rank, chunk.numel())[here:after].view(flat.dtype)
@@ -72,7 +72,7 @@ class PureExchange:
             ]
             part.copy_(_reduced(rows, op))
             self._second(self._rank, after - here).copy_(chunk[here:after])
-            self._meet("allreduce", flat.dtype, op, mine.numel())
+            self._meet("allreduce", flat.dtype, op, local.numel())
             for rank, (first, last) in enumerate(parts):
                 if rank != self._rank:
                     chunk[first:last].copy_(self._second(rank, last - first))
@@ -84,10 +84,10 @@ class PureExchange:
         """Reduce the values and write this rank's ``counts`` of them to ``out``."""
         width = flat.element_size()
         sizes = [count * width for count in counts]
-        given, taken = _raw(flat), _raw(out)
+        source, taken = _raw(flat), _raw(out)
         share = self._layout.share
         for number in range(layouts.rounds(sizes, share)):
-            self._give(given, sizes, number)
+            self._give(source, sizes, number)
             self._meet("reducescatter", flat.dtype, op, sizes)
             begin, end = layouts.piece(sizes[self._rank], number, share)
             at = self._rank * share
@@ -103,10 +103,10 @@ class PureExchange:
         width = flat.element_size()
         sizes = [count * width for count in counts]
         starts = layouts.starts(sizes)
-        given, taken = _raw(flat), _raw(out)
+        source, taken = _raw(flat), _raw(out)
         for number in range(layouts.rounds(sizes, self._layout.chunk)):
             begin, end = layouts.piece(sizes[self._rank], number, self._layout.chunk)
-            self._slot(self._rank, end - begin).copy_(given[begin:end])
+            self._slot(self._rank, end - begin).copy_(source[begin:end])
             self._meet("allgather", sizes)
             for rank, start in enumerate(starts[:-1]):
                 begin, end = layouts.piece(sizes[rank], number, self._layout.chunk)
@@ -115,13 +115,13 @@ class PureExchange:
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Broadcast the values of ``root`` in place."""
-        mine = _raw(flat)
-        for begin, end in layouts.pieces(mine.numel(), self._layout.chunk):
+        local = _raw(flat)
+        for begin, end in layouts.pieces(local.numel(), self._layout.chunk):
             if self._rank == root:
-                self._slot(root, end - begin).copy_(mine[begin:end])
-            self._meet("broadcast", root, mine.numel())
+                self._slot(root, end - begin).copy_(local[begin:end])
+            self._meet("broadcast", root, local.numel())
             if self._rank != root:
-                mine[begin:end].copy_(self._slot(root, end - begin))
+                local[begin:end].copy_(self._slot(root, end - begin))
             self._round += 1
 
     def alltoall(
@@ -133,9 +133,9 @@ class PureExchange:
         out_sizes = [count * width for count in sent]
         in_sizes = [count * width for count in received]
         starts = layouts.starts(in_sizes)
-        given, taken = _raw(flat), _raw(out)
+        source, taken = _raw(flat), _raw(out)
         for number in range(self._most(layouts.rounds(out_sizes, share))):
-            self._give(given, out_sizes, number)
+            self._give(source, out_sizes, number)
             self._meet("alltoall")
             at = self._rank * share
             for rank, start in enumerate(starts[:-1]):
@@ -150,7 +150,7 @@ class PureExchange:
     def hang_up(self) -> None:
         """Wake up waiting ranks, here and in other processes."""
         for connection in self._connections:
-            with contextlib.suppress(OSError):  # the other has hung up before
+            with contextlib.suppress(OSError):  # the peer has closed it already
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -161,21 +161,21 @@ class PureExchange:
         for connection in self._connections:
             connection.close()
 
-    def _give(self, given: torch.Tensor, sizes: Sequence[int], number: int) -> None:
+    def _give(self, source: torch.Tensor, sizes: Sequence[int], number: int) -> None:
         """Copy one piece for each rank into this rank's slot."""
         share = self._layout.share
         for rank, start in enumerate(layouts.starts(sizes)[:-1]):
             begin, end = layouts.piece(sizes[rank], number, share)
             place = self._slot(self._rank, rank * share + end - begin)[rank * share :]
-            place.copy_(given[start + begin : start + end])
+            place.copy_(source[start + begin : start + end])
 
     def _most(self, number: int) -> int:
         """Return the maximum of all ranks' numbers, as sizes between two others are unknown."""
         self._slot(self._rank, 8).view(torch.int64).fill_(number)
         self._meet("alltoall")
-        found = [int(self._slot(rank, 8).view(torch.int64)) for rank in range(self._size)]
+        numbers = [int(self._slot(rank, 8).view(torch.int64)) for rank in range(self._size)]
         self._round += 1
-        return max(found)
+        return max(numbers)
 
     def _slot(self, rank: int, length: int) -> torch.Tensor:
         begin = self._layout.slot(rank, self._round % 2)
@@ -225,11 +225,11 @@ class PureExchange:
 
     def _not_here(self) -> int:
         """Return one bit for each rank that has not arrived; rank 0 may be busy elsewhere."""
-        mine = self._came[self._rank]
-        return sum(1 << rank for rank in range(self._size) if self._came[rank] < mine)
+        count = self._came[self._rank]
+        return sum(1 << rank for rank in range(self._size) if self._came[rank] < count)
 
     def _gone(self, peer: int) -> None:
-        # It may have said why before it left.
+        # It may have stored the reason before it left.
         self._memory.check()
         self._memory.look(1 << peer)
         raise TransportError(f"Rank {self._memory.ranks[peer]} left the group.")

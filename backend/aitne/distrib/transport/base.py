@@ -90,7 +90,7 @@ class Transport(Protocol):
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why it cannot serve ranks on these nodes (a number each); None: it can.
+        """Return why it cannot serve ranks on these nodes (a number each); None if it can.
 
         Does not connect.
         """

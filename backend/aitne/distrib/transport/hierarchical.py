@@ -47,28 +47,28 @@ class Hierarchical:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why these ranks cannot be served; None: they can, being numbered node by node."""
+        """Return why these ranks cannot be served; None if they can: in the order of nodes."""
         if device not in cls.devices:
             return f"it takes tensors on cpu, not on {device}"
         if list(nodes) != sorted(nodes):
             return "the ranks are not numbered node by node"
         representatives = sorted(set(nodes))
         across = _across()
-        if why := across.refusal(representatives, device):
-            return f"between nodes {across.name} cannot serve: {why}"
+        if reason := across.refusal(representatives, device):
+            return f"between nodes {across.name} cannot serve: {reason}"
         for node in representatives:
-            _inside_for([each for each in nodes if each == node], device)
+            _inside_for([number for number in nodes if number == node], device)
         return None
 
     @classmethod
     def connect(cls, group: Group, device: str) -> Hierarchical:
         """Connect inside the node first, then across nodes."""
-        if why := cls.refusal(group.nodes, device):
-            raise TransportError(f"hierarchical: {why}")
+        if reason := cls.refusal(group.nodes, device):
+            raise TransportError(f"hierarchical: {reason}")
         here = group.nodes[group.rank]
-        mine = [rank for rank, node in enumerate(group.nodes) if node == here]
-        local = mine.index(group.rank)
-        inner = _part(group, mine, f"in{here}")
+        members = [rank for rank, node in enumerate(group.nodes) if node == here]
+        local = members.index(group.rank)
+        inner = _part(group, members, f"in{here}")
         inside = _inside_for(inner.nodes, device).connect(inner, device)
         peers = _peers(group.nodes, local)
         across = None
@@ -104,7 +104,7 @@ class Hierarchical:
         Ranks are numbered node by node, so the data of a node is one contiguous piece.
         """
         first = sum(self._per_node[: self._node])
-        mine = counts[first : first + self._per_node[self._node]]
+        node_counts = counts[first : first + self._per_node[self._node]]
         nodes, at = [], 0
         for many in self._per_node:
             nodes.append(sum(counts[at : at + many]))
@@ -112,9 +112,9 @@ class Hierarchical:
         begin = sum(nodes[: self._node])
 
         def gather() -> None:
-            # The transport across must not read what it writes.
+            # The transport between nodes must not read its own output.
             piece = self._room(nodes[self._node], out.dtype)
-            self._inside.allgather(piece, flat, mine)
+            self._inside.allgather(piece, flat, node_counts)
             if self._speaks():
                 self._spoken().allgather(out, piece, nodes)
             else:
@@ -148,8 +148,8 @@ class Hierarchical:
         receive_counts: Sequence[int],
     ) -> None:
         """Exchange directly from rank to rank, over the transport of all ranks."""
-        everybody = self._all()
-        self._run(lambda: everybody.alltoall(out, flat, send_counts, receive_counts))
+        transport = self._all()
+        self._run(lambda: transport.alltoall(out, flat, send_counts, receive_counts))
 
     def barrier(self) -> None:
         """Wait for all ranks of the node, then of all nodes."""
@@ -179,10 +179,10 @@ class Hierarchical:
         parts = self._inside.size
         even, more = divmod(flat.numel(), parts)
         counts = [even + (1 if part < more else 0) for part in range(parts)]
-        mine = self._room(counts[self._inside.rank], flat.dtype)
-        self._inside.reducescatter(mine, flat, counts, op)
-        self._spoken().allreduce(mine, op)
-        self._inside.allgather(flat, mine, counts)
+        local_part = self._room(counts[self._inside.rank], flat.dtype)
+        self._inside.reducescatter(local_part, flat, counts, op)
+        self._spoken().allreduce(local_part, op)
+        self._inside.allgather(flat, local_part, counts)
 
     def _reduce(self, flat: torch.Tensor, op: Reduction) -> None:
         self._inside.allreduce(flat, op)
@@ -195,7 +195,7 @@ class Hierarchical:
 
     def _spoken(self) -> Transport:
         if self._across is None:
-            raise TransportError("hierarchical: another rank of this node speaks for it")
+            raise TransportError("hierarchical: another rank represents this node")
         return self._across
 
     def _all(self) -> Transport:
@@ -219,7 +219,7 @@ class Hierarchical:
         try:
             collective()
         except TransportError as error:
-            # Some wait inside the node and some across: what one part knows, all must.
+            # Some ranks wait inside the node and some across nodes: an error must reach all.
             self.abort(str(error))
             raise
 
@@ -230,9 +230,9 @@ def _across() -> type[Transport]:
 
 def _inside_for(nodes: Sequence[int], device: str) -> type[Transport]:
     for name in _INSIDE:
-        found: type[Transport] = TRANSPORTS.get(name)  # type: ignore[assignment]
-        if found.refusal(nodes, device) is None:
-            return found
+        transport: type[Transport] = TRANSPORTS.get(name)  # type: ignore[assignment]
+        if transport.refusal(nodes, device) is None:
+            return transport
     raise TransportError(f"hierarchical: none of {', '.join(_INSIDE)} can serve inside a node")
 
 
@@ -240,8 +240,8 @@ def _part(group: Group, members: Sequence[int], name: str) -> Group:
     return Group(
         f"{group.name}/{name}",
         members.index(group.rank),
-        tuple(group.ranks[each] for each in members),
-        tuple(group.nodes[each] for each in members),
+        tuple(group.ranks[member] for member in members),
+        tuple(group.nodes[member] for member in members),
         group.store,
         group.timeout_s,
     )
@@ -252,9 +252,9 @@ def _peers(nodes: Sequence[int], local: int) -> list[int]:
 
     If nodes have different numbers of ranks, only local rank 0 has such peers.
     """
-    found = []
+    peers = []
     even = len({nodes.count(node) for node in nodes}) == 1
     if even or local == 0:
         for node in sorted(set(nodes)):
-            found.append(nodes.index(node) + local)
-    return found
+            peers.append(nodes.index(node) + local)
+    return peers

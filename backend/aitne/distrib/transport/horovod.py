@@ -25,7 +25,7 @@ from aitne.launch.addresses import own_addresses, split
 _MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
 _SPIN_S, _PAUSE_S, _LONGEST_S = 200e-6, 50e-6, 1e-3
 _NATIVE = frozenset({torch.float16, torch.float32, torch.float64, torch.int32, torch.int64})
-# What it refuses travels as the next wider type that it takes.
+# Unsupported types are sent as the next wider supported type.
 _WIDER = {
     torch.bfloat16: torch.float32,
     torch.uint8: torch.int32,
@@ -57,7 +57,7 @@ class Horovod:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why these ranks cannot be served; None: they can.
+        """Return why these ranks cannot be served; None if they can.
 
         Horovod is not on PyPI as a wheel, and its source needs changes to compile.
         """
@@ -176,7 +176,7 @@ class Horovod:
     ) -> Any:
         if self._aborted:
             raise TransportError(self._aborted)
-        # Horovod remembers what it has negotiated by name, so it is one of a few.
+        # Horovod caches negotiations by name, so there are only a few names.
         name = f"{self._name}.{kind}.{tensor.dtype}"
         try:
             handle = start(tensor, name=name, **arguments)

@@ -35,7 +35,7 @@ _NATIVE: Mapping[torch.dtype, str] = {
     torch.int32: "INT32_T",
     torch.int64: "INT64_T",
 }
-# MPI has no types for these; they travel as two bytes, and an operation of ours reduces them.
+# MPI has no types for these; they are sent as two bytes and reduced by ``_operation``.
 _HALVES = (torch.float16, torch.bfloat16)
 _CARRIERS: Mapping[int, tuple[torch.dtype, str]] = {
     1: (torch.uint8, "BYTE"),
@@ -67,7 +67,7 @@ class Mpi:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why these ranks cannot be served; None: they can.
+        """Return why these ranks cannot be served; None if they can.
 
         MPI must have started the ranks; otherwise it would see only one.
         """
@@ -75,12 +75,12 @@ class Mpi:
             return f"it takes tensors on cpu, not on {device}"
         if importlib.util.find_spec("mpi4py") is None:
             return "mpi4py is not installed"
-        found = _started(os.environ)
-        if found is None:
+        mpi_size = _started(os.environ)
+        if mpi_size is None:
             return f"MPI did not start this process: {_HOW}"
-        world = int(os.environ.get("HOROVOD_SIZE") or max(found, len(nodes)))
-        if found not in (world, 0):
-            return f"MPI's world has {found} ranks, not {world}: {_HOW}"
+        world = int(os.environ.get("HOROVOD_SIZE") or max(mpi_size, len(nodes)))
+        if mpi_size not in (world, 0):
+            return f"MPI's world has {mpi_size} ranks, not {world}: {_HOW}"
         try:
             importlib.import_module("mpi4py.MPI")
         except (ImportError, RuntimeError) as error:
@@ -90,8 +90,8 @@ class Mpi:
     @classmethod
     def connect(cls, group: Group, device: str) -> Mpi:
         """Create the communicator once all members have reported their presence."""
-        if why := cls.refusal(group.nodes, device):
-            raise TransportError(f"mpi: {why}")
+        if reason := cls.refusal(group.nodes, device):
+            raise TransportError(f"mpi: {reason}")
         mpi: Any = importlib.import_module("mpi4py.MPI")
         if mpi.Query_thread() < mpi.THREAD_MULTIPLE:
             raise TransportError("mpi: this MPI does not take calls from several threads at once")
@@ -128,8 +128,8 @@ class Mpi:
     ) -> None:
         """Reduce and scatter by MPI's own function, which supports parts of different sizes."""
         array, operation = self._reducible(flat, op)
-        mine, _ = self._reducible(out, op)
-        self._run(lambda comm: comm.Reduce_scatter(array, mine, list(counts), operation))
+        local, _ = self._reducible(out, op)
+        self._run(lambda comm: comm.Reduce_scatter(array, local, list(counts), operation))
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
         """Gather as integers of the elements' width."""
@@ -216,7 +216,7 @@ class Mpi:
 
 
 def _started(environ: Mapping[str, str]) -> int | None:
-    """Return the number of ranks by MPI's launcher; 0: unknown; None: there is no launcher."""
+    """Return the number of ranks by MPI's launcher; 0 if unknown, None without a launcher."""
     for name in _SIZES:
         if name in environ:
             return int(environ[name])
@@ -237,7 +237,7 @@ def _turn_up(group: Group) -> None:
         group.store.set(f"{key}all", b"")
     except (TimeoutError, ConnectionError) as error:
         raise TransportError(
-            f"mpi: not all of {group.size} ranks turned up within {group.timeout_s:g} s: {error}"
+            f"mpi: not all of {group.size} ranks connected within {group.timeout_s:g} s: {error}"
         ) from error
 
 

@@ -44,7 +44,7 @@ class ShmTransport:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why these ranks cannot be served; None: they can."""
+        """Return why these ranks cannot be served; None if they can."""
         if device != "cpu":
             return f"shared memory carries tensors of the CPU, not of {device}"
         if len(set(nodes)) > 1:
@@ -57,13 +57,13 @@ class ShmTransport:
     def connect(cls, group: Group, device: str) -> ShmTransport:
         """Connect by shared memory.
 
-        Raises ``TransportError``: refused, no memory, or a member that did not connect.
+        Raises ``TransportError`` if it is refused, has no memory, or a member does not connect.
         """
         refused = cls.refusal(group.nodes, device)
         if refused:
             raise TransportError(f"The shm transport cannot be used: {refused}.")
-        why = kernel.missing()
-        memory, native, connections = memories.share(group, able=why is None)
+        reason = kernel.missing()
+        memory, native, connections = memories.share(group, able=reason is None)
         if native:
             for connection in connections:
                 connection.close()
@@ -71,7 +71,7 @@ class ShmTransport:
         if group.rank == 0:
             _log.warning(
                 "The shm transport runs without its compiled kernel, several times slower: %s.",
-                why or "another rank has none",
+                reason or "another rank has none",
             )
         return cls(memory, PureExchange(memory, connections))
 
@@ -150,7 +150,7 @@ class ShmTransport:
             self._memory.check()
             if self._inside:
                 raise TransportError(
-                    "A signal's handler cannot exchange in the middle of an exchange."
+                    "A signal handler cannot start a collective during another one."
                 )
             self._inside = True
             try:
@@ -161,7 +161,7 @@ class ShmTransport:
             except BaseException as error:
                 # Such as a KeyboardInterrupt: the others must not wait for the rest.
                 rank = self._memory.ranks[self.rank]
-                self._memory.abort(f"Rank {rank} broke a collective off: {error!r}.")
+                self._memory.abort(f"Rank {rank} interrupted a collective: {error!r}.")
                 raise
             finally:
                 self._inside = False
@@ -184,10 +184,10 @@ class ShmTransport:
         if row.device.type != "cpu" or not row.is_contiguous():
             raise ValueError("The shm transport takes contiguous tensors in main memory only.")
         if count is not None and row.numel() != count:
-            raise ValueError(f"A tensor of {row.numel()} elements was given where {count} belong.")
+            raise ValueError(f"The tensor has {row.numel()} elements instead of {count}.")
         if like is not None and row.dtype != like.dtype:
-            raise ValueError(f"The result is {row.dtype}, and what is exchanged is {like.dtype}.")
+            raise ValueError(f"The output is {row.dtype}, but the input is {like.dtype}.")
 
     def _check_reduces(self, dtype: torch.dtype) -> None:
         if dtype not in kernel.DTYPES:
-            raise ValueError(f"The shm transport reduces no {dtype}.")
+            raise ValueError(f"The shm transport does not reduce {dtype}.")

@@ -1,8 +1,8 @@
 """PyTorch's own collectives: gloo for tensors in memory, NCCL for those on GPUs.
 
 Groups are made directly, never through ``torch.distributed.init_process_group``: a program's own
-default group is its own. What gloo lacks (parts of different sizes, 16-bit integers, a scatter that
-sends each part once) is put together from what it has. The NCCL half follows PyTorch's
+default group is its own. Operations that gloo lacks (parts of different sizes, 16-bit integers, a
+scatter that sends each part once) are composed of others. The NCCL half follows PyTorch's
 documentation and has never run: no machine with a GPU was at hand.
 """
 
@@ -41,7 +41,7 @@ _NATIVE = frozenset(
         torch.int64,
     }
 )
-# How long a rank computes between two collectives is not the transport's business.
+# The transport does not limit how long a rank computes between two collectives.
 _FOREVER = timedelta(days=365)
 _PROBE_S = 3.0
 
@@ -62,7 +62,7 @@ class TorchProcessGroup:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why these ranks cannot be served; None: they can.
+        """Return why these ranks cannot be served; None if they can.
 
         PyTorch can be built without either library.
         """
@@ -86,7 +86,7 @@ class TorchProcessGroup:
                 pg = make(store, group, address)
         except (RuntimeError, TimeoutError, ConnectionError, ValueError) as error:
             raise TransportError(
-                f"torch_pg: the ranks {_listed(group.ranks)} did not all meet within "
+                f"torch_pg: the ranks {_listed(group.ranks)} did not all connect within "
                 f"{group.timeout_s:g} s: {_first_line(error)}"
             ) from error
         return cls(group, pg, store, "NCCL" if device == "cuda" else "gloo")
@@ -120,10 +120,10 @@ class TorchProcessGroup:
         if flat.dtype == torch.bool:
             self.reducescatter(out.view(torch.uint8), flat.view(torch.uint8), counts, OF_BOOL[op])
         elif self._backend == "gloo":
-            mine = counts[self.rank]
-            parts = torch.empty(mine * self.size, dtype=flat.dtype)
-            self.alltoall(parts, flat, counts, [mine] * self.size)
-            _reduce_parts(out, parts.view(self.size, mine), op)
+            count = counts[self.rank]
+            parts = torch.empty(count * self.size, dtype=flat.dtype)
+            self.alltoall(parts, flat, counts, [count] * self.size)
+            _reduce_parts(out, parts.view(self.size, count), op)
         elif flat.dtype in _NATIVE and len(set(counts)) == 1:
             options = dist.ReduceScatterOptions()
             options.reduceOp = _OPS[op]
@@ -181,13 +181,13 @@ class TorchProcessGroup:
         if self._backend == "NCCL":
             pg.abort()
             return
-        # gloo's own abort does nothing. What does end an operation is another that runs out of
-        # time: gloo then closes every connection of the group.
+        # gloo's own abort does nothing. An operation that times out does end the others: gloo
+        # then closes every connection of the group.
         peer = (self.rank + 1) % self.size
         try:
             pg.recv([torch.empty(1)], peer, 0).wait(timedelta(milliseconds=1))
         except RuntimeError:
-            return  # as meant
+            return  # as intended
 
     def close(self) -> None:
         """Release the group, which ends with its last reference."""
@@ -253,17 +253,17 @@ def _meeting(group: Group) -> Iterator[str]:
     if len(set(group.nodes)) == 1:
         yield LOCAL
         return
-    met, seen = f"{group.name}/torch_pg", f"{group.name}/torch_pg/seen"
+    met, address_key = f"{group.name}/torch_pg", f"{group.name}/torch_pg/seen"
     if group.rank == 0:
         with socket.create_server(("", 0), backlog=1024) as listener:
             addresses = own_addresses(listener.getsockname()[1], os.environ, len(set(group.nodes)))
             group.store.set(met, json.dumps(addresses).encode())
-            yield group.store.get(seen, group.timeout_s).decode()
+            yield group.store.get(address_key, group.timeout_s).decode()
         return
     addresses = json.loads(group.store.get(met, group.timeout_s))
     theirs, ours = _reachable(addresses, group.timeout_s)
     if group.rank == next((r for r, node in enumerate(group.nodes) if node != group.nodes[0]), 0):
-        group.store.set(seen, theirs.encode())
+        group.store.set(address_key, theirs.encode())
     yield ours
 
 
@@ -273,15 +273,15 @@ def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, str]:
     Raises ``TimeoutError``.
     """
     until = time.monotonic() + timeout_s
-    while (left := until - time.monotonic()) > 0:
+    while (remaining_s := until - time.monotonic()) > 0:
         for address in addresses:
             try:
-                with socket.create_connection(split(address), min(_PROBE_S, left)) as probe:
+                with socket.create_connection(split(address), min(_PROBE_S, remaining_s)) as probe:
                     return probe.getpeername()[0], probe.getsockname()[0]
             except OSError:
                 continue  # one of them is enough
-        time.sleep(min(0.05, left))
-    raise TimeoutError(f"none of {', '.join(addresses)} took a connection")
+        time.sleep(min(0.05, remaining_s))
+    raise TimeoutError(f"none of {', '.join(addresses)} accepted a connection")
 
 
 def _gloo(store: Any, group: Group, address: str) -> Any:
@@ -323,10 +323,10 @@ def _reduce_parts(out: torch.Tensor, parts: torch.Tensor, op: Reduction) -> None
 
 
 def _first_line(error: BaseException) -> str:
-    # gloo puts its source file's name in brackets before what it has to say, and advice after it.
+    # gloo puts the name of its source file in brackets before the message, and advice after it.
     line = str(error).strip().partition("\n")[0]
-    said = line.partition("] ")[2] if line.startswith("[") and "] " in line else line
-    return said.partition(". This is typically")[0]
+    message = line.partition("] ")[2] if line.startswith("[") and "] " in line else line
+    return message.partition(". This is typically")[0]
 
 
 def _listed(ranks: Sequence[int]) -> str:

@@ -80,7 +80,7 @@ class Actions:
         except StaleEpoch:
             raise
         except Unavailable as error:
-            log.warning("%s of job %s has to wait: %s", item.kind, item.job_id, error.message)
+            log.warning("%s of job %s is delayed: %s", item.kind, item.job_id, error.message)
             delay_s = RETRY_S
         except NotFound:
             delay_s = None
@@ -100,7 +100,7 @@ class Actions:
             return None
         if item.kind is OutboxKind.CANCEL:
             if job.scheduler_id is None:
-                # Its submission is still being settled; that comes first, then this finds an id.
+                # The submission has no outcome yet; the cancellation waits for the scheduler ID.
                 return NO_ID_YET_S
             await self._scheduler.cancel(run_of(job))
             self.cancelled.set()
@@ -109,7 +109,7 @@ class Actions:
             return RETRY_S
         self._extending.add(job.id)
         try:
-            # The one before it may have moved the end since.
+            # An earlier extension may have changed the end since.
             job = await self._store.get_job(item.job_id)
             return await self._extend(job, int(item.data["time_limit_s"]))
         finally:
@@ -137,7 +137,7 @@ class Actions:
         except StaleEpoch:
             raise
         except Conflict as error:
-            log.info("Job %s moved on by itself: %s", job.id, error.message)
+            log.info("The state of job %s changed meanwhile: %s", job.id, error.message)
 
 
 def _has(job: Job, time_limit_s: int) -> bool:

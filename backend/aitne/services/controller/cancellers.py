@@ -29,7 +29,7 @@ async def with_cancellers(
     jobs = _unexpected(news)
     if not jobs:
         return news
-    # The copies may be behind a request of the platform's own, which then explains it.
+    # The copies may lack a cancel request of the platform, which would explain the records.
     live.put(await store.get_jobs([job.id for job in jobs]))
     jobs = _unexpected(news)[:MOST]
     if not jobs:

@@ -57,10 +57,10 @@ class Connector:
         self._sessions_url = sessions_url
         self._tasks: dict[UUID, asyncio.Task[None]] = {}
         self.interrupted = False
-        """Whether a database outage interrupted a connection that ``resume`` can take up again."""
+        """Whether a database outage interrupted a connection that ``resume`` can start again."""
 
     def resume(self) -> None:
-        """Take up every session that is running but not ready yet."""
+        """Connect every session that is running but not ready yet."""
         self.interrupted = False
         for entry in list(self._live):
             self._consider(entry.job)
@@ -91,14 +91,14 @@ class Connector:
             running.cancel()
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[job_id] = task
-        task.add_done_callback(lambda done: self._finished(job_id, done))
+        task.add_done_callback(lambda completed: self._finished(job_id, completed))
 
     def _finished(self, job_id: UUID, task: asyncio.Task[None]) -> None:
         if self._tasks.get(job_id) is task:
             del self._tasks[job_id]
         if not task.cancelled() and (error := task.exception()) is not None:
             self.interrupted |= isinstance(error, StoreUnavailable)
-            log.error("Connecting session %s went wrong.", job_id, exc_info=error)
+            log.error("Connecting session %s failed.", job_id, exc_info=error)
 
     async def _connect(self, job: Job) -> None:
         app = job.spec.apps[0]
@@ -130,7 +130,7 @@ class Connector:
         while True:
             try:
                 if moved:
-                    # The Hub may still hold the address that the run before had.
+                    # The Hub may still hold the address of the previous run.
                     await self._hub.remove_server(job.owner, server_name(job.id))
                     moved = False
                 await self._hub.start_server(job.owner, server_name(job.id), job.id, job.name)
@@ -147,14 +147,14 @@ class Connector:
             if (await self._store.get_job(job.id)).state is not JobState.RUNNING:
                 return False
 
-    async def _give_up(self, job: Job, why: str) -> None:
+    async def _give_up(self, job: Job, reason: str) -> None:
         await self._cancel(job.id)
         await self._move(
             job,
             JobState.FAILED,
             JobChanges(
                 reason=TerminationReason.START_FAILED,
-                message=f"{job.spec.apps[0].title} did not start: {why} The log says more.",
+                message=f"{job.spec.apps[0].title} did not start: {reason} See the log.",
                 ready_at=None,
                 ended_at=self._clock(),
             ),
@@ -182,8 +182,8 @@ class Connector:
                 await asyncio.sleep(HUB_RETRY_S)
             else:
                 return
-        # The Hub's own look at the job ends the route too, so this is only untidy.
-        log.warning("The Hub was not told that session %s has ended.", job.id)
+        # The Hub's own poll of the job removes the route too; until then it is only stale.
+        log.warning("The Hub was not notified that session %s has ended.", job.id)
 
     async def _move(self, job: Job, to: JobState, changes: JobChanges) -> None:
         try:
@@ -193,4 +193,4 @@ class Connector:
         except StaleEpoch:
             raise
         except Conflict as error:
-            log.info("Session %s moved on by itself: %s", job.id, error.message)
+            log.info("The state of session %s changed meanwhile: %s", job.id, error.message)

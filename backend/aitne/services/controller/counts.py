@@ -44,7 +44,7 @@ class Counts:
 
 
 class CountedScheduler(Scheduler):
-    """Scheduler whose calls are counted and passed on to the given one."""
+    """Scheduler whose calls are counted and passed on to another scheduler."""
 
     def __init__(self, scheduler: Scheduler, counts: Counts) -> None:
         self._scheduler = scheduler
@@ -55,7 +55,7 @@ class CountedScheduler(Scheduler):
     @property
     @override
     def settle_s(self) -> float:
-        # Asked each time: an adapter may learn it only when it starts.
+        # Read each time: an adapter may determine it only when it starts.
         return self._scheduler.settle_s
 
     @settle_s.setter
@@ -117,7 +117,7 @@ class CountedScheduler(Scheduler):
 
     @override
     async def changed(self) -> None:
-        # It asks nothing of the scheduler, so it does not count.
+        # Sends no request to the scheduler, so it is not counted.
         await self._scheduler.changed()
 
     def _count(self, command: str) -> None:

@@ -62,10 +62,10 @@ class Deliverer:
                     lease_s=LEASE_S,
                     most_of_one=MOST_OF_ONE,
                 )
-                fresh = [each for each in items or () if each.id not in in_hand]
-                for each in fresh:
-                    in_hand.add(each.id)
-                    group.create_task(self._one(each, in_hand))
+                fresh = [delivery for delivery in items or () if delivery.id not in in_hand]
+                for delivery in fresh:
+                    in_hand.add(delivery.id)
+                    group.create_task(self._one(delivery, in_hand))
                 if fresh:
                     continue
                 if until_idle and not in_hand:
@@ -93,12 +93,12 @@ class Deliverer:
                 return await channel.send(delivery.message, person, delivery.target)
         except TimeoutError as error:
             raise DeliveryFailed(
-                f"Nothing came of it within {LEASE_S / 2:.0f} s.", again=True
+                f"There was no answer within {LEASE_S / 2:.0f} s.", again=True
             ) from error
         except DeliveryFailed:
             raise
         except Exception as error:
-            # A channel is a plug-in: what it stumbles over must not end the controller with its jobs.
+            # A channel is a plug-in: its errors must not end the controller.
             log.exception("The channel %s failed.", delivery.channel)
             raise DeliveryFailed(
                 f"The channel {delivery.channel} failed: {type(error).__name__}.", again=True
@@ -110,11 +110,11 @@ class Deliverer:
             user = await self._store.get_user(delivery.owner)
             hook = await self._store.webhook(delivery.target) if delivery.target else None
         except NotFound as error:
-            raise DeliveryFailed("Whom it was for is gone.", again=False) from error
+            raise DeliveryFailed("The recipient no longer exists.", again=False) from error
         tested = delivery.message.get("kind") == TEST
-        mine = hook is not None and hook.owner == user.name and (tested or not hook.disabled_at)
+        usable = hook is not None and hook.owner == user.name and (tested or not hook.disabled_at)
         return Person(
-            name=user.name, mail=user.mail, webhooks=(hook,) if mine and hook is not None else ()
+            name=user.name, mail=user.mail, webhooks=(hook,) if usable and hook is not None else ()
         )
 
     async def _failed(self, delivery: Delivery, error: DeliveryFailed) -> None:

@@ -19,7 +19,7 @@ from aitne.services.controller.missing import Missing, Verdict
 log = logging.getLogger(__name__)
 
 LOOK_AFTER_S = 20.0
-"""Seconds from the last sign to the search.
+"""Seconds from the last sign of an inconsistency to the search.
 
 By then the scheduler has settled, and late reports of ends have reached it.
 """
@@ -29,12 +29,12 @@ LOOKS_AT_ONCE = 8
 
 
 class Doubt:
-    """Single search, some time after the last sign, in the files of all jobs that seem to run."""
+    """Single search, some time after a sign of inconsistency, in the files of the running jobs."""
 
     def __init__(self, missing: Missing, clock: Callable[[], datetime]) -> None:
         self._missing = missing
         self._clock = clock
-        # Nobody knows what went on before this process was there.
+        # What happened before this process started is unknown.
         self._look_at: datetime | None = clock() + timedelta(seconds=LOOK_AFTER_S)
 
     def silent(self) -> None:
@@ -62,18 +62,18 @@ class Doubt:
             return []
         self._look_at = None
         slots = asyncio.Semaphore(LOOKS_AT_ONCE)
-        found: list[tuple[Job, Verdict]] = []
+        verdicts: list[tuple[Job, Verdict]] = []
 
         async def look(job: Job) -> None:
             async with slots:
                 try:
                     verdict = await self._missing.told(job, now - timedelta(seconds=TOLD_AFTER_S))
                 except (Unavailable, NotAllowed) as error:
-                    log.warning("Job %s is believed to run: %s", job.id, error.message)
+                    log.warning("Job %s is assumed to run: %s", job.id, error.message)
                     return
             if verdict is not None:
                 log.info("Job %s has ended, though the scheduler says that it runs.", job.id)
-                found.append((job, verdict))
+                verdicts.append((job, verdict))
 
         await together(map(look, running()))
-        return found
+        return verdicts

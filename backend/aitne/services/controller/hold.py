@@ -47,17 +47,17 @@ class SubmissionHold:
 
     async def why(self) -> str | None:
         """Return why no job is to be submitted now; None if jobs may be submitted."""
-        why = held_because(await self._store.maintenance(), self._clock())
-        if why is not None:
-            await self._tell(why)
-        return why
+        reason = held_because(await self._store.maintenance(), self._clock())
+        if reason is not None:
+            await self._tell(reason)
+        return reason
 
-    async def _tell(self, why: str) -> None:
+    async def _tell(self, reason: str) -> None:
         moves = [
-            Move(entry.job.id, None, JobChanges(message=why), since=_WAITING)
+            Move(entry.job.id, None, JobChanges(message=reason), since=_WAITING)
             for entry in self._live
             if entry.job.state in _WAITING
-            and entry.job.message != why
+            and entry.job.message != reason
             and entry.job.cancel_requested_at is None
         ]
         for start in range(0, len(moves), AT_ONCE):
@@ -90,19 +90,19 @@ class NodeHold:
             else:
                 await self._resume(nodes)
         except NotSupported as error:
-            log.info("Nodes are left as they are during maintenance: %s", error.message)
+            log.info("Nodes are not drained during maintenance: %s", error.message)
             self._cannot = True
         except SchedulerUnavailable as error:
             log.warning("Nodes cannot be prepared for the maintenance yet: %s", error.message)
 
     async def _drain(self, window: Maintenance, nodes: Sequence[Node]) -> None:
-        wanted = [node.name for node in nodes if node.state in _TAKE_WORK]
-        if not wanted:
+        names = [node.name for node in nodes if node.state in _TAKE_WORK]
+        if not names:
             return
-        # Whoever resumes one of them during the maintenance has a reason to.
+        # A node that was resumed during the maintenance was resumed on purpose.
         drains = await self._store.last_drains()
         reason = f"{MARK}: {window.message}" if window.message else MARK
-        for name in wanted:
+        for name in names:
             last = drains.get(name)
             if last is not None and last.time >= window.starts_at and last.reason == reason:
                 continue

@@ -70,8 +70,8 @@ class IdleWatch:
         except StaleEpoch:
             raise
         except (Conflict, NotFound) as error:
-            # It moved on by itself; the next look sees how.
-            log.info("Session %s is left as it is: %s", job.id, error.message)
+            # Its state changed meanwhile; the next check reads it.
+            log.info("Session %s is left unchanged: %s", job.id, error.message)
 
     async def _act(self, job: Job, activity: SessionActivity) -> None:
         now, lasts_s = self._clock(), job.spec.inactivity_duration_s or 0
@@ -81,7 +81,7 @@ class IdleWatch:
         silent = now - activity.seen_at > timedelta(seconds=SILENT_S) + lasts / 5
         if not activity.warned or silent:
             if not silent and now >= idle_until - first:
-                # After a pause of the controller's own nobody is ended without a warning in time.
+                # After a pause of the controller no session is ended without a timely warning.
                 ends = max(idle_until, now + first)
                 await self._set(job, ends)
                 await self._warn(job, 1, ends)
@@ -118,10 +118,10 @@ class IdleWatch:
         )
 
     async def _end(self, job: Job, activity: SessionActivity, lasts_s: int) -> None:
-        # Others were judged since this was read, and a last-moment sign of life counts.
+        # Other sessions were checked since this was read; activity at the last moment counts.
         if any(
-            each.job_id == job.id and each.active_at > activity.active_at
-            for each in await self._store.activities()
+            report.job_id == job.id and report.active_at > activity.active_at
+            for report in await self._store.activities()
         ):
             return
         message = f"Ended after {format_duration(lasts_s)} without activity."

@@ -31,15 +31,17 @@ COVERED = 0.8
 def mean_utilization(samples: Sequence[Sample], window_s: float) -> float | None:
     """Return the mean utilization of all GPUs over the window, from 0 to 1.
 
-    None: there are too few samples.
+    None means that there are too few samples.
     """
-    seen = [sample for sample in samples if sample.gpu]
-    if len(seen) < FEWEST_SAMPLES:
+    gpu_samples = [sample for sample in samples if sample.gpu]
+    if len(gpu_samples) < FEWEST_SAMPLES:
         return None
-    if (seen[-1].time - seen[0].time).total_seconds() < COVERED * window_s:
+    if (gpu_samples[-1].time - gpu_samples[0].time).total_seconds() < COVERED * window_s:
         return None
-    each = [float(gpu.get("utilization", 0.0)) for sample in seen for gpu in sample.gpu]
-    return sum(each) / len(each)
+    utilizations = [
+        float(gpu.get("utilization", 0.0)) for sample in gpu_samples for gpu in sample.gpu
+    ]
+    return sum(utilizations) / len(utilizations)
 
 
 class GpuWatch:
@@ -100,7 +102,7 @@ class GpuWatch:
         except StaleEpoch:
             raise
         except (Conflict, NotFound) as error:
-            log.info("Job %s is left as it is: %s", job.id, error.message)
+            log.info("Job %s is left unchanged: %s", job.id, error.message)
             self._due[job.id] = now
 
     async def _set(self, job: Job, since: datetime | None) -> None:

@@ -73,12 +73,12 @@ def outcome(
     job: Job,
     record: SchedulerJob,
     now: datetime,
-    left: Outcome | None = None,
+    agent_record: Outcome | None = None,
     cluster: Cluster | None = None,
 ) -> JobChanges:
     """Return the changes to store for a run that has ended, according to the scheduler's record.
 
-    ``left`` is the agent's record, of a run that ended with one of the agent's exit codes;
+    ``agent_record`` is the agent's record of a run that ended with one of the agent's exit codes;
     ``cluster`` tells why a node failed.
     """
     exit_code = record.exit_code
@@ -90,7 +90,7 @@ def outcome(
     elif reason is TerminationReason.TIMED_OUT:
         message = "It reached its time limit."
     elif reason is TerminationReason.OUT_OF_MEMORY:
-        message = "It used more memory than it had asked for; ask for more next time."
+        message = "It used more memory than it had requested; request more next time."
     elif reason is TerminationReason.FAILED:
         message = (
             f"The program was ended by signal {record.signal}."
@@ -98,16 +98,16 @@ def outcome(
             else f"The program ended with exit code {record.exit_code}."
         )
     elif reason is TerminationReason.NODE_FAILED:
-        exit_code = None  # Slurm says 0 of a script whose end it has not seen
+        exit_code = None  # Slurm reports 0 for a script whose end it has not seen
         nodes = named(record.nodes or job.nodes, cluster)
-        message = f"{nodes} failed under it; nothing that it did was wrong."
+        message = f"{nodes} failed while it ran; the job is not the cause."
     elif reason is TerminationReason.CANCELLED:
         message = record.pending_reason or _CANCELLED
     elif reason is not None and record.pending_reason:
         message = record.pending_reason
     if reason is TerminationReason.FAILED and record.exit_code is not None:
-        reason, message = _own_end(job, record.exit_code, left) or (reason, message)
-    # A run that was over before a poll saw it has begun all the same.
+        reason, message = _own_end(job, record.exit_code, agent_record) or (reason, message)
+    # A run that ended before a poll reported it has started, too.
     began = record.started_at or job.allocated_at
     return JobChanges(
         reason=reason,
@@ -125,19 +125,24 @@ def outcome(
 
 
 def _own_end(
-    job: Job, exit_code: int, left: Outcome | None
+    job: Job, exit_code: int, agent_record: Outcome | None
 ) -> tuple[TerminationReason, str] | None:
     """Return why the agent ended the run or did not start it.
 
     None if the program ended by itself. A program may end with such an exit code itself (xargs
-    does); then it does not tell anything.
+    does); then the code proves nothing.
     """
-    if left is not None and left.reason and left.message and _may_say(left.reason, exit_code):
-        # The file is its owner's: there is no more to be had from it than a sentence.
-        said = " ".join(left.message.split())
-        return left.reason, f"{said[:1].upper()}{said[1:]}."
+    if (
+        agent_record is not None
+        and agent_record.reason
+        and agent_record.message
+        and _may_say(agent_record.reason, exit_code)
+    ):
+        # The file belongs to the job's owner: no more than a sentence is taken from it.
+        sentence = " ".join(agent_record.message.split())
+        return agent_record.reason, f"{sentence[:1].upper()}{sentence[1:]}."
     if job.type is JobType.SESSION and exit_code == EXIT_NEVER_ANSWERED:
-        return TerminationReason.START_FAILED, "The app did not answer in time; the log says more."
+        return TerminationReason.START_FAILED, "The app did not answer in time; see the log."
     return None
 
 
@@ -164,16 +169,16 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
     """Return the state of a live job, and only those fields that differ from its row."""
     values: dict[str, object] = {}
     state = record.state
-    ending = job.cancel_requested_at is not None  # its message says who wanted that
+    ending = job.cancel_requested_at is not None  # its message names the requester
     if record.restart_count > job.restart_count and job.state.active:
-        # It was queued in between, which no poll saw; the next one finds where it is now.
+        # It was queued between two polls; the next poll reports its present state.
         state = JobState.QUEUED
     elif state is JobState.RUNNING and job.state in (
         JobState.STARTING,
         JobState.RUNNING,
         JobState.READY,
     ):
-        # The scheduler speaks of the allocation; what runs in it is for the agent to say.
+        # The scheduler reports the allocation; the agent reports what runs in it.
         state = job.state
         silent = job.allocated_at and now > job.allocated_at + timedelta(seconds=SILENT_AGENT_S)
         if job.state is JobState.STARTING and job.type is JobType.JOB and silent:
@@ -196,21 +201,21 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
         if record.started_at and record.time_limit_s:
             # Also an administrator's change of the limit moves the end.
             ends = record.started_at + timedelta(seconds=record.time_limit_s)
-            known = None if "allocated_at" in values else job.expires_at
-            if known is None or abs(ends - known) > END_NOISE:
+            stored = None if "allocated_at" in values else job.expires_at
+            if stored is None or abs(ends - stored) > END_NOISE:
                 values["expires_at"] = ends
         if job.message is not None and job.state is JobState.QUEUED and not ending:
             values["message"] = None
     if state is JobState.QUEUED:
         if job.state is not JobState.QUEUED:
-            # A requeue: what the run before had reached is over.
+            # A requeue resets what the previous run had reached.
             values |= dict.fromkeys(_OF_ONE_RUN)
         if record.pending_reason != job.message and not ending:
             values["message"] = record.pending_reason
-        expected, known = record.expected_start_at, job.expected_start_at
-        if _start_moved(known, expected, now):
+        expected, stored = record.expected_start_at, job.expected_start_at
+        if _start_moved(stored, expected, now):
             values["expected_start_at"] = expected
-    # With every poll priorities move a little: that alone is not worth a row for each job that waits.
+    # Priorities change slightly with every poll: alone they justify no update of each waiting job.
     if (values or state is not job.state or _moved(job.priority, record.priority)) and (
         record.priority != job.priority
     ):
@@ -220,15 +225,15 @@ def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, J
     return state, JobChanges.model_validate(values)
 
 
-def _start_moved(known: datetime | None, expected: datetime | None, now: datetime) -> bool:
+def _start_moved(stored: datetime | None, expected: datetime | None, now: datetime) -> bool:
     """Return whether the expected start moved enough to be stored.
 
-    Slurm plans again all the time, each time for some of the waiting jobs and slightly differently.
+    Slurm plans continuously, each time for some of the waiting jobs and slightly differently.
     """
-    if known is None or expected is None:
-        return known is not expected and (known is None or known < now)
-    noise = max(EXPECTED_START_NOISE, EXPECTED_START_PART * (known - now))
-    return abs(expected - known) > noise
+    if stored is None or expected is None:
+        return stored is not expected and (stored is None or stored < now)
+    noise = max(EXPECTED_START_NOISE, EXPECTED_START_PART * (stored - now))
+    return abs(expected - stored) > noise
 
 
 def _moved(before: int | None, now: int | None) -> bool:
@@ -237,19 +242,22 @@ def _moved(before: int | None, now: int | None) -> bool:
     return abs(now - before) >= PRIORITY_NOISE * max(abs(before), 1)
 
 
-def told_by_agent(job: Job, left: Outcome) -> tuple[JobState, JobChanges]:
+def told_by_agent(job: Job, agent_record: Outcome) -> tuple[JobState, JobChanges]:
     """Return how a run ended that the scheduler does not know, from its agent's record."""
-    values: dict[str, object] = {"exit_code": left.exit_code, "ended_at": left.ended_at}
-    if job.cancel_requested_at is not None and left.exit_code != 0:
+    values: dict[str, object] = {
+        "exit_code": agent_record.exit_code,
+        "ended_at": agent_record.ended_at,
+    }
+    if job.cancel_requested_at is not None and agent_record.exit_code != 0:
         state, reason = JobState.CANCELLED, job.reason or TerminationReason.CANCELLED
-    elif left.exit_code == 0:
+    elif agent_record.exit_code == 0:
         state, reason, values["message"] = JobState.COMPLETED, TerminationReason.COMPLETED, None
-    elif (own := _own_end(job, left.exit_code, left)) is not None:
-        reason, values["message"] = own
+    elif (agent_end := _own_end(job, agent_record.exit_code, agent_record)) is not None:
+        reason, values["message"] = agent_end
         state = STATE_OF_REASON[reason]
     else:
         state, reason = JobState.FAILED, TerminationReason.FAILED
-        values["message"] = f"The program ended with exit code {left.exit_code}."
+        values["message"] = f"The program ended with exit code {agent_record.exit_code}."
     return state, JobChanges.model_validate({**values, "reason": reason})
 
 

@@ -32,7 +32,7 @@ class Leader:
         Raises ``StaleEpoch`` while another controller leads.
         """
         if self._epoch is None:
-            raise StaleEpoch("This controller does not lead; it waits for its turn.")
+            raise StaleEpoch("This controller is not the leader; it waits for the lease.")
         return self._epoch
 
     async def acquire(self) -> None:
@@ -41,7 +41,7 @@ class Leader:
             try:
                 lease = await self._take()
             except StoreUnavailable as error:
-                log.warning("The lead cannot be taken yet: %s", error.message)
+                log.warning("The lease cannot be acquired yet: %s", error.message)
                 lease = None
             if lease is not None:
                 self._epoch = lease.epoch
@@ -60,11 +60,11 @@ class Leader:
             try:
                 lease = await self._take()
             except StoreUnavailable as error:
-                log.warning("The lead cannot be renewed right now: %s", error.message)
+                log.warning("The lease cannot be renewed now: %s", error.message)
                 continue
             if lease is None or lease.epoch != self._epoch:
                 self._epoch = None
-                raise StaleEpoch("Another controller took the lead.")
+                raise StaleEpoch("Another controller is the leader now.")
 
     async def _take(self) -> Lease | None:
         return await self._store.take_lease(

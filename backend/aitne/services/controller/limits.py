@@ -44,13 +44,13 @@ class LimitWatch:
 
     async def _look(self, accounting: Accounting) -> bool:
         try:
-            found = await accounting.in_use()
+            usage = await accounting.in_use()
         except (Unavailable, NotSupported, NotAllowed, SchedulerRejected) as error:
             if not self._silent:
-                log.warning("What is in use of the limits is not known: %s", error.message)
+                log.warning("The use of the limits is not known: %s", error.message)
             self._silent = True
-            # The last look stays: what is said of limits is said of those.
+            # The values of the last answer stay in the store.
             return isinstance(error, Unavailable)
         self._silent = False
-        await self._store.save_in_use(found, self._clock(), epoch=self._leader.epoch)
+        await self._store.save_in_use(usage, self._clock(), epoch=self._leader.epoch)
         return True

@@ -25,7 +25,7 @@ SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCER
 
 
 class Entry:
-    """Live job, with what the polls have found of it."""
+    """Live job with the results of the polls."""
 
     __slots__ = (
         "absences",
@@ -104,13 +104,13 @@ class LiveJobs:
                 changed[event.job_id] = event
         stale = [job_id for job_id in _split(events) if job_id not in self._entries]
         for job_id, event in changed.items():
-            known = self._entries.get(job_id)
-            if known is not None and int(event.data["version"]) <= known.job.version:
+            entry = self._entries.get(job_id)
+            if entry is not None and int(event.data["version"]) <= entry.job.version:
                 continue
             if not JobState(event.data["state"]).terminal:
                 stale.append(job_id)
-            elif known is not None:
-                self._drop(known)
+            elif entry is not None:
+                self._drop(entry)
         if stale:
             jobs = await self._store.get_jobs(stale)
             self.put(jobs)
@@ -120,37 +120,37 @@ class LiveJobs:
 
     def forget(self, job_id: UUID) -> None:
         """Remove a row that no longer exists."""
-        known = self._entries.get(job_id)
-        if known is not None:
-            self._drop(known)
+        entry = self._entries.get(job_id)
+        if entry is not None:
+            self._drop(entry)
 
     def put(self, jobs: Iterable[Job | None]) -> None:
         """Store rows after a change; jobs that have ended are removed."""
         for job in jobs:
             if job is None:
                 continue
-            known = self._entries.get(job.id)
-            if known is not None and job.version <= known.job.version:
+            entry = self._entries.get(job.id)
+            if entry is not None and job.version <= entry.job.version:
                 continue
             self.tick += 1
             if job.state.terminal:
-                if known is not None:
-                    self._drop(known)
+                if entry is not None:
+                    self._drop(entry)
                 continue
-            if known is not None and known.key == key_of(job):
-                known.put(job, self.tick)
+            if entry is not None and entry.key == key_of(job):
+                entry.put(job, self.tick)
                 continue
-            if known is not None:
-                # Another attempt: what is known of the one before says nothing about it.
-                self._drop(known)
-            known = self._entries[job.id] = Entry(job, self.tick)
+            if entry is not None:
+                # Another attempt: the results of the previous one do not apply to it.
+                self._drop(entry)
+            entry = self._entries[job.id] = Entry(job, self.tick)
             self.keys += 1
             if job.is_task_group:
-                self._groups[known.key[:2]] = known
+                self._groups[entry.key[:2]] = entry
                 continue
-            self._by_key[known.key] = known
+            self._by_key[entry.key] = entry
             if job.array_task_id is not None:
-                self._tasks[known.key[:2]][job.array_task_id] = known
+                self._tasks[entry.key[:2]][job.array_task_id] = entry
 
     def _drop(self, entry: Entry) -> None:
         job = self._entries.pop(entry.job.id, entry).job
@@ -188,9 +188,9 @@ class LiveJobs:
                 entry = group
             return () if entry is None else (entry,)
         indices = indices_of(record)
-        found = [] if group is None or indices.isdisjoint(group.tasks) else [group]
+        groups = [] if group is None or indices.isdisjoint(group.tasks) else [group]
         tasks = self._tasks.get(run, {})
-        return found + [entry for index, entry in tasks.items() if index in indices]
+        return groups + [entry for index, entry in tasks.items() if index in indices]
 
 
 def _split(events: Iterable[Event]) -> Iterator[UUID]:

@@ -84,7 +84,7 @@ class Controller:
         self._connector_parts = (store, hub, scheduler, leader, live, clock, sessions_url)
 
     async def run(self) -> None:
-        """Lead until the lease is lost, then wait for it again, without end."""
+        """Lead until the lease is lost, then wait for it again."""
         while True:
             await self._leader.acquire()
             try:
@@ -108,7 +108,7 @@ class Controller:
         try:
             await self._live.load()
             connector.resume()
-            # Each by itself: a submission that hangs holds up neither a cancellation nor a session.
+            # Separate tasks: a submission that hangs delays neither a cancellation nor a session.
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._leader.keep())
                 group.create_task(self._follow(connector))
@@ -135,7 +135,7 @@ class Controller:
             await self._store.wait_for_change(FOLLOW_S)
 
     async def _poll(self) -> None:
-        # A scheduler that reports changes is asked again at once: that is cheap.
+        # A scheduler that reports changes is polled again at once: that is cheap.
         tells = False
         while True:
             await self._poller.poll()

@@ -79,23 +79,23 @@ class Missing:
         """Judge a run that a search has not found; None if it cannot be judged yet.
 
         Raises:
-            Unavailable: its folder cannot be seen, which proves nothing.
+            Unavailable: its folder cannot be read, which proves nothing.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.close_fence(place, task)
         if fence.owner == CLOSED:
             return self._never_began(job)
-        left = await self._files.outcome(place, task)
-        if left is not None and _by(left, fence):
-            log.info("Job %s has ended while the scheduler had forgotten it.", job.id)
-            if left.interrupted and job.cancel_requested_at is None:
+        outcome = await self._files.outcome(place, task)
+        if outcome is not None and _by(outcome, fence):
+            log.info("Job %s ended while the scheduler had no record of it.", job.id)
+            if outcome.interrupted and job.cancel_requested_at is None:
                 lost = JobChanges(
                     reason=TerminationReason.LOST,
-                    message="The scheduler ended it after it had forgotten it.",
-                    ended_at=left.ended_at,
+                    message="The scheduler ended it after losing its record.",
+                    ended_at=outcome.ended_at,
                 )
                 return Verdict(JobState.LOST, lost)
-            return Verdict(*told_by_agent(job, left))
+            return Verdict(*told_by_agent(job, outcome))
         return await self._dead(job, since, cluster)
 
     async def turned_away(
@@ -103,8 +103,8 @@ class Missing:
     ) -> Verdict | Owner | None:
         """Judge a record that ended with the agent's exit code for a fence that is taken.
 
-        None: it cannot be judged yet. The code may also be the program's own; then the verdict is
-        the record's. Raises as ``vanished``, and ``SchedulerUnavailable``.
+        None means that it cannot be judged yet. The code may also be the program's own; then the
+        verdict is the record's. Raises as ``vanished``, and ``SchedulerUnavailable``.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.fence(place, task)
@@ -112,12 +112,14 @@ class Missing:
             return Owner(record)
         if fence.owner == CLOSED:
             return self._never_began(job)
-        left = await self._files.outcome(place, task)
-        if left is not None and left.owner == fence.owner:
-            own = left.owner == record.scheduler_id and left.exit_code == record.exit_code
-            return Owner(record) if own else Verdict(*told_by_agent(job, left))
+        outcome = await self._files.outcome(place, task)
+        if outcome is not None and outcome.owner == fence.owner:
+            same_run = (
+                outcome.owner == record.scheduler_id and outcome.exit_code == record.exit_code
+            )
+            return Owner(record) if same_run else Verdict(*told_by_agent(job, outcome))
         if fence.owner == record.scheduler_id:
-            # An earlier start under the same id, which a slurmctld that fell back gave out twice.
+            # An earlier start with the same ID: slurmctld assigned it twice after losing its state.
             return await self._dead(job, since, cluster)
         run = run_of(job).model_copy(update={"scheduler_id": fence.owner})
         for other in records_of(job, await self._scheduler.find([run])):
@@ -142,67 +144,71 @@ class Missing:
             return None
         if fence.owner == CLOSED:
             return self._never_began(job)
-        left = await self._files.outcome(place, task)
-        if left is None or left.owner != fence.owner or left.interrupted:
+        outcome = await self._files.outcome(place, task)
+        if outcome is None or outcome.owner != fence.owner or outcome.interrupted:
             return None
-        return Verdict(*told_by_agent(job, left))
+        return Verdict(*told_by_agent(job, outcome))
 
     async def found_no_fence(self, job: Job) -> Verdict | None:
         """Judge a run that ended with the agent's exit code for a folder that it could not use.
 
-        None: the code was its program's own, or it has happened too often. Raises as ``vanished``.
+        None means that the code was the program's own, or that it has happened too often. Raises as
+        ``vanished``.
         """
         if job.attempt >= MOST_ATTEMPTS:
             return None
         fence = await self._files.close_fence(self._place(job), job.array_task_id)
         if fence.owner != CLOSED:
             return None
-        return self._never_began(job, "Its folder could not be used on the node that it was given.")
+        return self._never_began(job, "Its folder could not be used on the allocated node.")
 
     async def agents_word(self, job: Job, record: SchedulerJob) -> Outcome | None:
         """Return the outcome that the agent recorded for this run.
 
-        None: there is no such record, or it cannot be read now.
+        None means that there is no such record, or that it cannot be read now.
         """
         try:
-            left = await self._files.outcome(self._place(job), job.array_task_id)
+            outcome = await self._files.outcome(self._place(job), job.array_task_id)
         except (Unavailable, NotAllowed) as error:
-            log.warning("How job %s ended is not known in detail: %s", job.id, error.message)
+            log.warning("Details of the end of job %s are not known: %s", job.id, error.message)
             return None
-        if left is None or (left.owner, left.exit_code) != (record.scheduler_id, record.exit_code):
+        if outcome is None or (outcome.owner, outcome.exit_code) != (
+            record.scheduler_id,
+            record.exit_code,
+        ):
             return None
-        return left
+        return outcome
 
     async def told(self, job: Job, before: datetime) -> Verdict | None:
         """Judge a run by its agent's record alone, if it ended by itself before that time.
 
-        None: there is no such record. Raises as ``vanished``.
+        None means that there is no such record. Raises as ``vanished``.
         """
         place, task = self._place(job), job.array_task_id
-        left = await self._files.outcome(place, task)
-        if left is None or left.interrupted or left.ended_at > before:
+        outcome = await self._files.outcome(place, task)
+        if outcome is None or outcome.interrupted or outcome.ended_at > before:
             return None
         fence = await self._files.fence(place, task)
-        if fence is None or not _by(left, fence):
+        if fence is None or not _by(outcome, fence):
             return None
-        return Verdict(*told_by_agent(job, left))
+        return Verdict(*told_by_agent(job, outcome))
 
     async def has_begun(self, job: Job) -> bool:
         """Return whether a run has taken the fence. Raises as ``vanished``."""
         return await self._files.fence(self._place(job), job.array_task_id) is not None
 
     def _never_began(
-        self, job: Job, why: str = "The scheduler lost it before it began."
+        self, job: Job, message: str = "The scheduler lost it before it started."
     ) -> Verdict:
         now = self._clock()
         if job.cancel_requested_at is not None:
             reason = job.reason or TerminationReason.CANCELLED
-            ended = JobChanges(reason=reason, ended_at=now)
-            return Verdict(JobState.CANCELLED, ended)
-        log.warning("Job %s never began, so it is begun anew. %s", job.id, why)
+            changes = JobChanges(reason=reason, ended_at=now)
+            return Verdict(JobState.CANCELLED, changes)
+        log.warning("Job %s never started, so it is submitted again. %s", job.id, message)
         lost = JobChanges(
             reason=TerminationReason.LOST,
-            message=why,
+            message=message,
             ended_at=now,
         )
         return Verdict(JobState.LOST, lost, again=True)
@@ -225,12 +231,12 @@ class Missing:
             return None
         changes = JobChanges(
             reason=TerminationReason.LOST,
-            message="The scheduler no longer knows this job, and nothing is heard of it.",
+            message="The scheduler no longer knows this job, and its agent does not report.",
             ended_at=now,
         )
         return Verdict(JobState.LOST, changes)
 
 
-def _by(left: Outcome, fence: Fence) -> bool:
+def _by(outcome: Outcome, fence: Fence) -> bool:
     """Return whether the outcome is of the start that holds the fence, not of an earlier start."""
-    return (left.owner, left.restart_count) == (fence.owner, fence.restart_count)
+    return (outcome.owner, outcome.restart_count) == (fence.owner, fence.restart_count)

@@ -66,49 +66,52 @@ class Notifier:
         self._place = place
         self._leader = leader
         self._clock = clock
-        self._channels = {name: each for name, each in channels.items() if each.available}
+        self._channels = {name: channel for name, channel in channels.items() if channel.available}
         self._portal_url = portal_url
         self._logs_rest_until: datetime | None = None
 
     async def watch(self) -> None:
         """Create notifications of events until cancelled."""
-        kept = seen = await self._store.cursor(CURSOR)
+        stored = position = await self._store.cursor(CURSOR)
         while True:
             try:
-                kept, seen = await self.step(kept, seen)
+                stored, position = await self.step(stored, position)
             except StaleEpoch:
                 raise
             except Conflict as error:
                 log.warning("%s", error.message)
-                kept = seen = await self._store.cursor(CURSOR)
-            if seen >= await self._store.last_event_id():
+                stored = position = await self._store.cursor(CURSOR)
+            if position >= await self._store.last_event_id():
                 await self._store.wait_for_change(FOLLOW_S)
 
-    async def step(self, kept: int, seen: int) -> tuple[int, int]:
-        """Read some events after ``seen``; ``kept`` is the stored position.
+    async def step(self, stored: int, position: int) -> tuple[int, int]:
+        """Read some events after ``position``; ``stored`` is the stored position.
 
         Return both as they are afterwards. Raises ``StaleEpoch``, ``Conflict``.
         """
-        events = await self._store.events_after(seen, limit=BATCH)
+        events = await self._store.events_after(position, limit=BATCH)
         if not events:
-            return kept, seen
-        told: list[Told] = []
-        said: set[tuple[str, str]] = set()
+            return stored, position
+        notifications: list[Told] = []
+        known_subjects: set[tuple[str, str]] = set()
         for event in events:
-            found = await self._told(event)
-            # Of what was changed twice before anybody read of it, it is told once.
-            subjects = {(each.notice.kind, each.notice.path) for each in found}
-            if event.kind in (_ANNOUNCED, _MAINTAINED) and subjects <= said:
+            event_notifications = await self._told(event)
+            # Several changes of one subject within a batch cause one notification.
+            subjects = {
+                (notification.notice.kind, notification.notice.path)
+                for notification in event_notifications
+            }
+            if event.kind in (_ANNOUNCED, _MAINTAINED) and subjects <= known_subjects:
                 continue
-            told += found
-            said |= subjects
-        seen = events[-1].id
-        if told or seen - kept >= BEHIND:
+            notifications += event_notifications
+            known_subjects |= subjects
+        position = events[-1].id
+        if notifications or position - stored >= BEHIND:
             await self._store.tell(
-                told, cursor=CURSOR, since=kept, until=seen, epoch=self._leader.epoch
+                notifications, cursor=CURSOR, since=stored, until=position, epoch=self._leader.epoch
             )
-            kept = seen
-        return kept, seen
+            stored = position
+        return stored, position
 
     async def _told(self, event: Event) -> Sequence[Told]:
         notice, names = await self._notice(event)
@@ -117,19 +120,19 @@ class Notifier:
         people = await self._store.people(names)
         if event.kind == "project.requested":
             people = [
-                each for each in people if each.admin and each.name != event.data.get("actor")
+                user for user in people if user.admin and user.name != event.data.get("actor")
             ]
         if not people:
             return ()
-        reached = [each.name for each in people]
+        reached = [user.name for user in people]
         choices = await self._store.choices_of_many(reached)
         hooks = await self._store.webhooks_of_many(reached)
-        found = []
-        for each in people:
-            mine = tuple(hook for hook in hooks if hook.owner == each.name)
-            person = Person(name=each.name, mail=each.mail, webhooks=mine)
-            found.append(self._to(person, event, notice, choices.get(each.name)))
-        return found
+        notifications = []
+        for user in people:
+            user_hooks = tuple(hook for hook in hooks if hook.owner == user.name)
+            person = Person(name=user.name, mail=user.mail, webhooks=user_hooks)
+            notifications.append(self._to(person, event, notice, choices.get(user.name)))
+        return notifications
 
     def _to(
         self, person: Person, event: Event, notice: Notice, chosen: NotificationChoices | None
@@ -159,7 +162,7 @@ class Notifier:
         )
 
     async def _notice(self, event: Event) -> tuple[Notice | None, Sequence[str] | None]:
-        """Return the notice about the event and its recipients; None as recipients: all users."""
+        """Return the notice about the event and its recipients; recipients None means all users."""
         if event.kind in notices.JOB_EVENTS and event.job_id is not None:
             return await self._of_job(event), [event.owner or ""]
         if event.kind == "project.requested":
@@ -203,26 +206,30 @@ class Notifier:
                     self._place(job), None, offset=-notices.LOG_BYTES, limit=notices.LOG_BYTES
                 )
         except TimeoutError:
-            log.info("The log of job %s goes untold: it was not read in time.", job.id)
+            log.info("The notification about job %s has no log: it was not read in time.", job.id)
             self._logs_rest_until = self._clock() + LOGS_REST
             return ()
         except AitneError as error:
-            log.info("The log of job %s goes untold: %s", job.id, error)
+            log.info("The notification about job %s has no log: %s", job.id, error)
             return ()
         return notices.last_lines(chunk.data, whole=chunk.offset == 0)
 
     async def _of_announcement(self, name: str) -> tuple[Notice | None, Sequence[str] | None]:
         try:
-            found = await self._store.get_announcement(name)
+            announcement = await self._store.get_announcement(name)
         except NotFound:
             return None, ()
-        notice = notices.of_announcement(found)
+        notice = notices.of_announcement(announcement)
         before = await self._store.last_told(notice.kind, notice.path)
-        if not found.current(self._clock()) or (before is not None and before >= found.updated_at):
+        if not announcement.current(self._clock()) or (
+            before is not None and before >= announcement.updated_at
+        ):
             return None, ()
-        if not found.projects:
+        if not announcement.projects:
             return notice, None
-        names = {n for each in found.projects for n in await self._store.members_of(each)}
+        names = {
+            n for project in announcement.projects for n in await self._store.members_of(project)
+        }
         return notice, sorted(names)
 
     async def _of_maintenance(self) -> Notice | None:

@@ -2,7 +2,7 @@
 
 A slurmctld that lost its last changes in a crash counts jobs that had ended as running, on CPUs
 that other jobs wait for, until it has queried their nodes; and it starts jobs that ended while they
-waited. A run that was given up may turn up, too. All of them are cancelled.
+waited. A run that was given up may appear, too. All of them are cancelled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Key = tuple[str, UUID, int, str | None]
 
 
 class Phantoms:
-    """Cancellation of orphaned jobs, once each, after two consecutive answers that contain it."""
+    """Cancellation of orphaned jobs, once each, after two consecutive answers that contain them."""
 
     def __init__(self, store: Store, scheduler: Scheduler, counts: Counts, doubt: Doubt) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class Phantoms:
         self._counts = counts
         self._doubt = doubt
         self._handled: dict[Key, bool] = {}
-        """Orphaned jobs in the last answer, and whether nothing more is to be done about them."""
+        """Orphaned jobs in the last answer, and whether they need no further action."""
 
     async def look(self, strangers: Sequence[SchedulerJob]) -> None:
         """Examine the live records of one answer that belong to no live job's present run."""
@@ -51,7 +51,7 @@ class Phantoms:
         for record in strangers:
             handled = before.get(_key(record))
             self._handled[_key(record)] = bool(handled)
-            # In its first answer it may only be a moment behind, or ahead of what is known here.
+            # In the first answer it may only be slightly older or newer than the rows.
             if handled is False and len(due) < MOST_PER_POLL:
                 due.append(record)
         if not due:
@@ -62,24 +62,24 @@ class Phantoms:
         async def judge(record: SchedulerJob) -> None:
             async with slots:
                 parts = _parts(record, rows)
-                for each in parts:
-                    await self._judge(each, rows.get((each.job_id, each.array_task_id)))
-                if parts and all(self._handled.get(_key(each)) for each in parts):
+                for part in parts:
+                    await self._judge(part, rows.get((part.job_id, part.array_task_id)))
+                if parts and all(self._handled.get(_key(part)) for part in parts):
                     self._handled[_key(record)] = True
 
         await together(map(judge, due))
 
     async def _rows(self, records: Sequence[SchedulerJob]) -> Mapping[tuple[UUID, int | None], Job]:
         jobs = await self._store.get_jobs({record.job_id for record in records})
-        found: dict[tuple[UUID, int | None], Job] = {}
+        rows: dict[tuple[UUID, int | None], Job] = {}
         for job in jobs:
-            found[job.id, None] = job
+            rows[job.id, None] = job
             for task in await self._store.array_tasks(job.id) if job.is_array else ():
-                found[job.id, task.array_task_id] = task
-        return found
+                rows[job.id, task.array_task_id] = task
+        return rows
 
     async def _judge(self, record: SchedulerJob, job: Job | None) -> None:
-        # Without a row it is another platform's on the same cluster; of another account, a forgery.
+        # Without a row it belongs to another platform; with another account it is forged.
         if job is None or not is_of(record, job):
             self._handled[_key(record)] = True
             return
@@ -96,14 +96,16 @@ class Phantoms:
         except (StoreUnavailable, StaleEpoch):
             raise
         except Unavailable as error:
-            log.warning("A run of job %s that is over waits for its end: %s", job.id, error.message)
+            log.warning(
+                "An orphaned run of job %s cannot be cancelled yet: %s", job.id, error.message
+            )
             return
         except AitneError as error:
-            log.warning("A run of job %s that is over cannot be ended: %s", job.id, error.message)
+            log.warning("An orphaned run of job %s cannot be cancelled: %s", job.id, error.message)
         else:
             self._doubt.sign()
             self._counts.add(RECONCILE, "phantom")
-            log.info("A run of job %s that is over was cancelled in the scheduler.", job.id)
+            log.info("An orphaned run of job %s was cancelled in the scheduler.", job.id)
         self._handled[_key(record)] = True
 
 

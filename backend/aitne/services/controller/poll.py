@@ -99,7 +99,7 @@ class Poller:
         self.behind = False
         """Whether the last answer reported something that only the next answer can settle."""
         self._settled: dict[int, Entry] = {}
-        """Entries of which nothing is to be written, by the identity of their record."""
+        """Entries without pending changes, by the identity of their record."""
         self._foreign: dict[int, SchedulerJob] = {}
         """Records of ended runs of no live job, by identity."""
         self._keys = -1
@@ -115,7 +115,7 @@ class Poller:
 
         Return False if the scheduler did not answer; then nothing is concluded.
         """
-        # Noted before the question is asked: an answer may only be applied to rows that it is newer than.
+        # Noted before the query: an answer may only be applied to older rows.
         tick = self._live.tick
         try:
             answer = await self._answer()
@@ -148,15 +148,15 @@ class Poller:
         return True
 
     async def _answer(self) -> Sequence[SchedulerJob]:
-        asked = asyncio.ensure_future(self._scheduler.poll())
+        query = asyncio.ensure_future(self._scheduler.poll())
         try:
-            done, _ = await asyncio.wait({asked}, timeout=SILENT_AFTER_S)
-            if not done:
-                said = f"it has not answered within {SILENT_AFTER_S:.0f} s."
-                await self._note(answering=False, message=said)
-            return await asked
+            answered, _ = await asyncio.wait({query}, timeout=SILENT_AFTER_S)
+            if not answered:
+                message = f"it has not answered within {SILENT_AFTER_S:.0f} s."
+                await self._note(answering=False, message=message)
+            return await query
         finally:
-            asked.cancel()
+            query.cancel()
 
     async def _note(self, *, answering: bool, message: str | None) -> None:
         """Store whether the scheduler answers, for readers; written only when that changes."""
@@ -168,7 +168,7 @@ class Poller:
         if answering:
             self._answered_at = now
 
-    # --- who is in the answer --------------------------------------------------------------------
+    # --- jobs in the answer ----------------------------------------------------------------------
 
     def _news(
         self, answer: Sequence[SchedulerJob]
@@ -179,8 +179,10 @@ class Poller:
             self._keys = self._live.keys
             foreign = self._foreign = {}
         if len(settled) > 2 * len(self._live) + 100:
-            kept = {id(each.record): each for each in self._live if each.settled is not None}
-            settled = self._settled = kept
+            by_record = {
+                id(entry.record): entry for entry in self._live if entry.settled is not None
+            }
+            settled = self._settled = by_record
         fresh: list[SchedulerJob] = []
         for record in answer:
             number = id(record)
@@ -191,7 +193,7 @@ class Poller:
                 fresh.append(record)
         if len(foreign) > 2 * len(answer) + 100:
             self._foreign = {}
-        found: dict[int, tuple[Entry, list[SchedulerJob]]] = {}
+        matches: dict[int, tuple[Entry, list[SchedulerJob]]] = {}
         strangers: list[SchedulerJob] = []
         for record in fresh:
             entries = [entry for entry in self._live.of(record) if is_of(record, entry.job)]
@@ -201,14 +203,14 @@ class Poller:
             elif not entries:
                 self._foreign[id(record)] = record
             for entry in entries:
-                known = found.setdefault(id(entry), (entry, []))
-                if entry.poll == poll and not known[1] and entry.record is not None:
-                    known[1].append(entry.record)
+                match = matches.setdefault(id(entry), (entry, []))
+                if entry.poll == poll and not match[1] and entry.record is not None:
+                    match[1].append(entry.record)
                 task = entry.job.array_task_id
-                known[1].append(record if task is None else task_record(record, task))
-        for entry, _ in found.values():
+                match[1].append(record if task is None else task_record(record, task))
+        for entry, _ in matches.values():
             entry.poll = poll
-        return [*found.values()], strangers
+        return [*matches.values()], strangers
 
     async def _search(self, tick: int) -> None:
         """Search for all jobs that were missing several times, in one query."""
@@ -237,15 +239,15 @@ class Poller:
 
     async def _look_for(self, entries: Sequence[Entry]) -> None:
         try:
-            found = await self._scheduler.find([run_of(entry.job) for entry in entries])
+            answer = await self._scheduler.find([run_of(entry.job) for entry in entries])
         except SchedulerUnavailable as error:
-            log.warning("Missing jobs cannot be looked for: %s", error.message)
-            # Accounting that hangs would hold up every poll for as long as its timeout.
+            log.warning("Missing jobs cannot be searched for: %s", error.message)
+            # Accounting that hangs would delay every poll by its timeout.
             for entry in entries:
                 entry.look_again_at = self._clock() + timedelta(seconds=LOOK_AGAIN_S)
             return
         slots = asyncio.Semaphore(LOOKS_AT_ONCE)
-        by_job = records_by_job([entry.job for entry in entries], found)
+        by_job = records_by_job([entry.job for entry in entries], answer)
 
         async def look(entry: Entry) -> None:
             async with slots:
@@ -264,7 +266,7 @@ class Poller:
         except (StoreUnavailable, StaleEpoch):
             raise
         except AitneError as error:
-            # Whatever is wrong with one job's files, account or id, all others' go on.
+            # An error with one job's files, account or ID must not affect other jobs.
             log.warning("Job %s is left for the next poll: %s", job.id, error.message)
 
     def _running(self, tick: int) -> list[Job]:
@@ -279,7 +281,7 @@ class Poller:
             and entry.job.id not in moved
         ]
 
-    # --- what follows ----------------------------------------------------------------------------
+    # --- changes of jobs -------------------------------------------------------------------------
 
     async def _vanished(self, entry: Entry) -> None:
         since = entry.missed_at or self._clock()
@@ -319,12 +321,14 @@ class Poller:
                 self._judged(job, verdict)
                 return
         if record.state.terminal:
-            left = None
+            agent_record = None
             if record.state is JobState.FAILED and of_the_agent(job, record.exit_code):
-                left = await self._missing.agents_word(job, record)
-            changes = outcome(job, record, self._clock(), left, self._cluster)
-            # Of what the agent did the scheduler only knows that it failed.
-            state = STATE_OF_REASON[changes.reason] if left and changes.reason else record.state
+                agent_record = await self._missing.agents_word(job, record)
+            changes = outcome(job, record, self._clock(), agent_record, self._cluster)
+            # The scheduler only knows that the agent failed; the agent's record has the reason.
+            state = (
+                STATE_OF_REASON[changes.reason] if agent_record and changes.reason else record.state
+            )
             self._end(job, state, changes)
             return
         if too_many_starts(job, record) and await self._missing.has_begun(job):
@@ -335,12 +339,12 @@ class Poller:
         state, changes = progress(job, record, self._clock())
         self.behind |= record.state.active and not state.active
         if job.scheduler_id is not None and record.scheduler_id != job.scheduler_id:
-            # Of several runs of one attempt it is the one that got through.
+            # Of several runs of one attempt this is the one that counts.
             changes = changes.model_copy(update={"scheduler_id": record.scheduler_id})
         if state is not job.state or changes.model_fields_set:
             self._moves.append(Move(job.id, state, changes, version=job.version))
         elif state is not JobState.STARTING and _holds_for(entry, record):
-            # What only time changes is looked at every time.
+            # Entries that change with time alone are judged in every poll.
             entry.record, entry.settled = record, job
             self._settled[id(record)] = entry
 
@@ -355,7 +359,7 @@ class Poller:
         changes = JobChanges(
             reason=TerminationReason.NODE_FAILED,
             message=f"The scheduler started it {record.restart_count + 1} times, more often than "
-            "its retry allows.",
+            "its retry policy allows.",
             restart_count=record.restart_count,
             ended_at=self._clock(),
         )
@@ -370,7 +374,7 @@ class Poller:
             await self._scheduler.cancel(run_of(job))
         changes = JobChanges(
             reason=TerminationReason.START_FAILED,
-            message="Nothing was heard from inside the allocation; its log says more.",
+            message="The agent did not report from the allocation; see the log.",
             ended_at=self._clock(),
         )
         self._end(job, JobState.FAILED, changes)
@@ -378,13 +382,13 @@ class Poller:
 
     def _end(self, job: Job, state: JobState, changes: JobChanges) -> None:
         policy = job.spec.retry
-        # What the scheduler has started again by itself is spent too: nobody retries twice.
+        # Restarts by the scheduler count as retries, too.
         runs = job.attempt + (changes.restart_count or job.restart_count)
         if changes.reason is None or not retries(changes.reason, policy.on, runs, policy.max):
             self._moves.append(Move(job.id, state, changes, version=job.version))
             return
         self._counts.add(RECONCILE, "retried")
-        log.info("Job %s ended %s and is tried again.", job.id, changes.reason)
+        log.info("Job %s ended with reason %s and is retried.", job.id, changes.reason)
         self._again.append((job, state, changes))
 
     # --- writing ---------------------------------------------------------------------------------
@@ -392,7 +396,7 @@ class Poller:
     async def _write(self) -> None:
         """Write the decided changes, many rows in one transaction.
 
-        Changes that others made since are newer and stay.
+        Newer changes by other processes stay.
         """
         moves, self._moves = self._moves, []
         again, self._again = self._again, []
@@ -408,7 +412,7 @@ class Poller:
             except StaleEpoch:
                 raise
             except (Conflict, NotFound) as error:
-                log.info("Job %s was not tried again: %s", job.id, error.message)
+                log.info("Job %s was not retried: %s", job.id, error.message)
             else:
                 self._live.put([changed])
 
@@ -419,7 +423,7 @@ class Poller:
         try:
             self._cluster = await self._scheduler.cluster()
         except SchedulerUnavailable as error:
-            log.warning("The nodes cannot be looked at: %s", error.message)
+            log.warning("The nodes cannot be queried: %s", error.message)
             return
         self._cluster_due = now + CLUSTER_EVERY_S
         await self._store.save_cluster(self._cluster, epoch=self._leader.epoch)

@@ -66,7 +66,7 @@ class ProjectWatch:
                     project.name, Step.EXPIRE, actor=ACTOR, epoch=epoch, due=now
                 )
             except IllegalTransition:
-                log.info("Project %s was closed before its time was over.", project.name)
+                log.info("Project %s was closed before its end date.", project.name)
             return
         days = next(step for step in reversed(REMIND_DAYS) if ends - now <= timedelta(days=step))
         await self._store.remind(project.name, ends, days, epoch=epoch)
@@ -78,14 +78,14 @@ class ProjectWatch:
         """
         projects = await self._store.list_projects(visible_to=None)
         try:
-            wanted, absent = await self._missing(projects, now)
-            for month in [*wanted, *absent[:ABSENT_AT_ONCE]]:
+            months, absent = await self._missing(projects, now)
+            for month in [*months, *absent[:ABSENT_AT_ONCE]]:
                 await self._usage.month(month)
         except (StoreUnavailable, StaleEpoch):
             raise
         except AitneError as error:
             if not self._silent:
-                log.warning("What was used is not known: %s", error.message)
+                log.warning("The usage is not known: %s", error.message)
             self._silent = True
             return False
         self._silent = False
@@ -94,17 +94,17 @@ class ProjectWatch:
     async def _missing(
         self, projects: Sequence[Project], now: datetime
     ) -> tuple[list[str], list[str]]:
-        """Return the months to read: the present one and those not settled.
+        """Return the months to read again, and the missing ones.
 
-        And the missing ones. The missing months come newest first.
+        The former are the present month and those not settled; the latter come newest first.
         """
         present = month_of(now)
-        first = month_of(min((each.created_at for each in projects), default=now))
+        first = month_of(min((project.created_at for project in projects), default=now))
         year = month_of(bounds(present)[0] - timedelta(days=31 * (MONTHS_BACK - 1)))
-        wanted = set(months_between(max(first, year), present))
-        for each in projects:
-            wanted.update(counted_months(each.budget, now))
-        kept = await self._store.usage_months(sorted(wanted))
-        stale = [m for m in sorted(kept) if m != present and not settled(kept[m], m)]
-        absent = sorted(wanted - kept.keys() - {present}, reverse=True)
+        needed = set(months_between(max(first, year), present))
+        for project in projects:
+            needed.update(counted_months(project.budget, now))
+        stored = await self._store.usage_months(sorted(needed))
+        stale = [m for m in sorted(stored) if m != present and not settled(stored[m], m)]
+        absent = sorted(needed - stored.keys() - {present}, reverse=True)
         return [present, *stale], absent

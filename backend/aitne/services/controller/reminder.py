@@ -42,7 +42,9 @@ class Reminder:
     async def look(self) -> None:
         """Send the reminders that are due."""
         due = [(entry.job, step) for entry in self._live if (step := self._step(entry.job))]
-        self._told = {told for told in self._told if self._live.get(told[0]) is not None}
+        self._told = {
+            reminder for reminder in self._told if self._live.get(reminder[0]) is not None
+        }
         for job, step in due:
             if job.expires_at is not None:
                 self._told.add((job.id, job.expires_at, step))
@@ -62,10 +64,10 @@ class Reminder:
     async def _tell(self, job: Job, ends: datetime, step: int) -> None:
         data = {"expires_at": ends.isoformat(), "left_s": step, "name": job.name}
         try:
-            # A controller before this one may have said it.
+            # An earlier controller may have sent the reminder.
             for event in await self._store.job_events(job.id):
                 if event.kind == ENDING and event.data == data:
                     return
             await self._store.add_job_event(job.id, ENDING, data)
         except NotFound:
-            log.info("Session %s is gone before it could be told of its end.", job.id)
+            log.info("Session %s was deleted before its reminder was sent.", job.id)

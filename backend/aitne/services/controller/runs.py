@@ -46,12 +46,12 @@ def task_record(record: SchedulerJob, index: int) -> SchedulerJob:
     """Return the record as that of one of its tasks; a record of a single task stays as it is."""
     if record.array_task_ids is None:
         return record
-    own = {
+    fields = {
         "scheduler_id": f"{record.scheduler_id}_{index}",
         "array_task_id": index,
         "array_task_ids": None,
     }
-    return record.model_copy(update=own)
+    return record.model_copy(update=fields)
 
 
 def is_of(record: SchedulerJob, job: Job) -> bool:
@@ -65,7 +65,7 @@ def is_of(record: SchedulerJob, job: Job) -> bool:
 def best(records: Iterable[SchedulerJob]) -> SchedulerJob | None:
     """Return the run that counts among several of one attempt; None if there is none.
 
-    There are two when a submission turned up after it was given up and repeated. The fence lets one
+    There are two when a submission appeared after it was given up and repeated. The fence lets one
     of them through: a run that has begun comes before one that waits, and that before one that
     ended without beginning.
     """

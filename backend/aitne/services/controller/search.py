@@ -1,4 +1,4 @@
-"""Search for uncertain submissions: found at the scheduler, or known never to have arrived."""
+"""Search for uncertain submissions: found in the scheduler, or known never to have arrived."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Search:
 
         Raises ``SchedulerUnavailable``.
         """
-        found = await self._scheduler.find([run_of(job) for job in jobs])
-        return {job_id: best(records) for job_id, records in records_by_job(jobs, found).items()}
+        answer = await self._scheduler.find([run_of(job) for job in jobs])
+        return {job_id: best(records) for job_id, records in records_by_job(jobs, answer).items()}
 
     async def judge(self, item: OutboxItem, job: Job, record: SchedulerJob | None) -> Answer:
         """Adopt a submission that was found.
@@ -64,19 +64,19 @@ class Search:
                 scheduler_id = scheduler_id.partition("_")[0]
             return self._adopted(item, job, scheduler_id)
         again = Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S)
-        # Counted from this leader's own first look: what the one before had begun may have begun late.
+        # Counted from this leader's first search: the previous leader may have submitted late.
         first = self._searched.setdefault((job.id, job.attempt), self._clock())
         if self._clock() < first + timedelta(seconds=self._scheduler.settle_s):
             return again
         if job.state not in OPEN:
             return again
-        # Only now does an empty search mean that it will never turn up, or has come and gone.
+        # Only now an empty search means that it will never appear, or has already ended.
         if not job.is_array:
             place = self._renderer.place(job)
             try:
-                await self._files.create(place, {})  # it may not have come so far as to be made
-                # Nobody will look for one that is cancelled: should it turn up all the same, it
-                # must not begin.
+                await self._files.create(place, {})  # it may not exist yet
+                # A cancelled job is not searched for again: if it appears nevertheless, it must
+                # not begin.
                 cancelled = job.cancel_requested_at is not None
                 look = self._files.close_fence if cancelled else self._files.fence
                 fence = await look(place, job.array_task_id)
@@ -89,7 +89,7 @@ class Search:
 
     def _adopted(self, item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
         self._counts.add(RECONCILE, "adopted")
-        log.info("Job %s was found as %s.", job.id, scheduler_id)
+        log.info("Job %s was found in the scheduler as %s.", job.id, scheduler_id)
         self.forget(job)
         return accepted(item, job, scheduler_id)
 

@@ -101,7 +101,7 @@ class Submitter:
         self._answered = asyncio.Event()
         self._room = asyncio.Event()
         self._in_hand: set[int] = set()
-        """Items in progress, which an expiring lease must not begin again."""
+        """Items in progress, which must not begin again when their lease expires."""
         async with asyncio.TaskGroup() as group:
             workers = [group.create_task(self._work()) for _ in range(MOST_AT_ONCE)]
             workers.append(group.create_task(self._write_answers()))
@@ -112,25 +112,25 @@ class Submitter:
     async def _feed(self, until_idle: bool) -> None:
         while True:
             if len(self._in_hand) < (1 if self._failures else BATCH):
-                held = await self._hold.why()
+                hold_reason = await self._hold.why()
                 busy = bool(self._in_hand)
                 items = await self._store.lease_outbox(
                     kinds={OutboxKind.SUBMIT},
-                    # What was begun before a maintenance is brought to its end in it.
-                    begun=held is not None,
+                    # Submissions that began before a maintenance are completed during it.
+                    begun=hold_reason is not None,
                     epoch=self._leader.epoch,
-                    # One tells whether the scheduler is back; the others need not be touched.
+                    # One item tests whether the scheduler answers again; the others stay untouched.
                     limit=1 if self._failures else BATCH,
                     lease_s=LEASE_S,
                 )
                 fresh = [item for item in items if item.id not in self._in_hand]
                 if fresh:
                     self._in_hand.update(item.id for item in fresh)
-                    await self._begin(fresh, held)
+                    await self._begin(fresh, hold_reason)
                 elif self._in_hand:
                     await self._wait_for_room()
                 elif busy:
-                    continue  # what was in hand when this look began may have been put back since
+                    continue  # items in progress at the start of this check may have been returned
                 elif until_idle:
                     return
                 else:
@@ -150,10 +150,10 @@ class Submitter:
 
     # --- beginning -------------------------------------------------------------------------------
 
-    async def _begin(self, items: Sequence[OutboxItem], held: str | None) -> None:
+    async def _begin(self, items: Sequence[OutboxItem], hold_reason: str | None) -> None:
         """Record which submissions begin now, and pass them on.
 
-        ``held`` tells why none may begin.
+        ``hold_reason`` is the reason why none may begin, if there is one.
         """
         jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
         needed = {dependency for job in jobs.values() for dependency in job.spec.after}
@@ -161,67 +161,69 @@ class Submitter:
         unknown: list[tuple[OutboxItem, Job]] = []
         ready: list[Begun] = []
         tokens: dict[UUID, str] = {}
-        done: list[int] = []
+        finished: list[int] = []
         for item in items:
             job = jobs.get(item.job_id)
             if job is None or item.attempt != job.attempt or job.state.terminal:
-                done.append(item.id)
-            elif job.state is JobState.PENDING_SUBMIT and held and not job.cancel_requested_at:
-                changes = JobChanges(message=held)
+                finished.append(item.id)
+            elif (
+                job.state is JobState.PENDING_SUBMIT and hold_reason and not job.cancel_requested_at
+            ):
+                changes = JobChanges(message=hold_reason)
                 self._answer(Answer(item, job, job.state, changes, delay_s=HELD_S))
             elif job.state is JobState.PENDING_SUBMIT:
                 begun = self._prepare(item, job, dependencies)
                 if begun is not None:
-                    # Of one task that is tried again the token is its own: its array's may be gone.
+                    # A retried task has a token of its own: the array's may be gone.
                     token = begun.request.files["token"]
                     tokens[job.id] = hashlib.sha256(token).hexdigest()
                     ready.append(begun)
             elif job.scheduler_id is None:
-                # Also when the agent was heard meanwhile: without its id a job can never be cancelled.
+                # Also if the agent reported: without a scheduler ID a job cannot be cancelled.
                 unknown.append((item, job))
             else:
-                done.append(item.id)
+                finished.append(item.id)
         now = self._clock()
         moves = []
-        for each in ready:
+        for submission in ready:
             changes = JobChanges(submitted_at=now, message=None)
             pending = frozenset({JobState.PENDING_SUBMIT})
-            moves.append(move_of(each.job, JobState.SUBMITTING, changes, pending))
+            moves.append(move_of(submission.job, JobState.SUBMITTING, changes, pending))
         begun_now = set()
-        if moves or done:
+        if moves or finished:
             rows = await self._store.apply(
-                moves, epoch=self._leader.epoch, tokens=tokens, done=done
+                moves, epoch=self._leader.epoch, tokens=tokens, done=finished
             )
             self._live.put(rows)
             begun_now = {row.id for row in rows if row and row.state is JobState.SUBMITTING}
-        self._leave(done)
-        cancelled = [each for each in ready if each.job.id not in begun_now]
+        self._leave(finished)
+        cancelled = [submission for submission in ready if submission.job.id not in begun_now]
         if cancelled:
-            # Since they were read.
-            gone = [each.item.id for each in cancelled]
-            await self._store.finish_outbox(*gone, epoch=self._leader.epoch)
-            self._leave(gone)
-        for each in ready:
-            if each.job.id in begun_now:
-                self._queue.put_nowait(each)
+            # Cancelled since they were read.
+            item_ids = [submission.item.id for submission in cancelled]
+            await self._store.finish_outbox(*item_ids, epoch=self._leader.epoch)
+            self._leave(item_ids)
+        for submission in ready:
+            if submission.job.id in begun_now:
+                self._queue.put_nowait(submission)
         if unknown:
             await self._look_for(unknown)
 
     async def _look_for(self, unknown: Sequence[tuple[OutboxItem, Job]]) -> None:
         try:
-            found = await self._search.find([job for _, job in unknown])
+            records = await self._search.find([job for _, job in unknown])
         except SchedulerUnavailable as error:
             log.warning("%d submissions cannot be searched for: %s", len(unknown), error.message)
             for item, job in unknown:
                 self._answer(Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S))
             return
-        # It answers, so the others need not wait until this one is settled.
+        # The scheduler answers, so the other submissions need not wait.
         self._failures = 0
         for item, job in unknown:
-            self._answer(await self._search.judge(item, job, found[job.id]))
+            self._answer(await self._search.judge(item, job, records[job.id]))
 
     def _prepare(self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job]) -> Begun | None:
-        """Render what to submit; None if nothing is to be submitted, which is an answer already.
+        """Render the submission; None if nothing is to be submitted, then the answer is recorded.
 
         ``jobs`` are the jobs that it depends on.
         """
@@ -258,14 +260,14 @@ class Submitter:
                 continue
             # The scheduler would wait for this attempt only, and a retry is another one.
             if other.scheduler_id is None or other.spec.retry.max:
-                why = f"Waits for job {dependency} to complete."
-                changes = JobChanges() if job.message == why else JobChanges(message=why)
+                note = f"Waits for job {dependency} to complete."
+                changes = JobChanges() if job.message == note else JobChanges(message=note)
                 self._answer(Answer(item, job, job.state, changes, dependency=other))
                 return None
             wait_for.append(other.scheduler_id)
         return wait_for
 
-    # --- asking ----------------------------------------------------------------------------------
+    # --- submitting ------------------------------------------------------------------------------
 
     async def _work(self) -> None:
         while True:
@@ -275,7 +277,7 @@ class Submitter:
     async def _submit(self, begun: Begun) -> Answer:
         item, job = begun.item, begun.job
         if self._failures and not self._is_probe():
-            # Begun together with one that met a scheduler that does not answer.
+            # Begun together with a submission that the scheduler did not answer.
             return self._put_back(item, job, "it does not answer.")
         try:
             scheduler_id = await self._scheduler.submit(begun.request)
@@ -291,7 +293,7 @@ class Submitter:
             changes = self._ended(TerminationReason.REJECTED, error.message)
             return Answer(item, job, JobState.FAILED, changes)
         except Unavailable as error:
-            # Of a user's files that cannot be written the others' jobs need not suffer.
+            # One user's files that cannot be written must not delay the jobs of others.
             its_own = not isinstance(error, SchedulerUnavailable)
             self._failures += not its_own
             self._counts.add(SUBMISSIONS, "unavailable")
@@ -304,8 +306,10 @@ class Submitter:
     def _is_probe(self) -> bool:
         return len(self._in_hand) <= 1
 
-    def _put_back(self, item: OutboxItem, job: Job, why: str, *, its_own: bool = False) -> Answer:
-        message = why if its_own else f"Waits for the scheduler: {why}"
+    def _put_back(
+        self, item: OutboxItem, job: Job, reason: str, *, its_own: bool = False
+    ) -> Answer:
+        message = reason if its_own else f"Waits for the scheduler: {reason}"
         changes = JobChanges(message=message, submitted_at=None)
         return Answer(item, job, JobState.PENDING_SUBMIT, changes, _BEGUN, delay_s=RETRY_S)
 
@@ -339,8 +343,8 @@ class Submitter:
             answers, self._answers = self._answers, []
             moves: list[Move] = []
             later: dict[float, list[int]] = {}
-            held: dict[int, Job] = {}
-            done: list[int] = []
+            dependencies: dict[int, Job] = {}
+            finished: list[int] = []
             for answer in answers:
                 if answer.changes.model_fields_set or answer.scheduler_id is not None:
                     moves.append(
@@ -353,16 +357,16 @@ class Submitter:
                         )
                     )
                 if answer.dependency is not None:
-                    held[answer.item.id] = answer.dependency
+                    dependencies[answer.item.id] = answer.dependency
                 elif answer.delay_s is None:
-                    done.append(answer.item.id)
+                    finished.append(answer.item.id)
                 else:
                     later.setdefault(answer.delay_s, []).append(answer.item.id)
             epoch = self._leader.epoch
-            if moves or done:
-                self._live.put(await self._store.apply(moves, epoch=epoch, done=done))
-            if held:
-                await self._store.hold_outbox(held, epoch=epoch)
+            if moves or finished:
+                self._live.put(await self._store.apply(moves, epoch=epoch, done=finished))
+            if dependencies:
+                await self._store.hold_outbox(dependencies, epoch=epoch)
             for delay_s, ids in later.items():
                 await self._store.return_outbox(*ids, epoch=epoch, delay_s=delay_s)
             self._leave([answer.item.id for answer in answers])

@@ -44,7 +44,7 @@ class TaskGroups:
 
         Args:
             news: entries with their records in one answer.
-            tick: of ``LiveJobs`` when the answer was asked for.
+            tick: ``LiveJobs.tick`` before the query.
         """
         result: News = []
         for entry, records in news:
@@ -63,7 +63,7 @@ class TaskGroups:
     async def _judge(self, entry: Entry, records: Sequence[SchedulerJob], tick: int) -> News:
         waiting, cancelled, others = _by_state(entry, records)
         if cancelled and entry.job.cancel_requested_at is None:
-            # The copy may be behind a request of the platform's own.
+            # The copy may lack a cancel request of the platform.
             self._live.put(await self._store.get_jobs([entry.job.id]))
             if entry.changed_at > tick:
                 return [(entry, [])]
@@ -80,7 +80,7 @@ class TaskGroups:
                 if index in others:
                     task.poll = entry.poll
                     result.append((task, [others[index]]))
-        # The end of all that is left is the group's; of some it may be that the others have begun.
+        # If all remaining tasks have ended, the group has; if some, the others may have started.
         if waiting and not cancelled:
             result.append((entry, [_of_group(next(iter(waiting.values())))]))
         elif entry.tasks and entry.tasks <= cancelled.keys():
@@ -89,10 +89,10 @@ class TaskGroups:
             result.append((entry, []))
         return result
 
-    def _long_absent(self, entry: Entry, seen: Collection[int]) -> frozenset[int]:
+    def _long_absent(self, entry: Entry, present: Collection[int]) -> frozenset[int]:
         """Return the tasks that were missing from several answers in a row."""
         times, before = self._absent.pop(entry.job.id, (0, entry.tasks))
-        absent = entry.tasks.intersection(before).difference(seen)
+        absent = entry.tasks.intersection(before).difference(present)
         if not absent:
             return frozenset()
         if times + 1 >= ABSENCES:
@@ -104,7 +104,7 @@ class TaskGroups:
         """Return the entries of tasks that have rows of their own now."""
         group = entry.job
         if group.array_job_id is None:
-            raise ValueError(f"job {group.id} is no task group")
+            raise ValueError(f"job {group.id} is not a task group")
         some = sorted(indices)[:MOST_SPLIT]
         rows = await self._store.split_tasks(group.array_job_id, some)
         self._live.put(rows)
@@ -112,16 +112,16 @@ class TaskGroups:
             self._live.forget(group.id)
             self._absent.pop(group.id, None)
             entry.tasks = frozenset()
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for row in rows:
-            known = self._live.get(row.id)
-            if known is None or row.version > group.version + row.is_task_group:
-                continue  # it was changed beside: the next answer is judged for it
-            # What was read with the group has only been written down elsewhere.
-            known.changed_at = tick
+            task_entry = self._live.get(row.id)
+            if task_entry is None or row.version > group.version + row.is_task_group:
+                continue  # it was changed concurrently: the next answer is judged
+            # The row was split off unchanged, so it is as current as the group's.
+            task_entry.changed_at = tick
             if not row.is_task_group:
-                found.append(known)
-        return found
+                entries.append(task_entry)
+        return entries
 
 
 def without_tasks(record: SchedulerJob, entries: Sequence[Entry]) -> SchedulerJob | None:
@@ -142,7 +142,7 @@ def _own_indices(entry: Entry) -> Collection[int]:
 def _by_state(
     entry: Entry, records: Sequence[SchedulerJob]
 ) -> tuple[dict[int, SchedulerJob], dict[int, SchedulerJob], dict[int, SchedulerJob]]:
-    """Sort records of the group's tasks: those that wait, that were cancelled unbegun, and the others.
+    """Sort records of the group's tasks: waiting, cancelled before they began, and others.
 
     Records that stand for several tasks are as they are in the first two, and of one task in the last. Where
     some do, a task that waits with a record of its own differs: it is held, or was requeued.
@@ -153,16 +153,16 @@ def _by_state(
     others: dict[int, SchedulerJob] = {}
     for record in records:
         indices = sorted(indices_of(record).intersection(entry.tasks))
-        own = shared and record.array_task_ids is None
+        separate = shared and record.array_task_ids is None
         restarted = (record.restart_count or 0) != entry.job.restart_count
-        if record.state is JobState.QUEUED and not own and not restarted:
+        if record.state is JobState.QUEUED and not separate and not restarted:
             waiting.update(dict.fromkeys(indices, record))
         elif record.state is JobState.CANCELLED and not record.nodes:
             cancelled.update(dict.fromkeys(indices, record))
         else:
             others.update((index, task_record(record, index)) for index in indices)
     for index in others:
-        # Of several runs of one attempt it is the one that has begun.
+        # Of several runs of one attempt the one that has begun counts.
         waiting.pop(index, None)
         cancelled.pop(index, None)
     for index in waiting:
@@ -178,5 +178,5 @@ def _of_group(record: SchedulerJob) -> SchedulerJob:
     """Return the record of one task as it would be of the group."""
     if record.array_task_ids is not None:
         return record
-    own = {"scheduler_id": record.scheduler_id.partition("_")[0], "array_task_id": None}
-    return record.model_copy(update=own)
+    fields = {"scheduler_id": record.scheduler_id.partition("_")[0], "array_task_id": None}
+    return record.model_copy(update=fields)

@@ -121,7 +121,7 @@ function Planner({ maintenance, onClose }: { maintenance: Maintenance; onClose: 
       onSubmit={save.mutate}
     >
       <TextInput
-        label={t("Why, for everybody to read")}
+        label={t("Reason, shown to all users")}
         value={form.message}
         maxLength={500}
         onChange={(event) => set({ message: event.currentTarget.value })}

@@ -1,1 +1,1 @@
-"""The parts of the `local` scheduler."""
+"""Parts of the `local` scheduler."""

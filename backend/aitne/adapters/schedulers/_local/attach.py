@@ -1,8 +1,8 @@
-"""A program beside a running job's own, requested from the job's runner over a socket in the run's
+"""Programs beside a running job, requested from the job's runner over a socket in the run's
 folder.
 
-So it is the runner's child like the job itself: it has the job's environment, counts to its memory,
-and ends with it.
+Such a program is a child of the runner like the job itself: it has the job's environment, counts
+towards its memory, and ends with it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LocalAttacher:
         """Start a program beside the job; all its nodes are this machine.
 
         Raises:
-            SchedulerRejected: it does not run.
+            SchedulerRejected: the job does not run.
             Unavailable: its runner does not answer.
         """
         return await asyncio.to_thread(self._attach, target)
@@ -47,11 +47,11 @@ class LocalAttacher:
             try:
                 return _connect(folder)
             except (FileNotFoundError, ConnectionRefusedError) as error:
-                # A runner starts the job first and opens its door then.
+                # A runner opens its socket after it has started the job.
                 if (folder / runner.EXIT).exists() or time.monotonic() >= give_up:
                     raise SchedulerRejected(
-                        f"Nothing can be started beside job {target.run.scheduler_id}: it does not "
-                        "run any more, or an earlier release of the platform has started it."
+                        f"Nothing can be started beside job {target.run.scheduler_id}: it no longer "
+                        "runs, or it was started by an earlier release of the platform."
                     ) from error
                 time.sleep(_ASK_AGAIN_S)
             except OSError as error:
@@ -66,7 +66,7 @@ class LocalAttacher:
         folder = self._jobs / (number if number.isdecimal() else "unknown")
         if _is_record_of(folder / JOB, target):
             runs = (folder / (f"task-{task}" if task else "task")).glob("run-*")
-            latest = max(runs, key=lambda each: int(each.name.partition("-")[2]), default=None)
+            latest = max(runs, key=lambda path: int(path.name.partition("-")[2]), default=None)
             if latest is not None:
                 return latest
         raise SchedulerRejected(
@@ -82,7 +82,7 @@ def _connect(folder: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(_CONNECT_WITHIN_S)
-        # By a descriptor of the folder: the name of a socket has at most 107 bytes.
+        # Through a descriptor of the folder: the path of a socket has at most 107 bytes.
         place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
         try:
             connection.connect(f"/proc/self/fd/{place}/{runner.DOOR}")

@@ -21,12 +21,12 @@ _log = logging.getLogger(__name__)
 
 
 def agent_cgroups() -> tuple[str, ...]:
-    """Return those of ``memory`` and ``cpu`` that can be limited here for processes of this
-    account.
+    """Return the controllers, of ``memory`` and ``cpu``, that can limit processes of this account
+    on this machine.
     """
     argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(aitne.__file__).parents[1])]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -35,6 +35,6 @@ def agent_cgroups() -> tuple[str, ...]:
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        _log.warning("Whether jobs can have control groups of their own is not known: %s", error)
+        _log.warning("Cannot determine whether jobs can have their own control groups: %s", error)
         return ()
-    return tuple(done.stdout.split())
+    return tuple(process.stdout.split())

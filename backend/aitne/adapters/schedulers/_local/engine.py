@@ -1,7 +1,7 @@
-"""The life of the tasks: started when there is room, watched, requeued, ended.
+"""Life cycle of the tasks: they are started when resources are free, watched, requeued and ended.
 
-Decisions are made on the event loop's thread from what is in memory; threads only touch the disk and start
-processes. A runner's end arrives through its pidfd.
+Decisions are made on the event loop's thread from the state in memory; other threads only access the
+disk and start processes. The end of a runner is signalled by its pidfd.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class Engine:
-    """The scheduler without the port's own terms."""
+    """Scheduler of tasks, independent of the port's types."""
 
     def __init__(
         self,
@@ -62,14 +62,14 @@ class Engine:
         self._background: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    # --- looking ---------------------------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------------
 
     def holders(self) -> list[Task]:
         """Return the tasks that have slots."""
         return [task for task in self.book.tasks() if task.holds_slots]
 
     def pending_reason(self, task: Task) -> str | None:
-        """Return why a task waits, as a sentence; None: no reason is known."""
+        """Return why a task waits, as a sentence; None if no reason is known."""
         reason = task.trouble or self._reasons.get(task.number)
         return None if reason is None else f"{reason}."
 
@@ -79,13 +79,13 @@ class Engine:
             now = self._clock()
             running = [holder.running(now, self._grace_s) for holder in self.holders()]
             waiting = [waiter.waiting() for waiter in self._startable(now)]
-            found = planner.forecast(self.nodes, running, waiting, now.timestamp())
+            starts = planner.forecast(self.nodes, running, waiting, now.timestamp())
             self._forecast = {
-                number: datetime.fromtimestamp(start, UTC) for number, start in found.items()
+                number: datetime.fromtimestamp(start, UTC) for number, start in starts.items()
             }
         return self._forecast.get(task.number)
 
-    # --- deciding --------------------------------------------------------------------------------
+    # --- scheduling ------------------------------------------------------------------------------
 
     def schedule(self) -> None:
         """Start the tasks that can start; set the pending reasons of the others."""
@@ -115,7 +115,7 @@ class Engine:
         """Return the tasks that wait only for resources, in order of arrival. Ends those whose
         dependency failed.
         """
-        found = []
+        tasks = []
         for number in sorted(self.book.jobs):
             job = self.book.jobs[number]
             waiting = [
@@ -131,10 +131,10 @@ class Engine:
                 text = f"Waits for job{'s' * (len(names) > 1)} {', '.join(names)} to complete"
                 self._reasons.update((task.number, text) for task in waiting)
             else:
-                found += [
+                tasks += [
                     task for task in waiting if task.not_before is None or task.not_before <= now
                 ]
-        return found
+        return tasks
 
     # --- starting --------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class Engine:
                 environment=environment,
                 log=log_name(task.index),
                 time_limit_s=limit,
-                # Its nodes are this machine: what it has on all of them.
+                # All nodes are this machine: the sum of its resources on all of them.
                 memory_bytes=request.resources.memory_bytes * len(task.grants),
                 grace_s=self._grace_s,
             )
@@ -186,8 +186,8 @@ class Engine:
         self.notify()
 
     async def _start_failed(self, task: Task, error: OSError) -> None:
-        """Handle a failed start: nothing of the task runs; it waits again, or ends if its folder is
-        gone.
+        """Handle a failed start: no process of the task runs; it waits again, or ends if its folder
+        does not exist any more.
         """
         _log.warning("Job %s could not be started: %s", task.scheduler_id, error)
         task.runs -= 1
@@ -243,7 +243,7 @@ class Engine:
             try:
                 signal.pidfd_send_signal(task.pidfd, number)
             except ProcessLookupError:
-                return  # its end is on its way to us
+                return  # the notification of its end is pending
 
     async def _settle(self, task: Task) -> None:
         """Determine how the run ended, after the runner is gone."""
@@ -251,7 +251,7 @@ class Engine:
         try:
             facts = await asyncio.to_thread(read_facts, run_dir, task.identity)
         except OSError as error:
-            _log.error("How job %s ended cannot be read yet: %s", task.scheduler_id, error)
+            _log.error("The outcome of job %s cannot be read yet: %s", task.scheduler_id, error)
             asyncio.get_running_loop().call_later(RETRY_S, self._settle_again, task)
             return
         ending = ending_of(
@@ -259,12 +259,12 @@ class Engine:
         )
         request = task.job.record.request
         if ending.reason is Reason.NODE_FAILED and task.restart_count < request.max_requeues:
-            _log.warning("Job %s lost its node and is queued again", task.scheduler_id)
+            _log.warning("Job %s lost its node and is requeued", task.scheduler_id)
             task.restart_count += 1
             task.phase, task.grants, task.identity, task.started_at = Phase.WAITING, (), None, None
             task.time_limit_s = request.time_limit_s
-            if facts is not None:  # the machine was told to go down: not into that
-                task.trouble = "Its node was told to go down; it will start again"
+            if facts is not None:  # the machine shuts down: do not start during that
+                task.trouble = "Its node is shutting down; it will start again"
                 self._hold(task, RETRY_S)
             await self._persist(task)
         else:
@@ -291,7 +291,7 @@ class Engine:
     def _write_state(self, task: Task) -> None:
         self.records.write_state(task.job.record.number, task.index, task.state())
 
-    # --- orders ----------------------------------------------------------------------------------
+    # --- commands --------------------------------------------------------------------------------
 
     async def cancel(self, task: Task) -> None:
         """End a task in any phase. Raises ``OSError`` if a waiting one's end cannot be stored."""
@@ -318,7 +318,7 @@ class Engine:
         """Set the time limit of a running task. Raises ``OSError`` if it cannot be stored."""
         before, task.time_limit_s = task.time_limit_s, time_limit_s
         try:
-            if task.phase is Phase.RUNNING:  # one that is just being started is told after that
+            if task.phase is Phase.RUNNING:  # a task that is being started gets it afterwards
                 await self._order(task, signal.SIGUSR1)
         except OSError:
             task.time_limit_s = before
@@ -336,11 +336,11 @@ class Engine:
         except OSError as error:
             if number != signal.SIGTERM:
                 raise
-            # It must end even so; memory knows that this was a cancellation.
-            _log.warning("The order for job %s was not stored: %s", task.scheduler_id, error)
+            # It must end anyway; the cancellation is recorded in memory.
+            _log.warning("The command for job %s was not stored: %s", task.scheduler_id, error)
         self._signal(task, number)
 
-    # --- coming and going ------------------------------------------------------------------------
+    # --- start and stop --------------------------------------------------------------------------
 
     async def restore(self, jobs: Sequence[Job]) -> None:
         """Restore what an earlier scheduler left: ended, waiting, running or lost.
@@ -361,12 +361,12 @@ class Engine:
         self.schedule()
 
     def forget_ended_before(self, when: datetime) -> list[int]:
-        """Remove from memory what ended earlier; return the numbers whose folders may be deleted.
+        """Remove jobs that ended earlier from memory; return the numbers of the folders to delete.
 
         A job that a waiting job names stays, and so does the highest number, which must not be
         reused.
         """
-        gone = []
+        numbers = []
         highest = max(self.book.jobs, default=0)
         for number, job in list(self.book.jobs.items()):
             ended_at = job.last_ended_at()
@@ -374,8 +374,8 @@ class Engine:
                 continue
             del self.book.jobs[number]
             if number != highest:
-                gone.append(number)
-        return gone
+                numbers.append(number)
+        return numbers
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -385,7 +385,7 @@ class Engine:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("The local scheduler stumbled", exc_info=error)
+            _log.error("Unexpected error in the local scheduler", exc_info=error)
 
     async def close(self) -> None:
         """Finish pending operations and release the runners."""

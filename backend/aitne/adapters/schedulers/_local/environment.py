@@ -1,4 +1,5 @@
-"""The environment of a job's script: a clean start and the names Slurm sets. Nothing of the platform's own."""
+"""Environment of a job's script: a clean login environment and the variables that Slurm sets,
+without variables of the platform itself."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ PASSED_ON = (
     "LD_LIBRARY_PATH",
     "XDG_RUNTIME_DIR",
 )
-"""What a login gives a program and a job may rely on; LC_* too."""
+"""Variables of a login environment that jobs may rely on; LC_* as well."""
 
 LOCAL_NODES = "AITNE_LOCAL_NODES"
 
@@ -35,7 +36,7 @@ def base_environment(source: Mapping[str, str]) -> dict[str, str]:
     password database.
     """
     person = pwd.getpwuid(os.getuid())
-    given = {
+    variables = {
         name: value for name, value in source.items() if name in PASSED_ON or name.startswith("LC_")
     }
     return {
@@ -44,7 +45,7 @@ def base_environment(source: Mapping[str, str]) -> dict[str, str]:
         "LOGNAME": person.pw_name,
         "SHELL": person.pw_shell or "/bin/sh",
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        **given,
+        **variables,
     }
 
 
@@ -62,8 +63,8 @@ def slurm_variables(
     """Return the variables that Slurm sets for a batch script
     (https://slurm.schedmd.com/sbatch.html).
 
-    ``array``: the array's id, this task's index, and all indices. ``has_gpus``: then a job without
-    GPUs sees none.
+    ``array`` is the array's ID, this task's index, and all indices. With ``has_gpus``, a job
+    without GPUs sees none.
     """
     nodes = compress_hostlist([grant.node for grant in grants])
     resources = request.resources
@@ -82,7 +83,7 @@ def slurm_variables(
         "SLURM_JOB_NODELIST": nodes,
         "SLURM_NODELIST": nodes,
         "SLURMD_NODENAME": grants[0].node,
-        # The nodes are this machine, whatever they are called.
+        # All nodes are this machine, whatever their names.
         "MASTER_ADDR": "127.0.0.1",
         "SLURM_CPUS_ON_NODE": str(resources.cpu),
         "SLURM_JOB_CPUS_PER_NODE": per_node,
@@ -112,14 +113,14 @@ def slurm_variables(
         variables["CUDA_VISIBLE_DEVICES"] = devices
         if devices:
             variables["SLURM_JOB_GPUS"] = devices
-            # CUDA numbers by speed unless told to number as NVML does.
+            # By default CUDA numbers GPUs by speed, and NVML by bus ID.
             variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
             variables["SLURM_GPUS_ON_NODE"] = str(len(grants[0].gpus))
     return variables
 
 
 def text_for_process(text: str) -> str:
-    """Return the text without what no environment can hold: NUL characters and halves of surrogate
-    pairs.
+    """Return the text without characters that no environment can hold: NUL and unpaired
+    surrogates.
     """
     return text.replace("\0", "").encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Start a runner, recognise it again after a restart, and end what one left behind."""
+"""Start runners, identify them after a restart, and terminate processes that they left behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from aitne.adapters.schedulers._local import procfs, runner
 from aitne.adapters.schedulers._local.records import write_atomically
 
 MARK = "AITNE_RUNNER_ID"
-"""In the environment of every process of a job: by it the orphans of a killed runner are found."""
+"""Variable in the environment of every process of a job: it identifies the orphans of a killed
+runner."""
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from aitne.adapters.schedulers._local.runner import main; main(sys.argv[2:])"
@@ -40,7 +41,7 @@ class Identity:
     started_at: float = 0.0
 
     def open(self) -> int | None:
-        """Open a pidfd of exactly this process; None when it has ended."""
+        """Open a pidfd of exactly this process; None if it has ended."""
         if self.boot != procfs.boot_id():
             return None
         try:
@@ -66,7 +67,7 @@ def launch(
     """Start the detached runner and return once its script has started and it accepts commands.
 
     Raises:
-        OSError: it could not be started; nothing of the job runs.
+        OSError: the runner could not be started; no process of the job runs.
     """
     process = subprocess.Popen(
         [
@@ -80,13 +81,13 @@ def launch(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    # Both streams end when the runner lets go of them: nothing of ours stays open in it.
+    # Both streams end when the runner closes them: it keeps none of our descriptors open.
     answer, errors = process.communicate()
     identity = read_identity(run_dir)
-    # Without an answer, a claim still means that the script may have started: its end is to be settled.
+    # Even without an answer, a claim means that the script may have started: its end must be settled.
     if identity is None or answer.startswith((runner.FAILED, runner.TAKEN)):
-        told = answer.removeprefix(runner.FAILED).decode(errors="replace").strip()
-        raise OSError(told or errors.decode(errors="replace").strip()[-500:] or "no answer")
+        message = answer.removeprefix(runner.FAILED).decode(errors="replace").strip()
+        raise OSError(message or errors.decode(errors="replace").strip()[-500:] or "no answer")
     return identity
 
 
@@ -96,16 +97,16 @@ def mark_of(run_dir: Path) -> str:
 
 
 def read_identity(run_dir: Path) -> Identity | None:
-    """Return the identity of the runner of this run; None if no runner ever claimed it."""
-    found = read_json(run_dir / runner.RUNNER)
-    if found is None or "pid" not in found:
+    """Return the identity of the run's runner; None if no runner has claimed the run."""
+    record = read_json(run_dir / runner.RUNNER)
+    if record is None or "pid" not in record:
         return None
-    known: dict[str, Any] = {name: found[name] for name in Identity.__slots__ if name in found}
-    return Identity(**known)
+    fields: dict[str, Any] = {name: record[name] for name in Identity.__slots__ if name in record}
+    return Identity(**fields)
 
 
 def give_up(run_dir: Path) -> bool:
-    """Ensure that an unclaimed run never starts; False when a runner was quicker."""
+    """Ensure that an unclaimed run never starts; False if a runner has claimed it already."""
     claim = run_dir / "given-up"
     claim.write_text("{}\n")
     try:
@@ -118,7 +119,7 @@ def give_up(run_dir: Path) -> bool:
 
 
 def read_exit(run_dir: Path) -> dict[str, object] | None:
-    """Return how the run ended; None while it has not, or if its runner was killed."""
+    """Return how the run ended; None if it has not ended, or its runner was killed."""
     return read_json(run_dir / runner.EXIT)
 
 
@@ -134,26 +135,26 @@ def read_control(run_dir: Path) -> dict[str, object]:
 
 
 def end_orphans(run_dir: Path, identity: Identity | None) -> None:
-    """End every process of a run whose runner is gone; returns when none is left.
+    """Terminate every process of a run whose runner has ended; return when none is left.
 
-    They are known by the mark in their environment, by the leader's session, and by descent from one
-    of these.
+    They are identified by the mark in their environment, by the leader's session, and by descent
+    from one of these.
     """
     if identity is not None and identity.boot != procfs.boot_id():
         return
-    told: set[int] = set()
+    signalled_pids: set[int] = set()
     kill_after = time.monotonic() + _GRACE_FOR_ORPHANS_S
     pause, misses = 0.01, 0
     while True:
         orphans = _orphans(run_dir, identity)
-        # In the middle of an exec a process shows no environment, so one look proves nothing.
+        # During an exec a process shows no environment, so a single scan proves nothing.
         misses = 0 if orphans else misses + 1
         if misses == _LOOKS:
             return
         deadly = time.monotonic() >= kill_after
         for pid, started in orphans.items():
-            if deadly or pid not in told:
-                told.add(pid)
+            if deadly or pid not in signalled_pids:
+                signalled_pids.add(pid)
                 number = signal.SIGKILL if deadly else signal.SIGTERM
                 procfs.signal_process(pid, started, number)
         time.sleep(pause)
@@ -162,7 +163,7 @@ def end_orphans(run_dir: Path, identity: Identity | None) -> None:
 
 def _orphans(run_dir: Path, identity: Identity | None) -> dict[int, int]:
     mark = os.fsencode(f"{MARK}={mark_of(run_dir)}")
-    # A session's number names it only as long as its leader is the process that we started.
+    # A session's ID identifies it only while its leader is the process that we started.
     session = (
         identity.leader
         if identity is not None
@@ -170,24 +171,24 @@ def _orphans(run_dir: Path, identity: Identity | None) -> dict[int, int]:
         and procfs.start_time(identity.leader) == identity.leader_start
         else None
     )
-    found: dict[int, int] = {}
+    orphans: dict[int, int] = {}
     for pid in procfs.everyone():
         in_session = session is not None and procfs.session_of(pid) == session
         if in_session or procfs.has_variable(pid, mark):
             started = procfs.start_time(pid)
             if started is not None:
-                found[pid] = started
-    for pid in list(found):
-        found |= procfs.descendants(pid)
-    return found
+                orphans[pid] = started
+    for pid in list(orphans):
+        orphans |= procfs.descendants(pid)
+    return orphans
 
 
 def read_json(path: Path) -> dict[str, object] | None:
-    """Read a JSON object from a file; None if there is none or it was cut off by a power
+    """Read a JSON object from a file; None if the file does not exist or was truncated by a power
     failure.
     """
     try:
-        found = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None

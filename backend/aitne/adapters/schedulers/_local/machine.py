@@ -1,4 +1,4 @@
-"""The slots of this machine: from ``[local]`` in the settings, else what it really has."""
+"""Resources of this machine: those of ``[local]`` in the settings, else those detected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def capacities(settings: LocalSettings) -> tuple[Capacity, ...]:
     belong to the first node.
 
     Raises:
-        SetupError: ``gpus`` is none of auto, none and a declaration.
+        SetupError: ``gpus`` is not ``auto``, ``none`` or a valid declaration.
     """
     cpus = settings.cpus or len(os.sched_getaffinity(0))
     memory = settings.memory or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -44,22 +44,22 @@ def _host_name() -> str:
 
 
 def _declared(text: str) -> list[str | None]:
-    """Return one type per GPU of ``a100:4`` or ``4`` or ``a100:2,v100:2``."""
+    """Return the type of each GPU in ``a100:4``, ``4`` or ``a100:2,v100:2``."""
     if text.strip().lower() in ("", "none"):
         return []
     try:
         resources = parse_gres(",".join(f"gpu:{part.strip()}" for part in text.split(",")))
     except ValueError as error:
         raise SetupError(
-            f"[local] gpus = {text!r} is not understood: {error}. Write auto, none, a number, or "
+            f"[local] gpus = {text!r} is invalid: {error}. Write auto, none, a number, or "
             "type:number such as a100:4."
         ) from error
     return [gres.type for gres in resources for _ in range(gres.count)]
 
 
 def _found() -> tuple[list[str | None], tuple[str, ...]]:
-    """Return the GPUs that NVML shows, and the feature that names their driver's CUDA; none without
-    NVML or a driver.
+    """Return the GPUs that NVML reports, and the feature that names the CUDA version of their
+    driver; no GPUs without NVML or a driver.
     """
     try:
         import pynvml
@@ -90,15 +90,15 @@ def _text(name: str | bytes) -> str:
 def gpu_type(product: str) -> str | None:
     """Return the GPU type in a product name: ``a100`` of ``NVIDIA A100-SXM4-80GB``.
 
-    ``rtx4090`` of ``NVIDIA GeForce RTX 4090``. None: the name gives no type.
+    ``rtx4090`` of ``NVIDIA GeForce RTX 4090``. None means that the name contains no type.
     """
     words = re.split(r"[^a-z0-9]+", product.lower())
-    kept: list[str] = []
+    parts: list[str] = []
     for word in words:
         if word in ("nvidia", "tesla", "quadro", "geforce", ""):
             continue
-        kept.append(word)
+        parts.append(word)
         if any(char.isdigit() for char in word):
             break
-    name = "".join(kept)[:40]
+    name = "".join(parts)[:40]
     return name if name[:1].isalpha() else None

@@ -1,4 +1,4 @@
-"""Outcome of a run, from the files that its runner left."""
+"""Outcome of a run, read from the files of its runner."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Facts = dict[str, object]
 
 
 def read_facts(run_dir: Path, identity: launcher.Identity | None) -> Facts | None:
-    """Return what the runner wrote at the end; None if it was killed: then the rest of the run's
-    processes are ended.
+    """Return the outcome that the runner wrote; None if it was killed. In that case the run's
+    remaining processes are terminated.
 
     Raises:
         OSError: the folder cannot be read now.
@@ -29,8 +29,8 @@ def read_facts(run_dir: Path, identity: launcher.Identity | None) -> Facts | Non
 
 def _moment(seconds: object) -> object:
     """Convert the runner's seconds since the epoch; any other value is returned unchanged."""
-    known = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    return datetime.fromtimestamp(float(seconds), UTC) if known else seconds  # type: ignore[arg-type]
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return datetime.fromtimestamp(float(seconds), UTC) if is_number else seconds  # type: ignore[arg-type]
 
 
 def ending_of(

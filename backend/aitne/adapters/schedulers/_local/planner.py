@@ -1,9 +1,9 @@
 """Selection of the tasks that start now: first in, first out, with EASY backfill. Pure: no clock,
 no processes.
 
-The first waiting job that does not fit (the head) gets a reservation: the earliest time at which it fits when
-what runs ends at its time limit. A later job may start now only if the head can still start at that time,
-so the head is never delayed (Lifka 1995, https://doi.org/10.1007/3-540-60153-8_35).
+The first waiting job that does not fit (the head) gets a reservation: the earliest time at which it fits if
+the running jobs end at their time limits. A later job may start now only if the head can still start at that
+time, so the head is never delayed (Lifka 1995, https://doi.org/10.1007/3-540-60153-8_35).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from aitne.core.units import format_memory
 
 BACKFILL_DEPTH = 500
-"""How many jobs behind the head are considered."""
+"""Number of jobs behind the head that are considered."""
 FORECAST_DEPTH = 50
-"""For how many waiting jobs a start time is estimated."""
+"""Number of waiting jobs for which a start time is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,18 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job that holds slots until ``ends_at`` at the latest."""
+    """Job that holds resources until ``ends_at`` at the latest."""
 
     demand: Demand
     grants: tuple[Grant, ...]
     ends_at: float
     group: int = 0
-    """The array it belongs to; 0 is none."""
+    """Number of the array that it belongs to; 0 means none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job that may start as far as its dependencies go. ``throttle`` bounds its group."""
+    """Job that waits only for resources. ``throttle`` limits how many of its group run at once."""
 
     key: int
     demand: Demand
@@ -109,9 +109,7 @@ class Free:
         return twin
 
     def take(self, demand: Demand, grants: Iterable[Grant]) -> None:
-        """Mark resources as used; nodes that no longer exist (another configuration) are
-        skipped.
-        """
+        """Mark resources as used; skip nodes that no longer exist in the configuration."""
         for grant in grants:
             if grant.node in self.nodes:
                 self.cpus[grant.node] -= demand.cpus
@@ -132,8 +130,8 @@ class Free:
                 )
 
     def choose(self, demand: Demand) -> tuple[Grant, ...] | None:
-        """Choose the tightest nodes that fit, GPUs first so that they stay together; None if too
-        few fit.
+        """Choose the nodes with the fewest free resources that fit, by GPUs first so that they stay
+        together; None if too few fit.
         """
         fitting = [name for name in self.nodes if self._fits(name, demand)]
         if len(fitting) < demand.nodes:
@@ -179,16 +177,16 @@ class Free:
             if need > free[best]:
                 whole = self.nodes[best].cpus if unit == "CPUs" else len(self.nodes[best].gpus)
                 unit = unit if need > 1 else unit.removesuffix("s")
-                where = "" if len(self.nodes) == 1 else " on one node"
+                scope = "" if len(self.nodes) == 1 else " on one node"
                 verb = "is" if free[best] == 1 else "are"
                 return (
-                    f"Waits for {need} {unit}{where}: {max(0, free[best])} of {whole} {verb} free"
+                    f"Waits for {need} {unit}{scope}: {max(0, free[best])} of {whole} {verb} free"
                 )
-        most = max(self.memory.values())
-        if demand.memory_bytes > most:
+        max_bytes = max(self.memory.values())
+        if demand.memory_bytes > max_bytes:
             return (
                 f"Waits for {format_memory(demand.memory_bytes)} of memory on one node: "
-                f"{_rounded(max(0, most))} are free"
+                f"{_rounded(max(0, max_bytes))} are free"
             )
         return f"Waits for a node on which {describe(demand)} are free together"
 
@@ -214,9 +212,9 @@ def plan(
     free = Free(nodes)
     whole = free.copy()
     running = list(running)
-    for each in running:
-        free.take(each.demand, each.grants)
-    in_group = Counter(each.group for each in running)
+    for running_job in running:
+        free.take(running_job.demand, running_job.grants)
+    in_group = Counter(running_job.group for running_job in running)
     head: Demand | None = None
     shadow, then = 0.0, free
     ahead = looked_at = 0
@@ -244,7 +242,7 @@ def plan(
             continue
         if head is None:
             if not whole.fits(job.demand):
-                # The nodes have shrunk since it was accepted: it must not hold up the others.
+                # The nodes have shrunk since it was accepted: it must not delay other jobs.
                 result.reasons[job.key] = (
                     f"Waits for nodes with {describe(job.demand)}: no node is that large any more"
                 )
@@ -261,12 +259,12 @@ def plan(
 def forecast(
     nodes: Sequence[Capacity], running: Sequence[Running], waiting: Sequence[Waiting], now: float
 ) -> dict[int, float]:
-    """Return when the first of the waiting jobs start at the latest, if all run to their time
+    """Return the latest start times of the first waiting jobs, if all jobs run to their time
     limits.
     """
     free = Free(nodes)
-    for each in running:
-        free.take(each.demand, each.grants)
+    for running_job in running:
+        free.take(running_job.demand, running_job.grants)
     going = list(running)
     starts: dict[int, float] = {}
     time = now

@@ -1,8 +1,8 @@
-"""Access to processes through ``/proc``. Standard library only, quick to import: the runner uses
-it.
+"""Access to processes through ``/proc``. Standard library only and quick to import, since the
+runner uses it.
 
-A process ID alone identifies a process only for a while. Here a process is its ID and its start
-time, and a signal goes through a descriptor of exactly the process that was inspected.
+A process ID alone identifies a process only for a limited time. Here a process is identified by
+its ID and start time, and signals are sent through a descriptor of exactly the inspected process.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _ENDED = (b"Z", b"X")
 
 
 def boot_id() -> str:
-    """Return the ID of this boot of this machine: process IDs mean nothing across boots."""
+    """Return the ID of the machine's current boot: process IDs are valid only within one boot."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 def start_time(pid: int) -> int | None:
-    """Return the start time in ticks since boot; None when there is no such process (or it is a
-    zombie).
+    """Return the start time in ticks since boot; None if the process does not exist or is a
+    zombie.
     """
     fields = _stat(pid)
     return None if fields is None or fields[0] in _ENDED else int(fields[19])
@@ -29,7 +29,7 @@ def start_time(pid: int) -> int | None:
 
 def signal_process(pid: int, started: int, number: int) -> bool:
     """Signal the process that had this ID when it started at that time, and no other."""
-    import signal  # it costs the runner 7 ms that can wait until the script has started
+    import signal  # takes 7 ms: the runner must not spend them before the script has started
 
     try:
         handle = os.pidfd_open(pid)
@@ -49,33 +49,33 @@ def signal_process(pid: int, started: int, number: int) -> bool:
 def descendants(root: int) -> dict[int, int]:
     """Return every live descendant of ``root``, with its start time."""
     children = _listed if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else _Scanned()
-    found: dict[int, int] = {}
+    start_times: dict[int, int] = {}
     todo = children(root)
-    seen = {root}
+    visited_pids = {root}
     while todo:
         pid = todo.pop()
-        if pid not in seen:
-            seen.add(pid)
+        if pid not in visited_pids:
+            visited_pids.add(pid)
             started = start_time(pid)
             if started is not None:
-                found[pid] = started
+                start_times[pid] = started
             todo.extend(children(pid))
-    return found
+    return start_times
 
 
 def _listed(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found.extend(map(int, file.read().split()))
+                children.extend(map(int, file.read().split()))
     except OSError:
-        return found  # it ended while we looked; its children have gone to the subreaper
-    return found
+        return children  # it ended during the scan; its children belong to the subreaper now
+    return children
 
 
 class _Scanned:
-    """The same from one pass over all processes, for kernels without CONFIG_PROC_CHILDREN."""
+    """Child processes from one scan of all processes, for kernels without CONFIG_PROC_CHILDREN."""
 
     def __init__(self) -> None:
         self._children: dict[int, list[int]] = {}
@@ -94,14 +94,14 @@ def everyone() -> list[int]:
 
 
 def session_of(pid: int) -> int | None:
-    """Return the ID of the session that a process is in."""
+    """Return the ID of the process's session."""
     fields = _stat(pid)
     return None if fields is None else int(fields[3])
 
 
 def has_variable(pid: int, assignment: bytes) -> bool:
     """Return True if the process was started with ``NAME=value`` in its environment; False also if
-    that cannot be read.
+    the environment cannot be read.
     """
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -120,7 +120,7 @@ def command_line(pid: int) -> bytes:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory in bytes, shared pages counted in full. Cheap."""
+    """Return the resident memory in bytes, shared pages counted in full. This is cheap."""
     try:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE
@@ -129,8 +129,8 @@ def resident_bytes(pid: int) -> int:
 
 
 def proportional_bytes(pid: int) -> int:
-    """Return the resident memory in bytes, each shared page divided among its processes. Walks the
-    page tables.
+    """Return the resident memory in bytes, each shared page divided among its processes. This
+    walks the page tables.
     """
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:

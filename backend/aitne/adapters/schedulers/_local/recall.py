@@ -11,10 +11,10 @@ from aitne.adapters.schedulers._local.tasks import Book, Phase, Task
 
 
 def recall(records: Records, book: Book) -> None:
-    """Bring every task of ``book`` to the state in its files.
+    """Set every task of ``book`` to the state in its files.
 
-    A task whose last run was begun is ``RUNNING`` if a runner claimed it (which may have ended
-    since), else ``SETTLING``. An unclaimed run never began: it is given up, and the task waits.
+    A task with a started last run is ``RUNNING`` if a runner claimed it (the runner may have ended
+    since), else ``SETTLING``. An unclaimed run never started: it is discarded, and the task waits.
 
     Raises:
         OSError: the files cannot be read, or the disk is full.

@@ -1,12 +1,12 @@
-"""The scheduler's memory on disk: one folder per job, found again after any crash.
+"""Persistent state of the scheduler: one folder for each job, which survives any crash.
 
 ::
 
     <root>/jobs/<number>/job.json              the request as accepted; its appearance is the moment of submission
-    <root>/jobs/<number>/<task>/state.json     what is not in the runs: requeues, and an end without a run
-    <root>/jobs/<number>/<task>/run-<k>/       one folder per start, written by the runner too
+    <root>/jobs/<number>/<task>/state.json     state outside the runs: requeues, and an end without a run
+    <root>/jobs/<number>/<task>/run-<k>/       one folder for each start, also written by the runner
 
-A number is never used twice: the folder of the highest is kept when the others are deleted.
+A number is never reused: the folder of the highest number is not deleted with the others.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 class JobRecord(Frozen):
-    """Record of a job as it was accepted. Never changed."""
+    """Record of a job as it was accepted; it never changes."""
 
     number: int
-    """Of an array: its first task's; the tasks have the numbers from here on."""
+    """Of an array: the number of its first task; those of the other tasks follow."""
     indices: tuple[int, ...] | None = None
     throttle: int | None = None
     submitted_at: UtcTime
@@ -43,7 +43,7 @@ class JobRecord(Frozen):
 
     @property
     def last_number(self) -> int:
-        """The highest number that the job uses."""
+        """Highest number that the job uses."""
         return self.number + (len(self.indices) - 1 if self.indices else 0)
 
 
@@ -62,7 +62,7 @@ class TaskState(Frozen):
 
     restart_count: int = 0
     closed_runs: int = 0
-    """The number of its runs that are over and whose outcome is accounted for."""
+    """Number of runs that have ended and whose outcome has been processed."""
     ending: Ending | None = None
 
 
@@ -72,13 +72,13 @@ class RunGrant(Frozen):
 
 
 class Launch(Frozen):
-    """``launch.json`` of a run: what it was given."""
+    """``launch.json`` of a run: the allocated resources."""
 
     grants: tuple[RunGrant, ...]
 
 
 class Records:
-    """Reader and writer of the folders. Every method may raise ``OSError``."""
+    """Reader and writer of the job folders. Every method may raise ``OSError``."""
 
     def __init__(self, root: Path) -> None:
         self.jobs = root / "jobs"
@@ -92,7 +92,7 @@ class Records:
 
         A folder without a record was never accepted and is deleted.
         """
-        found, highest = [], 0
+        records, highest = [], 0
         for folder in self.jobs.iterdir():
             if not folder.name.isdecimal():
                 continue
@@ -101,16 +101,16 @@ class Records:
             except FileNotFoundError:
                 shutil.rmtree(folder, ignore_errors=True)
             except ValidationError as error:
-                # Perhaps another version of the platform wrote it; its job may even run.
-                _log.error("%s is not understood and left alone: %s", folder / JOB, error)
+                # Perhaps another version of the platform wrote it; its job may still run.
+                _log.error("%s is invalid and is left unchanged: %s", folder / JOB, error)
                 highest = max(highest, int(folder.name))
             else:
-                found.append(record)
+                records.append(record)
                 highest = max(highest, record.last_number)
-        return sorted(found, key=lambda record: record.number), highest
+        return sorted(records, key=lambda record: record.number), highest
 
     def create(self, record: JobRecord) -> None:
-        """Write the job's own files, then the record: all of it or nothing."""
+        """Write the job's own files, then the record: either everything or nothing."""
         request = record.request
         folder = self.jobs / str(record.number)
         try:
@@ -150,7 +150,7 @@ class Records:
         return folder
 
     def read_state(self, number: int, index: int | None) -> TaskState:
-        """Return the state that was written last; the initial state if none was."""
+        """Return the state that was written last; the initial state if there is none."""
         return _read(TaskState, self.task_dir(number, index) / STATE) or TaskState()
 
     def write_state(self, number: int, index: int | None, state: TaskState) -> None:
@@ -160,7 +160,7 @@ class Records:
         write_atomically(folder / STATE, state.model_dump_json().encode())
 
     def read_launch(self, run_dir: Path) -> Launch | None:
-        """Return the launch record of a run; None if the start did not get that far."""
+        """Return the launch record of a run; None if the start failed before it was written."""
         return _read(Launch, run_dir / LAUNCH)
 
 
@@ -175,7 +175,7 @@ def _read(model: type[_Model], path: Path) -> _Model | None:
 
 
 def write_atomically(path: Path, content: bytes, *, sync: bool = False) -> None:
-    """Replace a file in one step, mode 0600; ``sync``: it survives a power failure from here on."""
+    """Replace a file atomically, with mode 0600; with ``sync`` it then survives a power failure."""
     temporary = path.with_name(f".{path.name}.new")
     try:
         with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -196,7 +196,7 @@ def write_atomically(path: Path, content: bytes, *, sync: bool = False) -> None:
 
 
 def _make_private(folder: Path) -> None:
-    """Create the folder and missing ones above it, accessible only to this account."""
+    """Create the folder and its missing parents, accessible only to this account."""
     if not folder.is_dir():
         _make_private(folder.parent)
         folder.mkdir(0o700, exist_ok=True)

@@ -1,14 +1,14 @@
-"""One job's supervisor: a detached process that outlives the platform. Standard library only.
+"""Runner of one job: a detached process that outlives the platform. Standard library only.
 
 Arguments: run folder, log, time limit (s), memory limit (bytes), grace (s). Its working directory is the job's
 folder and its environment the job's, so that nothing has to be parsed before the script runs; modules that are
-slow to import come after it has started.
+slow to import are imported after the script has started.
 
-It claims the run (``runner.json``, made once), adopts every orphan of the job (subreaper), ends the job at its
-time limit or when it takes more memory than it may, and leaves ``exit.json``, in one piece, only when no process
-of the job is left. ``control.json`` holds ``{"time_limit_s": …, "cancel": …}``: SIGUSR1 makes the runner read it,
-SIGTERM ends the job, as a cancellation if ``control.json`` says so, else because the machine goes down.
-Who connects to the socket ``door`` is given a process of the agent's beside the job (``--attach``).
+It claims the run (``runner.json``, created once), adopts every orphan of the job (subreaper), ends the job at its
+time limit or when it exceeds its memory limit, and writes ``exit.json`` atomically, only when no process of the
+job is left. ``control.json`` holds ``{"time_limit_s": …, "cancel": …}``: SIGUSR1 makes the runner read it,
+SIGTERM ends the job, as a cancellation if ``control.json`` says so, else because the machine shuts down.
+For each connection to the socket ``door`` it starts a process of the agent beside the job (``--attach``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from aitne.adapters.schedulers._local import procfs
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # its import costs time that the script need not wait for
+if TYPE_CHECKING:  # the import takes time, for which the script would have to wait
     import socket
 
 RUNNER = "runner.json"
@@ -33,11 +33,13 @@ CLAIMED, TAKEN, FAILED = b"claimed", b"taken", b"failed"
 """Messages of a runner to its starter, before it closes its descriptors."""
 
 _AGENT = b"aitne.agent"
-"""In the command line of the agent, the platform's own program, which the memory limit does not count."""
+"""Part of the command line of the agent, the platform's own program, which is not counted
+towards the memory limit."""
 _CLEARS_UP = b"_docker_run"
-"""In the command line of what removes a job's container once the job's own processes are gone."""
+"""Part of the command line of the program that removes a job's container after the job's own
+processes have ended."""
 _CLEARING_S = 10.0
-"""So long it may take after the others were killed."""
+"""Seconds that it may take after the other processes were killed."""
 _TICK_S = 0.5
 _LEFTOVER_GRACE_S = 2.0
 _EXIT_FILE_BYTES = 1024
@@ -46,7 +48,7 @@ _EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Detach, claim, start the script, tell the starter on stdout, and supervise to the end."""
+    """Detach, claim the run, start the script, report it on stdout, and supervise it to the end."""
     run_dir, log, time_limit, memory_limit, grace = arguments
     if os.fork():
         os._exit(0)
@@ -80,7 +82,7 @@ def _tell(answer: bytes) -> None:
     try:
         os.write(1, answer)
     except OSError:
-        return  # who started us was killed; its successor finds us by our record
+        return  # the starter was killed; its successor identifies us by our record
 
 
 class Runner:
@@ -110,9 +112,9 @@ class Runner:
     # --- the start -------------------------------------------------------------------------------
 
     def claim(self) -> bool:
-        """Become the only runner of this run; False when it has one, or was given up.
+        """Become the only runner of this run; False if it has a runner already or was discarded.
 
-        The exit file's room on the disk is taken now, so that a full disk cannot swallow an outcome.
+        The disk space of the exit file is allocated now, so that a full disk cannot lose an outcome.
         """
         self._write_identity("claim")
         try:
@@ -126,7 +128,7 @@ class Runner:
         return True
 
     def launch(self) -> None:
-        """Start the script in a session of its own, with the log as its output."""
+        """Start the script in a new session, with the log as its output."""
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self.leader = os.posix_spawnp(
@@ -149,17 +151,17 @@ class Runner:
         pid = os.getpid()
         leader_start = procfs.start_time(self.leader) if self.leader else None
         with open(self._path(name), "w", encoding="ascii") as file:
-            # Numbers and a boot id: no JSON module is needed, and none has been imported yet.
+            # Only numbers and a boot ID: written without the JSON module, which is not imported yet.
             file.write(
                 f'{{"pid": {pid}, "start": {procfs.start_time(pid)}, "boot": "{procfs.boot_id()}", '
                 f'"leader": {self.leader}, "leader_start": {leader_start or 0}, '
                 f'"started_at": {self.started_at!r}}}\n'
             )
 
-    # --- the watch -------------------------------------------------------------------------------
+    # --- supervision -----------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Receive signals as commands from now on."""
+        """Handle signals as commands from now on."""
         import signal
 
         wake, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -171,7 +173,7 @@ class Runner:
         self._wake = wake
 
     def supervise(self) -> None:
-        """Watch until nothing of the job is left, then write down how it ended."""
+        """Supervise until no process of the job is left, then write the outcome."""
         import select
         import signal
 
@@ -203,14 +205,14 @@ class Runner:
         self._write_exit()
 
     def _open_door(self) -> socket.socket | None:
-        """Open the socket for requests to run programs beside the job; None: it cannot be
+        """Open the socket for requests to run programs beside the job; None if it cannot be
         created.
         """
         import socket
 
         door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # By a descriptor of the folder: the name of a socket has at most 107 bytes.
+            # Through a descriptor of the folder: the path of a socket has at most 107 bytes.
             place = os.open(self.run_dir, os.O_PATH | os.O_DIRECTORY)
             try:
                 door.bind(f"/proc/self/fd/{place}/{DOOR}")
@@ -230,7 +232,7 @@ class Runner:
         try:
             connection, _ = door.accept()
         except OSError:
-            return  # who asked has gone again
+            return  # the client has disconnected
         try:
             if self.status is None:
                 number = connection.fileno()
@@ -239,7 +241,7 @@ class Runner:
                         sys.executable,
                         [sys.executable, "-I", "-m", "aitne.agent", "--attach", os.getcwd()],
                         os.environ,
-                        file_actions=[(os.POSIX_SPAWN_DUP2, number, each) for each in (0, 1, 2)],
+                        file_actions=[(os.POSIX_SPAWN_DUP2, number, fd) for fd in (0, 1, 2)],
                         setsid=True,
                         setsigmask=[],
                         setsigdef=_EVERY_SIGNAL,
@@ -251,7 +253,7 @@ class Runner:
             connection.close()
 
     def _reap(self) -> bool:
-        """Collect ended processes; False when none is left (a subreaper sees all descendants)."""
+        """Collect ended processes; False if none is left (a subreaper sees all descendants)."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -266,14 +268,14 @@ class Runner:
     def _next_event(self, next_look: float) -> float:
         if self.kill_at is None:
             return min(next_look, self.started + self.time_limit_s)
-        # Killing is repeated: quickly against a program that forks meanwhile, then against one stuck in the kernel.
+        # SIGKILL is repeated: quickly for programs that fork meanwhile, then for one stuck in the kernel.
         now = time.monotonic()
         pause = 0.02 if now < self.kill_at + 1.0 else _TICK_S
         return min(next_look, max(self.kill_at, now + pause))
 
     def _check_time(self) -> None:
         if self.reason is None and time.monotonic() >= self.started + self.time_limit_s:
-            self._read_control()  # an extension may have been written whose signal is still to come
+            self._read_control()  # an extension may have been written whose signal is still pending
             if time.monotonic() >= self.started + self.time_limit_s:
                 self._note(f"its time limit of {self.time_limit_s:.0f} s is over")
                 self._end("timed_out")
@@ -288,7 +290,7 @@ class Runner:
             processes.pop(pid, None)
         used = sum(map(procfs.resident_bytes, processes))
         if used > self.memory_bytes:
-            # Shared pages were counted once per process; only here is the exact answer worth its price.
+            # Shared pages were counted once per process; only here is the exact number worth its cost.
             used = sum(map(procfs.proportional_bytes, processes))
         self.peak_bytes = max(self.peak_bytes, used)
         if used > self.memory_bytes and self.reason in (None, "timed_out"):
@@ -297,20 +299,20 @@ class Runner:
             self.kill_at = time.monotonic()
 
     def _end(self, reason: str) -> None:
-        """Ask the leader to end, which passes it to its program. Processes left after the grace
-        time are killed.
+        """Signal the leader to end, which passes the signal to its program. Processes that remain
+        after the grace time are killed.
         """
         if self.reason is not None:
             return
         if self.status is None:
             self.reason = reason
             if reason != "timed_out":
-                self._note("it was cancelled" if reason == "cancelled" else "this node goes down")
+                self._note("it was cancelled" if reason == "cancelled" else "its node shuts down")
             os.kill(self.leader, 15)  # not reaped yet, so the number is still the leader's
         self.kill_at = min(self.kill_at or float("inf"), time.monotonic() + self.grace_s)
 
     def _clear_leftovers(self) -> None:
-        """End what the leader left in the background when it ended."""
+        """Terminate processes that the leader left in the background when it ended."""
         if self.status is None or self._leftovers_told:
             return
         self._leftovers_told = True
@@ -334,7 +336,7 @@ class Runner:
             with open(self._path(CONTROL), encoding="utf-8") as file:
                 control = json.load(file)
         except (OSError, ValueError):
-            return  # none yet: it is written in one piece
+            return  # no file yet: it is written atomically
         self.time_limit_s = float(control.get("time_limit_s", self.time_limit_s))
         self.cancelled = bool(control.get("cancel", False))
 
@@ -365,15 +367,15 @@ class Runner:
                     os.close(file)
                 os.replace(self._path("outcome"), self._path(EXIT))
             except FileNotFoundError:
-                return  # the run's folder was deleted: nobody waits for this any more
+                return  # the run's folder was deleted: no process needs the outcome any more
             except OSError:
-                time.sleep(delay)  # a sick disk: the outcome is worth waiting for
+                time.sleep(delay)  # a disk failure: the outcome is worth a retry
                 delay = min(delay * 2, 30.0)
             else:
                 return
 
     def _note(self, what: str) -> None:
-        """Write to the job's log why the platform ends it, as far as the disk has space."""
+        """Write to the job's log why the platform ends it, if the disk has space."""
         try:
             log = os.open(self.log, os.O_WRONLY | os.O_APPEND)
         except OSError:

@@ -1,4 +1,4 @@
-"""Jobs and tasks as the scheduler holds them in memory."""
+"""Jobs and tasks in the memory of the scheduler."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Phase(Enum):
     LAUNCHING = "launching"
     RUNNING = "running"
     SETTLING = "settling"
-    """Its runner is gone; what it left is being read or removed."""
+    """Its runner has ended; its files are being read or removed."""
     ENDED = "ended"
 
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """Job that is no array, or one task of an array."""
+    """Job that is not an array, or one task of an array."""
 
     job: Job
     number: int
@@ -35,7 +35,7 @@ class Task:
     phase: Phase = Phase.WAITING
     grants: tuple[Grant, ...] = ()
     runs: int = 0
-    """The number of starts; the present run is the last of them."""
+    """Number of starts; the current run is the last one."""
     restart_count: int = 0
     identity: Identity | None = None
     pidfd: int | None = None
@@ -45,13 +45,13 @@ class Task:
     ending: Ending | None = None
     not_before: datetime | None = None
     trouble: str | None = None
-    """Why the last start failed; there will be another."""
+    """Reason why the last start failed; another one follows."""
     last_row: SchedulerJob | None = None
-    """Its last record of the port, constant once it has ended."""
+    """Its last record for the port; it does not change after the end."""
 
     @property
     def scheduler_id(self) -> str:
-        """The ID of the task in the port."""
+        """ID of the task in the port."""
         base = str(self.job.record.number)
         return base if self.index is None else f"{base}_{self.index}"
 
@@ -66,7 +66,7 @@ class Task:
         return self.phase in (Phase.LAUNCHING, Phase.RUNNING, Phase.SETTLING)
 
     def state(self) -> TaskState:
-        """The state of the task that is stored on disk."""
+        """State of the task that is stored on disk."""
         closed = self.runs - 1 if self.holds_slots else self.runs
         return TaskState(restart_count=self.restart_count, closed_runs=closed, ending=self.ending)
 
@@ -110,8 +110,8 @@ class Task:
         return Waiting(self.number, self.job.demand, group, record.throttle)
 
     def running(self, now: datetime, grace_s: float) -> Running:
-        """Return the task as input of the planner: it holds its slots until its time limit and the
-        kill after it.
+        """Return the task as input of the planner: it holds its resources until its time limit and
+        the kill after it.
         """
         record = self.job.record
         started = self.started_at or now
@@ -151,7 +151,7 @@ class Job:
         return all(task.ended for task in self.tasks)
 
     def last_ended_at(self) -> datetime | None:
-        """The time when the last task ended; None while one lives."""
+        """Return the time when the last task ended; None if one has not ended."""
         if not self.ended:
             return None
         return max((task.ending.ended_at for task in self.tasks if task.ending), default=None)
@@ -173,7 +173,7 @@ class Book:
             yield from job.tasks
 
     def select(self, scheduler_id: str) -> list[Task]:
-        """Return the tasks of an ID: one, or all of an array. Empty for an unknown ID."""
+        """Return the tasks of an ID: one task, or all of an array; none for an unknown ID."""
         number, underscore, index = scheduler_id.partition("_")
         if not (number.isascii() and number.isdecimal()) or len(number) > 18:
             return []
@@ -185,7 +185,7 @@ class Book:
         return [task for task in job.tasks if str(task.index) == index]
 
     def dependents(self, number: int) -> list[Job]:
-        """Return the live jobs that name this one under ``after``."""
+        """Return the jobs that have not ended and name this one in ``after``."""
         return [
             job
             for job in self.jobs.values()

@@ -1,4 +1,4 @@
-"""Parser of sacct's records of jobs that the queue no longer holds
+"""Parser of sacct's records of jobs that have left the queue
 (https://slurm.schedmd.com/sacct.html).
 
 Jobs are queried by name, which only the platform's jobs have: comments are stored only at sites
@@ -40,11 +40,11 @@ def parse(output: str) -> list[SchedulerJob]:
     """Return the ended jobs and tasks in the output of ``sacct --duplicates``, the last run of
     each.
 
-    Accounting may report forever that a job waits or runs that slurmctld lost in a crash, so a
-    record without an end is ignored. So is the end of a job that never began and that no user
-    cancelled: a slurmctld that starts without its saved state closes what accounting still had
-    open. A restart adds a record under the same ID. Of an exit code above 128, sacct prints the
-    part above 128; the agent's own outcome beside the fence has the full code.
+    If slurmctld loses a job in a crash, accounting may report it as waiting or running forever, so
+    a record without an end is ignored. So is the end of a job that never started and that no user
+    cancelled: a slurmctld that starts without its saved state closes all open records of
+    accounting. A restart adds a record under the same ID. Of an exit code above 128, sacct prints
+    the part above 128; the agent's own outcome beside the fence has the full code.
     """
     last: dict[tuple[str, str], SchedulerJob] = {}
     runs: dict[tuple[str, str], int] = {}
@@ -65,16 +65,16 @@ def parse(output: str) -> list[SchedulerJob]:
 
 
 def canceller(job: SchedulerJob) -> int | None:
-    """Return the uid of the account that cancelled the job, as in ``CANCELLED by 1001``; None: the
-    record does not say.
+    """Return the uid of the account that cancelled the job, as in ``CANCELLED by 1001``; None if
+    the record does not contain it.
     """
     match = _CANCELLED_BY.fullmatch(job.raw["State"])
     return None if match is None else int(match[1])
 
 
 def _written_off(job: SchedulerJob) -> bool:
-    """Return True for a job that was cancelled without a user and not because its dependency
-    failed: a user who cancels is named, as in ``CANCELLED by 1001``.
+    """Return True for a job that was cancelled neither by a user, who would be named as in
+    ``CANCELLED by 1001``, nor because its dependency failed.
     """
     by_nobody = job.raw["State"] == "CANCELLED" and not job.nodes
     return by_nobody and not job.raw["Reason"].startswith("Dependency")
@@ -84,41 +84,43 @@ def _when(job: SchedulerJob) -> float:
     return job.submitted_at.timestamp() if job.submitted_at else 0.0
 
 
-def _jobs(said: dict[str, str]) -> Iterator[SchedulerJob]:
-    ours = of_name(said["JobName"])
+def _jobs(fields: dict[str, str]) -> Iterator[SchedulerJob]:
+    ours = of_name(fields["JobName"])
     if ours is None:
         return
-    nodes = node_names(said["NodeList"])
-    code, signal = parse_exit(said["ExitCode"])
-    state, why = job_state((said["State"],), said["Reason"], begun=bool(nodes), signal=signal)
+    nodes = node_names(fields["NodeList"])
+    code, signal = parse_exit(fields["ExitCode"])
+    state, reason = job_state(
+        (fields["State"],), fields["Reason"], begun=bool(nodes), signal=signal
+    )
     over, begun = state.terminal, bool(nodes)
     if not (over and begun):
         code = signal = None
-    for number, task in _tasks(said["JobID"]):
+    for number, task in _tasks(fields["JobID"]):
         yield SchedulerJob(
             scheduler_id=number,
             job_id=ours[0],
             attempt=ours[1],
             array_task_id=task,
-            account=said["User"] or None,
+            account=fields["User"] or None,
             state=state,
-            reason=why,
+            reason=reason,
             exit_code=code,
             signal=signal,
             nodes=nodes,
-            partition=said["Partition"] or None,
-            priority=int(said["Priority"]) if said["Priority"].isdecimal() else None,
-            submitted_at=parse_time(said["Submit"]),
-            started_at=parse_time(said["Start"]) if begun else None,
-            ended_at=parse_time(said["End"]) if over else None,
-            time_limit_s=parse_minutes(said["TimelimitRaw"]),
-            raw=said,
+            partition=fields["Partition"] or None,
+            priority=int(fields["Priority"]) if fields["Priority"].isdecimal() else None,
+            submitted_at=parse_time(fields["Submit"]),
+            started_at=parse_time(fields["Start"]) if begun else None,
+            ended_at=parse_time(fields["End"]) if over else None,
+            time_limit_s=parse_minutes(fields["TimelimitRaw"]),
+            raw=fields,
         )
 
 
 def _tasks(job_id: str) -> Iterator[tuple[str, int | None]]:
-    """Yield ``4`` itself; for ``4_2`` task 2; for ``4_[0-2,7%1]``, tasks that never began, each of
-    them.
+    """Yield ``4`` itself; task 2 for ``4_2``; each task for ``4_[0-2,7%1]``, tasks that never
+    started.
     """
     number, underscore, rest = job_id.partition("_")
     if not underscore:
@@ -129,6 +131,6 @@ def _tasks(job_id: str) -> Iterator[tuple[str, int | None]]:
         try:
             indices = parse_array(rest.removeprefix("[").removesuffix("]")).indices
         except ValueError:
-            return  # "4_[0-2...]", shortened: the tasks cannot be told
+            return  # "4_[0-2...]", truncated: the tasks are unknown
         for index in indices:
             yield f"{number}_{index}", index

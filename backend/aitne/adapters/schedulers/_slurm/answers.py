@@ -17,7 +17,7 @@ from aitne.core.ports.scheduler import Forecast, SubmitRequest
 
 
 class Proof(Enum):
-    """Proof that an unsuccessful submission gives about the job."""
+    """Conclusion from an unsuccessful submission about the job."""
 
     REFUSED = "refused"
     """slurmctld (or sbatch itself) read the request and rejected it."""
@@ -27,7 +27,7 @@ class Proof(Enum):
     """The request may have been accepted."""
 
 
-# No connection was made, no message was complete, or slurmctld answered that it takes nothing now.
+# No connection was made, no message was complete, or slurmctld accepts no jobs at the moment.
 _NOT_SENT = re.compile(
     r"controller \(connect failure\)|Communication connection failure|Connection refused"
     r"|No route to host|Network is unreachable|Can't find an address|standby mode"
@@ -37,7 +37,7 @@ _NOT_SENT = re.compile(
     r"|Munge encode failed|If munged is up|Unable to generate|[Nn]o such file or directory"
     r"|Plugin initialization failed|cannot find .* plugin|Incompatible versions"
 )
-# The request was on its way when something broke: slurmctld may have read all of it.
+# The connection failed after the request was sent: slurmctld may have read all of it.
 _OPEN = re.compile(
     r"controller \((?:send|receive|shutdown) failure\)|Message (?:send|receive) failure"
     r"|timed out|shutdown failure|Unexpected (?:message|missing socket)|[Zz]ero (?:[Bb]ytes|length)"
@@ -53,9 +53,9 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
     ("No partition specified", "slurm.partition", "the cluster has no default partition; name one"),
     ("User's group not permitted", "slurm.partition", "it is not open to the groups you are in"),
     ("Partition in DOWN state", "slurm.partition", "the partition is down"),
-    ("Required partition not available", "slurm.partition", "the partition takes no jobs now"),
-    ("Multiple partition job request", "slurm.partition", "name a single one here"),
-    ("Invalid account", "project", "it is no account of Slurm that you may use in that partition"),
+    ("Required partition not available", "slurm.partition", "the partition accepts no jobs now"),
+    ("Multiple partition job request", "slurm.partition", "name a single partition here"),
+    ("Invalid account", "project", "it is not a Slurm account that you may use in that partition"),
     ("Invalid qos", "slurm.qos", "there is no such QOS, or it is not open to you"),
     ("breached requested QOS usage", "slurm.qos", "your project has used up what it allows for now"),
     ("Invalid feature", "slurm.constraint", "no node has these features"),
@@ -69,7 +69,7 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
     ("Invalid generic resource", "resources.gres", "the cluster has no such generic resource"),
     ("Invalid GRES", "resources.gres", "with and without a type cannot be mixed here"),
     ("Duplicate generic resource", "resources.gres", "it is named twice"),
-    ("Insufficient GRES", _GPUS, "there are not as many"),
+    ("Insufficient GRES", _GPUS, "the cluster does not have as many"),
     ("Invalid Trackable RESource", "resources", "Slurm does not count such a resource"),
     ("Memory ", "resources.memory", "it is more than Slurm gives on one node"),
     ("memory", "resources.memory", "it is more than Slurm gives on one node"),
@@ -82,7 +82,7 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
     ("dependency", "after", "Slurm no longer knows that job, or the jobs wait for each other"),
     ("--signal", "slurm.signal", "there is no such signal"),
     ("license", "slurm.extra", "there is no such licence"),
-    ("unrecognized option", "slurm.extra", "sbatch here does not know it"),
+    ("unrecognized option", "slurm.extra", "this release of sbatch does not have it"),
     ("Invalid --", "slurm.extra", "sbatch does not understand it"),
     ("ambiguous", "slurm.extra", "sbatch does not understand it"),
     ("requires an argument", "slurm.extra", "an option needs a value"),
@@ -93,47 +93,47 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
     ("node configuration is not available", "resources", "no node has all of it"),
     ("partition configuration not available", "resources", "the partition does not allow it"),
     ("Invalid user", "owner", "Slurm does not know this account"),
-    ("Access/permission denied", "project", "Slurm does not let this account submit there"),
+    ("Access/permission denied", "project", "Slurm does not permit this account to submit there"),
 )  # fmt: skip
 
 
-def proof(said: str) -> Proof:
+def proof(output: str) -> Proof:
     """Return what the output of a failed sbatch proves."""
-    failed = _FAILED.search(said)
-    reason = said if failed is None else failed[1]
+    failed = _FAILED.search(output)
+    reason = output if failed is None else failed[1]
     if _OPEN.search(reason):
         return Proof.OPEN
     if _NOT_SENT.search(reason):
         return Proof.NOT_SENT
-    # sbatch ends with "Batch job submission failed" for every refusal of slurmctld, and without it
-    # for an option that it does not even send.
+    # sbatch prints "Batch job submission failed" for every rejection by slurmctld, but not for an
+    # option that it does not send at all.
     return Proof.REFUSED
 
 
-def refusal(said: str, request: SubmitRequest) -> SchedulerRejected:
-    """Convert sbatch's message to an error that names the field and the reason, followed by the
-    message itself.
+def refusal(output: str, request: SubmitRequest) -> SchedulerRejected:
+    """Convert sbatch's message to an error with the field and the reason, followed by the message
+    itself.
     """
-    field, why = _field(said, request)
-    words = " ".join(line.removeprefix("sbatch: error: ") for line in _lines(said))
+    field, reason = _field(output, request)
+    words = " ".join(line.removeprefix("sbatch: error: ") for line in _lines(output))
     if field is None:
         return SchedulerRejected(f"Slurm refused the job: {words}")
     shown = _value(field, request)
-    return SchedulerRejected(f"{field}: {shown}{why}. Slurm says: {words}", field)
+    return SchedulerRejected(f"{field}: {shown}{reason}. Slurm says: {words}", field)
 
 
-def _lines(said: str) -> list[str]:
-    return [line.strip() for line in said.splitlines() if line.strip()][:4]
+def _lines(output: str) -> list[str]:
+    return [line.strip() for line in output.splitlines() if line.strip()][:4]
 
 
-def _field(said: str, request: SubmitRequest) -> tuple[str | None, str]:
-    for text, field, why in _FIELDS:
-        if text in said:
+def _field(output: str, request: SubmitRequest) -> tuple[str | None, str]:
+    for text, field, reason in _FIELDS:
+        if text in output:
             if field == "project" and request.slurm.account:
-                return "slurm.account", why
+                return "slurm.account", reason
             if field == "resources.gres" and not request.resources.gres:
-                return _GPUS, why
-            return field, why
+                return _GPUS, reason
+            return field, reason
     return None, ""
 
 
@@ -157,8 +157,8 @@ def _value(field: str, request: SubmitRequest) -> str:
 
 
 def parse_id(output: str) -> str | None:
-    """Return the ID in ``123`` or ``123;cluster`` of sbatch --parsable; None: the text is something
-    else.
+    """Return the ID in ``123`` or ``123;cluster`` of sbatch --parsable; None for any other
+    text.
     """
     match = re.fullmatch(r"([1-9][0-9]*)(?:;[^\n]*)?", output.strip())
     return None if match is None else match[1]
@@ -170,9 +170,9 @@ _START = re.compile(
 )
 
 
-def parse_forecast(said: str) -> Forecast:
+def parse_forecast(output: str) -> Forecast:
     """Parse the output of a successful ``sbatch --test-only``."""
-    match = _START.search(said)
+    match = _START.search(output)
     if match is None:
         return Forecast()
     at: datetime | None = parse_time(match["at"])

@@ -1,4 +1,4 @@
-"""A program beside a running job's own: a job step that shares the job's resources (``srun
+"""Programs beside a running job: job steps that share the job's resources (``srun
 --overlap``).
 """
 
@@ -18,13 +18,13 @@ from aitne.core.settings import Settings
 from aitne.core.states import JobState
 
 _ALLOCATED = frozenset({JobState.STARTING, JobState.RUNNING})
-# Not --cpu-bind: where a cluster has no binding, srun of 22.05 then loses the first byte of its input.
+# Without --cpu-bind: on a cluster without binding, srun of 22.05 then loses the first byte of its input.
 _OPTIONS = (
     "--quiet",
     "--overlap",
     "--nodes=1",
     "--ntasks=1",
-    "--mem=0",  # all that the job has; without it some releases give a step a share of its own
+    "--mem=0",  # all memory of the job; without it some releases allocate a separate share to a step
     "--mpi=none",
     "--chdir=/",
     "--job-name=aitne-attach",
@@ -48,42 +48,44 @@ class SlurmAttacher:
 
         Raises:
             SchedulerRejected: the attempt does not run there, or belongs to another account.
-            NotAllowed: nothing may be done as the account.
-            RateLimited: too many of the account's run already.
+            NotAllowed: the platform may not act as the account.
+            RateLimited: too many programs of the account run already.
             SchedulerUnavailable: Slurm does not answer.
             Unavailable: srun could not be started.
         """
         run = target.run
         number = self._number(target, await self._site.live([run]))
-        own = await asyncio.to_thread(environment_of, run.account)
+        variables = await asyncio.to_thread(environment_of, run.account)
         argv = ["srun", f"--jobid={number}", f"--nodelist={target.node}", *_OPTIONS]
         argv += ["--", *target.agent, "--attach", str(target.place.directory)]
-        return await self._command.connect(argv, account=run.account, env={**self._conf, **own})
+        return await self._command.connect(
+            argv, account=run.account, env={**self._conf, **variables}
+        )
 
     def _number(self, target: AttachTarget, rows: Sequence[SchedulerJob]) -> str:
-        """Return the job's plain number, also of an array's task, which srun knows by no other
-        name.
+        """Return the job's plain number, which is also the only ID under which srun accepts a task
+        of an array.
         """
         run = target.run
-        found = [
+        jobs = [
             row
             for row in rows
             if row.scheduler_id == run.scheduler_id
             and run.account in (None, row.account)
             and row.state in _ALLOCATED
         ]
-        if not found:
+        if not jobs:
             raise SchedulerRejected(
                 f"Job {run.scheduler_id} does not run under this account, so nothing can be started "
                 "beside it."
             )
-        if target.node not in found[0].nodes:
+        if target.node not in jobs[0].nodes:
             raise SchedulerRejected(
                 f"Job {run.scheduler_id} does not run on {target.node} but on "
-                f"{', '.join(found[0].nodes)}.",
+                f"{', '.join(jobs[0].nodes)}.",
                 "node",
             )
-        return str(found[0].raw["JobID"])
+        return str(jobs[0].raw["JobID"])
 
     async def close(self) -> None:
         """Do nothing: no resources are held."""

@@ -16,7 +16,7 @@ _UMASK = "0022"
 
 
 class Commands:
-    """Runs them, with the site's ``slurm.conf``."""
+    """Runner of Slurm's commands with the site's ``slurm.conf``."""
 
     def __init__(self, settings: Settings, command: Command) -> None:
         self._command = command
@@ -27,18 +27,18 @@ class Commands:
         """Run a query under the account that reads the queue; return its output.
 
         Raises:
-            SchedulerUnavailable: there is none.
+            SchedulerUnavailable: the command failed.
         """
-        done = await self.run(*argv, timeout_s=timeout_s)
-        if done.returncode != 0:
-            raise SchedulerUnavailable(f"{argv[0]} failed: {done.said}")
-        return done.stdout.decode("utf-8", "replace")
+        completed = await self.run(*argv, timeout_s=timeout_s)
+        if completed.returncode != 0:
+            raise SchedulerUnavailable(f"{argv[0]} failed: {completed.said}")
+        return completed.stdout.decode("utf-8", "replace")
 
     async def run(self, *argv: str, account: str | None = None, timeout_s: float) -> Completed:
         """Run a command that can be repeated without harm, whatever its exit code.
 
         Raises:
-            SchedulerUnavailable: it could not be started, or did not end in time.
+            SchedulerUnavailable: the command could not be started, or did not end in time.
         """
         env = {**self._conf, **times.ENVIRONMENT}
         try:
@@ -59,13 +59,13 @@ class Commands:
         A ``test`` submits no job: its environment makes sbatch print times that can be parsed.
 
         Raises:
-            CommandTimeout: it was on its way; whether the job was taken is not known.
-            Unavailable: it could not be started.
-            NotAllowed: nothing may be done as ``account``.
+            CommandTimeout: sbatch did not end in time; whether the job was accepted is unknown.
+            Unavailable: sbatch could not be started.
+            NotAllowed: the platform may not act as ``account``.
         """
-        # A directory service may take its time over the answer.
-        own = await asyncio.to_thread(environment_of, account)
-        env = {**self._conf, **own, **(times.ENVIRONMENT if test else {})}
+        # A directory service may answer slowly.
+        variables = await asyncio.to_thread(environment_of, account)
+        env = {**self._conf, **variables, **(times.ENVIRONMENT if test else {})}
         return await self._command.run(
             argv, account=account, stdin=script, env=env, timeout_s=timeout_s
         )
@@ -78,13 +78,13 @@ def environment_of(account: str | None) -> Mapping[str, str]:
     (https://slurm.schedmd.com/sbatch.html#SECTION_OUTPUT-ENVIRONMENT-VARIABLES).
 
     Raises:
-        NotAllowed: there is no such account here.
+        NotAllowed: this machine has no such account.
     """
     try:
         user = pwd.getpwuid(os.geteuid()) if account is None else pwd.getpwnam(account)
     except KeyError:
         who = f"uid {os.geteuid()}" if account is None else account
-        raise NotAllowed(f"This machine knows no Unix account {who}.") from None
+        raise NotAllowed(f"This machine has no Unix account {who}.") from None
     return {
         "HOME": user.pw_dir,
         "LOGNAME": user.pw_name,

@@ -13,12 +13,12 @@ _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_\[\]]*)\s*= (.*)")
 
 @dataclass(frozen=True, slots=True)
 class SlurmConfig:
-    """The few facts that matter here."""
+    """Settings of slurm.conf and cgroup.conf that the platform uses."""
 
     cluster: str = "slurm"
     release: str = "unknown"
     accounting: bool = False
-    """Whether slurmdbd records accounts and ended jobs."""
+    """True if slurmdbd records accounts and ended jobs."""
     enforces: frozenset[str] = frozenset()
     """AccountingStorageEnforce."""
     stores: frozenset[str] = frozenset()
@@ -36,26 +36,26 @@ class SlurmConfig:
     @classmethod
     def parse(cls, output: str) -> SlurmConfig:
         """Parse the configuration; missing values have Slurm's default."""
-        said = dict(_pairs(output))
-        size = said.get("MaxArraySize", "")
+        values = dict(_pairs(output))
+        size = values.get("MaxArraySize", "")
         return cls(
-            cluster=said.get("ClusterName", "slurm"),
-            release=said.get("SLURM_VERSION", "unknown"),
-            accounting="slurmdbd" in said.get("AccountingStorageType", ""),
-            enforces=_words(said, "AccountingStorageEnforce"),
-            stores=_words(said, "AccountingStoreFlags"),
-            private=_words(said, "PrivateData"),
-            message_timeout_s=_seconds(said, "MessageTimeout", 10.0),
-            min_job_age_s=_seconds(said, "MinJobAge", 300.0),
-            job_requeue=said.get("JobRequeue", "1") != "0",
+            cluster=values.get("ClusterName", "slurm"),
+            release=values.get("SLURM_VERSION", "unknown"),
+            accounting="slurmdbd" in values.get("AccountingStorageType", ""),
+            enforces=_words(values, "AccountingStorageEnforce"),
+            stores=_words(values, "AccountingStoreFlags"),
+            private=_words(values, "PrivateData"),
+            message_timeout_s=_seconds(values, "MessageTimeout", 10.0),
+            min_job_age_s=_seconds(values, "MinJobAge", 300.0),
+            job_requeue=values.get("JobRequeue", "1") != "0",
             max_array_size=int(size) if size.isdecimal() else None,
-            slurm_user=said.get("SlurmUser", "root").partition("(")[0],
-            memory_held_by=_memory_holder(said),
-            cpus_held_by=_cpu_holder(said),
+            slurm_user=values.get("SlurmUser", "root").partition("(")[0],
+            memory_held_by=_memory_holder(values),
+            cpus_held_by=_cpu_holder(values),
         )
 
     def notes(self, *, sees_all: bool, account: str) -> Iterator[str]:
-        """Yield sentences for the administrator who starts the platform."""
+        """Yield notes for the administrator who starts the platform."""
         if "jobs" in self.private and not sees_all:
             yield (
                 f"Slurm hides jobs of others (PrivateData=jobs), and {account} is neither operator "
@@ -65,19 +65,19 @@ class SlurmConfig:
             )
         if not self.accounting:
             yield (
-                "Slurm keeps no accounting (AccountingStorageType): what ended more than "
+                "Slurm has no accounting (AccountingStorageType): jobs that ended more than "
                 f"{self.min_job_age_s:.0f} s ago (MinJobAge) cannot be looked up, and projects are "
                 "not limited by Slurm."
             )
         if self.min_job_age_s < 60:
             yield (
-                f"Slurm forgets a job {self.min_job_age_s:.0f} s after its end (MinJobAge). Set it to "
-                "300, or the end of a job can pass unseen while the platform is down."
+                f"Slurm removes a job {self.min_job_age_s:.0f} s after its end (MinJobAge). Set it to "
+                "300, or the platform can miss the end of a job while it is down."
             )
         if not self.job_requeue:
             yield (
-                "Slurm starts no job again after its node failed (JobRequeue=0) unless the job asks "
-                "for it: jobs whose retry policy allows it do ask."
+                "Slurm requeues no job after a node failure (JobRequeue=0) unless the job requests "
+                "it: jobs whose retry policy permits it do."
             )
 
 
@@ -87,36 +87,36 @@ def _pairs(output: str) -> Iterator[tuple[str, str]]:
             yield match[1], match[2].strip()
 
 
-def _memory_holder(said: Mapping[str, str]) -> Holder:
+def _memory_holder(values: Mapping[str, str]) -> Holder:
     """Return what enforces memory limits: slurm.conf's TaskPlugin and JobAcctGatherParams,
     cgroup.conf's ConstrainRAMSpace.
     """
-    if "task/cgroup" in _words(said, "TaskPlugin") and _yes(said, "ConstrainRAMSpace"):
+    if "task/cgroup" in _words(values, "TaskPlugin") and _yes(values, "ConstrainRAMSpace"):
         return Holder.CGROUP
-    gathers = not _words(said, "JobAcctGatherType") <= {"jobacct_gather/none"}
-    kills = "overmemorykill" in _words(said, "JobAcctGatherParams")
+    gathers = not _words(values, "JobAcctGatherType") <= {"jobacct_gather/none"}
+    kills = "overmemorykill" in _words(values, "JobAcctGatherParams")
     return Holder.SAMPLING if gathers and kills else Holder.NOBODY
 
 
-def _cpu_holder(said: Mapping[str, str]) -> Holder:
+def _cpu_holder(values: Mapping[str, str]) -> Holder:
     """Return what enforces CPU limits: slurm.conf's TaskPlugin, cgroup.conf's ConstrainCores."""
-    plugins = _words(said, "TaskPlugin")
-    if "task/cgroup" in plugins and _yes(said, "ConstrainCores"):
+    plugins = _words(values, "TaskPlugin")
+    if "task/cgroup" in plugins and _yes(values, "ConstrainCores"):
         return Holder.CGROUP
     return Holder.BINDING if "task/affinity" in plugins else Holder.NOBODY
 
 
-def _yes(said: Mapping[str, str], key: str) -> bool:
-    return said.get(key, "").lower() in ("yes", "true", "1")
+def _yes(values: Mapping[str, str], key: str) -> bool:
+    return values.get(key, "").lower() in ("yes", "true", "1")
 
 
-def _words(said: Mapping[str, str], key: str) -> frozenset[str]:
-    value = said.get(key, "").lower()
+def _words(values: Mapping[str, str], key: str) -> frozenset[str]:
+    value = values.get(key, "").lower()
     if value in ("", "(null)", "none"):
         return frozenset()
     return frozenset(word.strip() for word in value.split(","))
 
 
-def _seconds(said: Mapping[str, str], key: str, default: float) -> float:
-    number = said.get(key, "").partition(" ")[0]
+def _seconds(values: Mapping[str, str], key: str, default: float) -> float:
+    number = values.get(key, "").partition(" ")[0]
     return float(number) if number.isdecimal() else default

@@ -26,12 +26,12 @@ def name(job_id: UUID, attempt: int) -> str:
 
 
 def of_comment(text: str) -> tuple[UUID, int] | None:
-    """Return UUID and attempt of a comment; None: it is not exactly a comment of the platform."""
+    """Return UUID and attempt of a comment; None if it is not exactly a comment of the platform."""
     return _read(_COMMENT, text)
 
 
 def of_name(text: str) -> tuple[UUID, int] | None:
-    """Return UUID and attempt of a job name; None: it is not a name of the platform."""
+    """Return UUID and attempt of a job name; None if it is not a name of the platform."""
     return _read(_NAME, text)
 
 

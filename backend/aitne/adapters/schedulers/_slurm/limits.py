@@ -1,8 +1,8 @@
 """Detection of jobs that can never run in a partition, with the limit that they exceed.
 
-Slurm itself accepts a job that requests more time or nodes than its partition allows, and lets it
-wait forever (EnforcePartLimits=NO); where it rejects the job, it names neither the field nor the
-limit.
+Slurm itself accepts a job that requests more time or nodes than its partition allows, and the job
+waits forever (EnforcePartLimits=NO); if it rejects the job, its message names neither the field nor
+the limit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from aitne.core.units import format_duration, format_memory
 _OVERRIDES = frozenset(
     {"PartitionTimeLimit", "PartitionMaxNodes", "PartitionMinNodes", "OverPartQOS"}
 )
-"""Flags of a QOS with which a partition's own limits no longer bind."""
+"""Flags of a QOS that override the limits of a partition."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class _Shape:
         whole = ":" not in name
         return sum(
             count
-            for own, count in self.gres
-            if own == name or (whole and own.partition(":")[0] == name)
+            for gres_name, count in self.gres
+            if gres_name == name or (whole and gres_name.partition(":")[0] == name)
         )
 
 
@@ -56,7 +56,7 @@ class Limits:
     """Limits of one snapshot of a cluster, to check many jobs against."""
 
     def __init__(self, cluster: Cluster, qos_flags: Mapping[str, frozenset[str]] | None) -> None:
-        """Take the flags of each QOS; None: they are not known now, so any QOS may lift a limit."""
+        """Take the flags of each QOS; if they are unknown (None), any QOS may override a limit."""
         self.nodes = frozenset(node.name for node in cluster.nodes)
         self._partitions = {partition.name: partition for partition in cluster.partitions}
         self._qos_flags = qos_flags
@@ -67,15 +67,15 @@ class Limits:
         }
 
     def longest_s(self, partition: str) -> int | None:
-        """Return the longest time limit of the partition, in seconds; None: it has none, or it is
-        unknown.
+        """Return the maximum time limit of the partition, in seconds; None if it has none, or the
+        partition is unknown.
         """
-        known = self._partitions.get(partition)
-        return None if known is None else known.max_time_s
+        record = self._partitions.get(partition)
+        return None if record is None else record.max_time_s
 
     def _partitions_of(self, request: SubmitRequest) -> list[Partition] | None:
-        """Return the partitions that the job may run in; None: unknown, since it names
-        an unknown partition, or there is no default.
+        """Return the partitions that the job may run in; None if the job names an unknown
+        partition, or if there is no default.
         """
         if request.slurm.partition is None:
             return [p for p in self._partitions.values() if p.default] or None
@@ -85,8 +85,8 @@ class Limits:
         return [self._partitions[name] for name in names]
 
     def why_never(self, request: SubmitRequest) -> SchedulerRejected | None:
-        """Return why no partition that the job may run in can ever run it; None: one can, or only
-        Slurm can decide.
+        """Return why no partition that the job may run in can ever run it; None if one can, or if
+        only Slurm can decide.
         """
         partitions = self._partitions_of(request)
         if partitions is None:
@@ -98,35 +98,35 @@ class Limits:
         self, partition: Partition, request: SubmitRequest
     ) -> Iterator[SchedulerRejected | None]:
         wants, shapes = request.resources, self._shapes[partition.name]
-        where = f"partition {partition.name}"
+        label = f"partition {partition.name}"
         if not self._overridden(request):
             limit = partition.max_time_s
             if limit is not None and request.time_limit_s > limit:
-                asked = format_duration(request.time_limit_s)
-                yield _no("max_duration", asked, f"{where} allows {format_duration(limit)}")
+                amount = format_duration(request.time_limit_s)
+                yield _no("max_duration", amount, f"{label} allows {format_duration(limit)}")
             if partition.max_nodes is not None and wants.nodes > partition.max_nodes:
-                yield _no("resources.nodes", wants.nodes, f"{where} allows {partition.max_nodes}")
+                yield _no("resources.nodes", wants.nodes, f"{label} allows {partition.max_nodes}")
         if not shapes:
             return
         if wants.nodes > shapes.total():
-            yield _no("resources.nodes", wants.nodes, f"{where} has {shapes.total()}")
-        most = f"the largest node of {where} has"
+            yield _no("resources.nodes", wants.nodes, f"{label} has {shapes.total()}")
+        largest_node = f"the largest node of {label} has"
         if wants.cpu > (cpus := max(shape.cpus for shape in shapes)):
-            yield _no("resources.cpu", wants.cpu, f"{most} {cpus}")
+            yield _no("resources.cpu", wants.cpu, f"{largest_node} {cpus}")
         if wants.memory_bytes > (memory := max(shape.memory_bytes for shape in shapes)):
-            asked = format_memory(wants.memory_bytes)
-            yield _no("resources.memory", asked, f"{most} {format_memory(memory)}")
+            amount = format_memory(wants.memory_bytes)
+            yield _no("resources.memory", amount, f"{largest_node} {format_memory(memory)}")
         kind = wants.gpu.type
         if wants.gpu.count > (gpus := max(shape.gpu_count(kind) for shape in shapes)):
-            asked = f"{wants.gpu.count} of type {kind}" if kind else str(wants.gpu.count)
-            yield _no("resources.gpu", asked, f"{most} {gpus}")
+            amount = f"{wants.gpu.count} of type {kind}" if kind else str(wants.gpu.count)
+            yield _no("resources.gpu", amount, f"{largest_node} {gpus}")
         for name, count in wants.gres.items():
             if count > (there := max(shape.gres_count(name) for shape in shapes)):
-                yield _no(f"resources.gres.{name}", count, f"{most} {there}")
+                yield _no(f"resources.gres.{name}", count, f"{largest_node} {there}")
         fitting = sum(number for shape, number in shapes.items() if _fits(shape, request))
         if fitting < wants.nodes:
             yield SchedulerRejected(
-                f"resources: {where} has {fitting} nodes with all that is asked for on each; "
+                f"resources: {label} has {fitting} nodes with all of the requested resources; "
                 f"{wants.nodes} are needed.",
                 "resources",
             )
@@ -152,5 +152,5 @@ def _fits(shape: _Shape, request: SubmitRequest) -> bool:
     )
 
 
-def _no(field: str, asked: object, limit: str) -> SchedulerRejected:
-    return SchedulerRejected(f"{field}: {asked} is too much; {limit}.", field)
+def _no(field: str, amount: object, limit: str) -> SchedulerRejected:
+    return SchedulerRejected(f"{field}: {amount} is too much; {limit}.", field)

@@ -34,20 +34,20 @@ _BASE = {
 
 
 def pairs(line: str) -> dict[str, str]:
-    """Return one line's ``Key=value`` pairs; free text at its end is a value like others.
+    """Return the ``Key=value`` pairs of one line, including free text at its end.
 
-    Values may contain spaces (``OS=Linux 6.1 #1 SMP``). Of a repeated key the first counts: the
-    text of a reason comes last and cannot change the facts.
+    Values may contain spaces (``OS=Linux 6.1 #1 SMP``). The first of repeated keys is used: the
+    text of a reason comes last and cannot override other values.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     cut = _FREE_TEXT.search(line)
     facts, text = (line, "") if cut is None else (line[: cut.start()], line[cut.start() :])
     for part in _KEY.split(facts):
         key, _, value = part.partition("=")
-        found.setdefault(key.strip(), value.strip())
+        values.setdefault(key.strip(), value.strip())
     if text.startswith(" Reason="):
-        found["Reason"] = text.removeprefix(" Reason=").strip()
-    return found
+        values["Reason"] = text.removeprefix(" Reason=").strip()
+    return values
 
 
 def _lines(output: str, first_key: str) -> Iterator[dict[str, str]]:
@@ -58,31 +58,31 @@ def _lines(output: str, first_key: str) -> Iterator[dict[str, str]]:
 
 def node_state(words: Iterable[str]) -> NodeState:
     """Return the state of ``IDLE``, ``DRAIN``. A flag may have squeue's suffixes (``DOWN*``)."""
-    found = set()
+    flags = set()
     for word in words:
         plain = word.upper().rstrip("*~#!%$@^-+")
-        found.add(plain)
+        flags.add(plain)
         if "*" in word:
-            found.add("NOT_RESPONDING")
-    busy = bool(found & _BUSY)
-    if found & {"DOWN", "ERROR", "INVAL", "INVALID_REG"}:
+            flags.add("NOT_RESPONDING")
+    busy = bool(flags & _BUSY)
+    if flags & {"DOWN", "ERROR", "INVAL", "INVALID_REG"}:
         return _S.DOWN
-    if found & {"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING"}:
-        return _S.DRAINING if busy or "DRAINING" in found else _S.DRAINED
-    if found & _POWER and not busy:
+    if flags & {"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING"}:
+        return _S.DRAINING if busy or "DRAINING" in flags else _S.DRAINED
+    if flags & _POWER and not busy:
         return _S.POWERED_OFF
-    if "NOT_RESPONDING" in found and not found & _POWER:
+    if "NOT_RESPONDING" in flags and not flags & _POWER:
         return _S.DOWN
-    if found & {"REBOOT_ISSUED", "MAINT", "MAINTENANCE", "RESERVED"} and not busy:
+    if flags & {"REBOOT_ISSUED", "MAINT", "MAINTENANCE", "RESERVED"} and not busy:
         return _S.RESERVED
     for word, state in _BASE.items():
-        if word in found and (busy is (word in _BUSY)):
+        if word in flags and (busy is (word in _BUSY)):
             return state
     return _S.UNKNOWN
 
 
 def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
-    """Return the count of each (name, type) in ``gpu:h200:4(S:0-1),shard:8``; lenient."""
+    """Return the count of each (name, type) in ``gpu:h200:4(S:0-1),shard:8``; ignore errors."""
     counts: dict[tuple[str, str | None], int] = {}
     for part in re.split(r",(?![^()]*\))", text.strip()):
         match = _GRES.fullmatch(part)
@@ -95,20 +95,20 @@ def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
 
 
 def _used(
-    said: dict[str, str], total: dict[tuple[str, str | None], int]
+    fields: dict[str, str], total: dict[tuple[str, str | None], int]
 ) -> dict[tuple[str, str | None], int]:
-    """Return how many of each GRES are allocated: from GresUsed, or from AllocTRES where the site
-    counts it.
+    """Return the allocated count of each GRES: from GresUsed, or from AllocTRES if the site counts
+    the GRES.
 
-    GresUsed of 22.05 says how many GPUs shards are taken from, not how many shards.
+    For shards, GresUsed of 22.05 is the number of their GPUs, not of the shards.
     """
-    used = gres_counts(said.get("GresUsed", ""))
-    for word in said.get("AllocTRES", "").split(","):
+    used = gres_counts(fields.get("GresUsed", ""))
+    for word in fields.get("AllocTRES", "").split(","):
         name, _, count = word.partition("=")
         if not name.startswith("gres/") or not count.isdecimal():
             continue
         kind, colon, of_type = name.removeprefix("gres/").partition(":")
-        types = [known for known_kind, known in total if known_kind == kind]
+        types = [gres_type for known_kind, gres_type in total if known_kind == kind]
         if colon:
             used[(kind, of_type)] = int(count)
         elif len(types) == 1:
@@ -118,24 +118,24 @@ def _used(
 
 def parse_nodes(output: str, cluster: str, seen_at: datetime) -> tuple[Node, ...]:
     """Parse the output of ``scontrol --details --oneliner show node``."""
-    return tuple(_node(said, cluster, seen_at) for said in _lines(output, "NodeName"))
+    return tuple(_node(fields, cluster, seen_at) for fields in _lines(output, "NodeName"))
 
 
-def _node(said: dict[str, str], cluster: str, seen_at: datetime) -> Node:
-    total = gres_counts(said.get("Gres", ""))
-    used = _used(said, total)
-    word = said.get("State", "UNKNOWN")
+def _node(fields: dict[str, str], cluster: str, seen_at: datetime) -> Node:
+    total = gres_counts(fields.get("Gres", ""))
+    used = _used(fields, total)
+    word = fields.get("State", "UNKNOWN")
     state = node_state(word.split("+"))
-    name, address = said["NodeName"], said.get("NodeAddr")
+    name, address = fields["NodeName"], fields.get("NodeAddr")
     return Node(
         name=name,
         cluster=cluster,
         state=state,
-        reason=said.get("Reason") or None,
-        cpu_total=_number(said.get("CPUEfctv") or said.get("CPUTot")),
-        cpu_used=_number(said.get("CPUAlloc")),
-        memory_total_bytes=_number(said.get("RealMemory")) << 20,
-        memory_used_bytes=_number(said.get("AllocMem")) << 20,
+        reason=fields.get("Reason") or None,
+        cpu_total=_number(fields.get("CPUEfctv") or fields.get("CPUTot")),
+        cpu_used=_number(fields.get("CPUAlloc")),
+        memory_total_bytes=_number(fields.get("RealMemory")) << 20,
+        memory_used_bytes=_number(fields.get("AllocMem")) << 20,
         gpus=tuple(
             GpuCount(type=kind, total=count, used=used.get((gres, kind), 0))
             for (gres, kind), count in total.items()
@@ -150,8 +150,8 @@ def _node(said: dict[str, str], cluster: str, seen_at: datetime) -> Node:
             for (gres, kind), count in total.items()
             if gres != "gpu"
         ),
-        features=_names(said.get("AvailableFeatures")) or (),
-        partitions=_names(said.get("Partitions")) or (),
+        features=_names(fields.get("AvailableFeatures")) or (),
+        partitions=_names(fields.get("Partitions")) or (),
         address=address if address and address != name else None,
         scheduler_state=word,
         seen_at=seen_at,
@@ -162,38 +162,38 @@ def parse_partitions(output: str) -> tuple[Partition, ...]:
     """Parse the output of ``scontrol --oneliner show partition``."""
     return tuple(
         Partition(
-            name=said["PartitionName"],
-            up=said.get("State", "UP") == "UP",
-            default=said.get("Default") == "YES",
-            nodes=node_names(said.get("Nodes", "")),
-            max_time_s=parse_limit(said.get("MaxTime", "")),
-            default_time_s=parse_limit(said.get("DefaultTime", "")),
-            max_nodes=_number(said.get("MaxNodes")) or None,
-            min_nodes=max(1, _number(said.get("MinNodes"))),
-            allow_accounts=_names(said.get("AllowAccounts")),
-            deny_accounts=_names(said.get("DenyAccounts")) or (),
-            allow_qos=_names(said.get("AllowQos")),
-            allow_groups=_names(said.get("AllowGroups")),
-            exclusive=said.get("OverSubscribe") == "EXCLUSIVE",
+            name=fields["PartitionName"],
+            up=fields.get("State", "UP") == "UP",
+            default=fields.get("Default") == "YES",
+            nodes=node_names(fields.get("Nodes", "")),
+            max_time_s=parse_limit(fields.get("MaxTime", "")),
+            default_time_s=parse_limit(fields.get("DefaultTime", "")),
+            max_nodes=_number(fields.get("MaxNodes")) or None,
+            min_nodes=max(1, _number(fields.get("MinNodes"))),
+            allow_accounts=_names(fields.get("AllowAccounts")),
+            deny_accounts=_names(fields.get("DenyAccounts")) or (),
+            allow_qos=_names(fields.get("AllowQos")),
+            allow_groups=_names(fields.get("AllowGroups")),
+            exclusive=fields.get("OverSubscribe") == "EXCLUSIVE",
         )
-        for said in _lines(output, "PartitionName")
+        for fields in _lines(output, "PartitionName")
     )
 
 
 def parse_reservations(output: str) -> tuple[Reservation, ...]:
-    """Parse the output of ``scontrol --oneliner show reservation``, which is a sentence where there
-    is none.
+    """Parse the output of ``scontrol --oneliner show reservation``, which is a sentence if there
+    are no reservations.
     """
     return tuple(
         Reservation(
-            name=said["ReservationName"],
-            starts_at=parse_time(said.get("StartTime", "")),
-            ends_at=parse_time(said.get("EndTime", "")),
-            nodes=node_names(said.get("Nodes", "")),
-            accounts=_names(said.get("Accounts")) or (),
-            users=_names(said.get("Users")) or (),
+            name=fields["ReservationName"],
+            starts_at=parse_time(fields.get("StartTime", "")),
+            ends_at=parse_time(fields.get("EndTime", "")),
+            nodes=node_names(fields.get("Nodes", "")),
+            accounts=_names(fields.get("Accounts")) or (),
+            users=_names(fields.get("Users")) or (),
         )
-        for said in _lines(output, "ReservationName")
+        for fields in _lines(output, "ReservationName")
     )
 
 
@@ -202,7 +202,7 @@ def _number(text: str | None) -> int:
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
-    """Parse a list with commas; None for all of them, or for no value."""
+    """Parse a list with commas; None for ``ALL``, or for no value."""
     if not text or text in ("ALL", "(null)", "N/A"):
         return None
     return tuple(text.split(","))

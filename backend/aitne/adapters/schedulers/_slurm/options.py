@@ -1,7 +1,7 @@
-"""A job in sbatch's options (https://slurm.schedmd.com/sbatch.html): what a user chose, as argv.
+"""Conversion of a job to sbatch's options (https://slurm.schedmd.com/sbatch.html), as argv.
 
-Nothing of it passes through a shell or into the script, and what the user called the job is not
-among it. The options that a site lets through come first, so that ours win.
+No option passes through a shell or into the script, and the user's name of the job is not passed.
+The options that a site permits come first, so that those of the platform take precedence.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ _OURS = frozenset({
     "--parsable", "--partition", "--propagate", "--qos", "--quiet", "--requeue", "--reservation",
     "--signal", "--test-only", "--time", "--uid", "--usage", "--version", "--wait", "--wrap",
 })  # fmt: skip
-"""No site's list opens these: the platform sets them, or they would make it another job."""
+"""Options that no site can permit: the platform sets them, or they would change the job's kind."""
 
 
 def options(
     request: SubmitRequest, *, accounting: bool, allowed: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Yield all options of sbatch for ``request``; the script goes in on stdin.
+    """Yield all options of sbatch for ``request``; the script is passed on stdin.
 
-    ``accounting``: whether the site keeps accounts in slurmdbd. ``allowed``: the options that its
-    ``[slurm] extra`` opens.
+    ``accounting`` is True if the site has accounts in slurmdbd. ``allowed`` are the options that
+    its ``[slurm] extra`` permits.
 
     Raises:
-        SchedulerRejected: ``slurm.extra`` holds an option that is not open.
+        SchedulerRejected: ``slurm.extra`` contains an option that is not permitted.
     """
     wants, slurm = request.resources, request.slurm
     for option in slurm.extra:
         yield _checked(option, allowed)
-        # sbatch takes the word after an option that lacks its value for that value: this one, then.
+        # For an option that lacks its value, sbatch takes the next word as the value: this one.
         yield "--parsable"
     yield "--parsable"
     yield f"--job-name={identity.name(request.job_id, request.attempt)}"
     yield f"--comment={identity.comment(request.job_id, request.attempt)}"
     yield f"--chdir={request.job_dir}"
     yield f"--output={_log(request)}"
-    # A requeued job goes on writing where it was.
+    # A requeued job appends to its log.
     yield "--open-mode=append"
-    # All of the environment that the command itself was given, which is the job's account's alone.
-    # Anything else makes the node run the user's login shell first (--get-user-env), which can hang.
+    # The complete environment of the command, which contains only variables of the job's account.
+    # Any other value makes the node run the user's login shell first (--get-user-env), which can hang.
     yield "--export=ALL"
-    # The limits of the process that submits, a service's, say nothing about a job.
+    # The resource limits of the submitting process, a service, do not apply to a job.
     yield "--propagate=NONE"
     yield f"--nodes={wants.nodes}"
     yield "--ntasks-per-node=1"
@@ -86,8 +86,8 @@ def options(
 def requeues(request: SubmitRequest) -> bool:
     """Return whether Slurm may requeue the job by itself.
 
-    Slurm has no option for the number of requeues: the restart count comes with every poll, and the
-    controller ends a job that has had enough.
+    Slurm has no option for the number of requeues: the restart count is part of every poll, and the
+    controller ends a job that was restarted too often.
     """
     if request.session:
         return False
@@ -97,14 +97,14 @@ def requeues(request: SubmitRequest) -> bool:
 
 
 def gres_option(request: SubmitRequest) -> str:
-    """Return ``gpu:a100:4,shard:2``: per node, GPUs and the others by name; empty for none."""
+    """Return ``gpu:a100:4,shard:2``: for each node, GPUs and other GRES by name; empty for none."""
     wants = request.resources
     parts = [f"gpu:{wants.gpu}"] if wants.gpu.count else []
     return ",".join([*parts, *(f"{name}:{count}" for name, count in wants.gres.items())])
 
 
 def _log(request: SubmitRequest) -> PurePath:
-    """Return the path of the log; a ``%`` in the job folder's name is escaped, since it is no
+    """Return the path of the log; a ``%`` in the job folder's name is escaped so that it is not a
     pattern.
     """
     folder = request.job_dir.replace("%", "%%")
@@ -118,5 +118,5 @@ def _checked(option: str, allowed: Sequence[str]) -> str:
     if name in allowed and name not in _OURS:
         return option
     usable = sorted(set(allowed) - _OURS)
-    what = f"open are {', '.join(usable)}" if usable else "this site opens none"
-    raise SchedulerRejected(f"slurm.extra: {name} is not open to jobs; {what}.", "slurm.extra")
+    what = f"permitted are {', '.join(usable)}" if usable else "this site permits none"
+    raise SchedulerRejected(f"slurm.extra: {name} is not permitted; {what}.", "slurm.extra")

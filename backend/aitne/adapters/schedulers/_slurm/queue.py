@@ -1,9 +1,9 @@
 """Parser of squeue's records (``squeue --Format``, https://slurm.schedmd.com/squeue.html).
 
-Comments and names of other users' jobs can contain anything, including newlines and separators. So
-a record ends with a mark that is random for every query. Its fields are separated by a character
-that can only add fields, and a record counts as one of the platform's only if it has exactly the
-expected number of fields and a complete comment of the platform.
+Comments and names of other users' jobs can contain any characters, including newlines and
+separators. So a record ends with a mark that is random for every query. Its fields are separated by
+a character that can only add fields, and a record is one of the platform's only if it has exactly
+the expected number of fields and a complete comment of the platform.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FIELDS = (
     "Dependency",
 )
 OPTIONAL = frozenset({"exit_code", "RestartCnt", "Dependency", "PriorityLong"})
-"""Left out where a release of squeue does not know them."""
+"""Fields that are omitted if a release of squeue does not have them."""
 SEPARATOR = "\x1f"
 
 
@@ -61,60 +61,60 @@ def format_option(fields: Sequence[str], mark: str) -> str:
 
 
 def records(output: str, mark: str) -> Iterator[str]:
-    """Yield the records of one answer, each without its mark."""
+    """Yield the records of one output, each without its mark."""
     return iter(output.split(f"{mark}\n")[:-1])
 
 
 def parse_record(record: str, fields: Sequence[str]) -> SchedulerJob | None:
-    """Parse one record; None: it is not one of the platform's jobs."""
+    """Parse one record; None if it is not one of the platform's jobs."""
     values = record.split(SEPARATOR)
     if len(values) != len(fields):
         return None
-    said = dict(zip(fields, values, strict=True))
-    ours = of_comment(said["Comment"])
+    row = dict(zip(fields, values, strict=True))
+    ours = of_comment(row["Comment"])
     if ours is None:
         return None
-    job = _job(ours, said)
-    if said["ArrayTaskID"] in ("", "N/A"):
+    job = _job(ours, row)
+    if row["ArrayTaskID"] in ("", "N/A"):
         return job
     try:
-        return of_tasks(job, said["JobArrayID"].partition("_")[0], said["ArrayTaskID"])
+        return of_tasks(job, row["JobArrayID"].partition("_")[0], row["ArrayTaskID"])
     except ValueError:
-        return job  # more tasks than an array of the platform's has
+        return job  # more tasks than an array of the platform can have
 
 
-def _job(ours: tuple[Any, int], said: dict[str, str]) -> SchedulerJob:
-    nodes = node_names(said["NodeList"])
-    reason = said["Reason"]
-    code, signal = parse_exit(said.get("exit_code", ""))
-    state, why = job_state((said["State"],), reason, begun=bool(nodes), signal=signal)
+def _job(ours: tuple[Any, int], row: dict[str, str]) -> SchedulerJob:
+    nodes = node_names(row["NodeList"])
+    reason = row["Reason"]
+    code, signal = parse_exit(row.get("exit_code", ""))
+    state, termination = job_state((row["State"],), reason, begun=bool(nodes), signal=signal)
     over, waits = state.terminal, state is JobState.QUEUED
     begun = bool(nodes) and not waits
     if not (over and begun):
         code = signal = None
-    start = parse_time(said["StartTime"])
-    count, priority = said.get("RestartCnt", ""), said.get("PriorityLong", "")
-    # Checked above, field by field: building 10,000 of them with validation takes half a second.
+    start = parse_time(row["StartTime"])
+    count, priority = row.get("RestartCnt", ""), row.get("PriorityLong", "")
+    # Each field was checked above; validation of 10,000 records takes half a second.
     return SchedulerJob.model_construct(
-        scheduler_id=said["JobArrayID"],
+        scheduler_id=row["JobArrayID"],
         job_id=ours[0],
         attempt=ours[1],
-        account=said["UserName"],
+        account=row["UserName"],
         state=state,
-        reason=why,
-        pending_reason=sentence(reason, said.get("Dependency", "")) if waits else None,
+        reason=termination,
+        pending_reason=sentence(reason, row.get("Dependency", "")) if waits else None,
         restart_count=int(count) if count.isdecimal() else 0,
         exit_code=code,
         signal=signal,
         nodes=nodes,
-        partition=said["Partition"] or None,
+        partition=row["Partition"] or None,
         priority=int(priority) if priority.isdecimal() else None,
-        submitted_at=parse_time(said["SubmitTime"]),
+        submitted_at=parse_time(row["SubmitTime"]),
         started_at=start if begun else None,
-        ended_at=parse_time(said["EndTime"]) if over else None,
+        ended_at=parse_time(row["EndTime"]) if over else None,
         expected_start_at=start if waits else None,
-        time_limit_s=parse_limit(said["TimeLimit"]),
-        raw=said,
+        time_limit_s=parse_limit(row["TimeLimit"]),
+        raw=row,
     )
 
 
@@ -129,17 +129,19 @@ def node_names(text: str) -> tuple[str, ...]:
 
 
 class Queue:
-    """Successive results of squeue: a record that has not changed stays the same object."""
+    """Parser of successive outputs of squeue: an unchanged record yields the same object."""
 
     def __init__(self, fields: Sequence[str]) -> None:
         self._fields = tuple(fields)
         self._known: dict[str, SchedulerJob | None] = {}
 
     def read(self, output: str, mark: str) -> list[SchedulerJob]:
-        """Return all of the platform's jobs in one answer."""
-        known, self._known = self._known, {}
+        """Return all of the platform's jobs in one output."""
+        previous_jobs, self._known = self._known, {}
         for record in records(output, mark):
             self._known[record] = (
-                known[record] if record in known else parse_record(record, self._fields)
+                previous_jobs[record]
+                if record in previous_jobs
+                else parse_record(record, self._fields)
             )
         return [job for job in self._known.values() if job is not None]

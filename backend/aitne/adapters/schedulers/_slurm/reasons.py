@@ -19,7 +19,7 @@ _PLAIN = {
     "JobHeldUser": "Is held by its owner; it starts after a release.",
     "JobHeldAdmin": "Is held by an administrator; ask the site's support.",
     "JobHoldMaxRequeue": "Is held: it was started again too often; ask the site's support.",
-    "InvalidAccount": "Its project is no account of Slurm that its owner may use.",
+    "InvalidAccount": "Its project is not a Slurm account that its owner may use.",
     "InvalidQOS": "Its QOS does not exist or is not open to its owner.",
     "QOSNotAllowed": "Its QOS is not allowed in its partition or project.",
     "AccountNotAllowed": "Its project may not use its partition.",
@@ -45,13 +45,13 @@ _PLAIN = {
     "Constraints": "Waits for nodes with the features that it asks for.",
     "BadConstraints": "No node fulfils what it asks for.",
     "MaxMemPerLimit": "Asks for more memory than its partition allows.",
-    "NodeAllocationFailed": "Its nodes could not be given to it; Slurm tries again.",
+    "NodeAllocationFailed": "Its nodes could not be allocated; Slurm tries again.",
     "SchedDefer": "Waits for the scheduler's next round.",
     "WaitingForScheduling": "Waits for the scheduler's next round.",
     "None": "Waits for the scheduler's next round.",
-    "BurstBufferResources": "Waits for room in the burst buffer.",
+    "BurstBufferResources": "Waits for space in the burst buffer.",
     "BurstBufferStageIn": "Its data are being copied in.",
-    "SystemFailure": "Slurm or a file system failed when it was to start.",
+    "SystemFailure": "Slurm or a file system failed during its start.",
     "JobLaunchFailure": "It could not be started on its node.",
     "launch failed requeued held": (
         "Is held: its node could not start it (a file system or a set-up that fails there). Ask the "
@@ -96,11 +96,11 @@ _UNFULFILLED = re.compile(r"[a-z]+:([0-9]+(?:_(?:[0-9]+|\*))?)(?:\+[0-9]+)?\((?:
 def sentence(reason: str, dependency: str = "") -> str:
     """Convert Slurm's pending reason to a sentence for the job's owner.
 
-    ``dependency`` is what is left of the job's dependencies, as squeue prints it. A reason that is
-    not known is shown as it is.
+    ``dependency`` are the job's remaining dependencies, as squeue prints them. An unknown reason is
+    shown unchanged.
     """
     word = reason.strip().removeprefix("(").removesuffix(")")
-    # Until the scheduler has looked at it for the first time there is no reason yet.
+    # There is no reason until the scheduler has considered the job for the first time.
     if word in ("Dependency", "None") and (jobs := _UNFULFILLED.findall(dependency)):
         names = [job.removesuffix("_*") for job in dict.fromkeys(jobs)]
         return f"Waits for job{'s' if len(names) > 1 else ''} {', '.join(names)} to complete."

@@ -27,14 +27,14 @@ from aitne.core.states import JobState
 log = logging.getLogger(__name__)
 
 _MARGIN_S = 5.0
-"""How much longer than Slurm's own MessageTimeout a command may take: then it says what failed."""
+"""Seconds added to Slurm's MessageTimeout for a command, so that it can report its failure."""
 _ACCOUNTING_TIMEOUT_S = 60.0
 _CANCELLER_TIMEOUT_S = 5.0
-"""The account that cancelled a job is worth no longer wait: a poll may depend on it."""
+"""Timeout of the query for the account that cancelled a job, on which a poll may wait."""
 _NAMES_AT_ONCE = 500
-"""Names of about 50 bytes in one argument, which may have 128 KiB."""
+"""Maximum of names in one argument: a name has about 50 bytes, an argument at most 128 KiB."""
 _LOOK_BACK = "now-30days"
-"""How long ago a job may have ended that accounting is asked for; without it sacct begins today."""
+"""Start of the interval for which sacct is queried; by default it starts today."""
 _LIMITS_S = 30.0
 _QOS_S = 60.0
 _AFTER_TROUBLE_S = 2.0
@@ -58,8 +58,8 @@ class Site:
 
     def __init__(self, settings: Settings, command: Command) -> None:
         self.commands = Commands(settings, command)
-        # Without a broker every job of ours is of this very account. Anybody may write our comment
-        # into a job of their own: theirs are not even read.
+        # Without a broker every job of the platform runs under this account. Other users can write
+        # the platform's comment into their own jobs: those are not even read.
         self._mine = f"--user={os.geteuid()}" if command.alone else None
         self._cluster_name = settings.cluster
         self._fields: tuple[str, ...] = queue.FIELDS
@@ -71,12 +71,12 @@ class Site:
 
     @property
     def timeout_s(self) -> float:
-        """The seconds after which a command is terminated."""
+        """Seconds after which a command is terminated."""
         return (self._config or SlurmConfig()).message_timeout_s + _MARGIN_S
 
     @property
     def settle_s(self) -> float:
-        """The seconds in which slurmctld may still read a request after sbatch has given up."""
+        """Seconds in which slurmctld may still read a request after sbatch has failed."""
         return 2 * (self._config or SlurmConfig()).message_timeout_s + _MARGIN_S
 
     def trouble(self) -> None:
@@ -92,7 +92,7 @@ class Site:
             raise
 
     async def config(self) -> SlurmConfig:
-        """Return the site's configuration; it is read once."""
+        """Return the site's configuration, which is read only once."""
         if self._config is None:
             self._config = SlurmConfig.parse(await self.ask("scontrol", "show", "config"))
         return self._config
@@ -105,8 +105,8 @@ class Site:
         return self._queue.read(output, mark)
 
     async def _squeue(self, *more: str) -> tuple[str, str]:
-        """Run squeue and return its output and the mark at the end of each record; without
-        ``--array`` in ``more`` the waiting tasks of an array have one record.
+        """Run squeue; return its output and the mark at the end of each record. Without ``--array``
+        in ``more``, the waiting tasks of an array have one record.
         """
         while True:
             mark = queue.new_mark()
@@ -122,41 +122,41 @@ class Site:
                     raise
 
     def _leave_out(self, unknown: str) -> bool:
-        """Omit a field that this release's squeue does not have; False: it cannot be omitted."""
-        gone = {field for field in self._fields if field.lower() == unknown.lower()}
-        if not gone or not gone <= queue.OPTIONAL:
+        """Omit a field that this release's squeue does not have; False if it cannot be omitted."""
+        missing_fields = {field for field in self._fields if field.lower() == unknown.lower()}
+        if not missing_fields or not missing_fields <= queue.OPTIONAL:
             return False
-        self._fields = tuple(field for field in self._fields if field not in gone)
+        self._fields = tuple(field for field in self._fields if field not in missing_fields)
         self._queue = queue.Queue(self._fields)
         return True
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Search the queue by name, then accounting for what it does not hold."""
-        found: list[SchedulerJob] = []
+        jobs: list[SchedulerJob] = []
         for start in range(0, len(runs), _NAMES_AT_ONCE):
-            found += await self._find_some(runs[start : start + _NAMES_AT_ONCE])
-        return found
+            jobs += await self._find_some(runs[start : start + _NAMES_AT_ONCE])
+        return jobs
 
     async def _find_some(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         rows = await self.live(runs)
         missing = _missing(runs, rows)
         since = None if self._trouble_at is None else time.monotonic() - self._trouble_at
         if missing and since is not None and since < self.settle_s:
-            # When slurmctld wakes, a submission from before may stand right behind this question.
+            # When slurmctld resumes, it may process an earlier submission after this query.
             await asyncio.sleep(_AFTER_TROUBLE_S)
             rows = [*rows, *await self.live(missing)]
             missing = _missing(runs, rows)
         if missing and (await self.config()).accounting:
-            # A task that slurmctld still holds is what slurmctld says of it.
-            held = {_key(row) for row in rows}
-            ended = [row for row in await self.ended(missing) if _key(row) not in held]
-            rows = [*rows, *ended]
+            # For tasks that slurmctld still holds, its own records are used.
+            live_keys = {_key(row) for row in rows}
+            ended_rows = [row for row in await self.ended(missing) if _key(row) not in live_keys]
+            rows = [*rows, *ended_rows]
         return await self._with_cancellers(runs, rows)
 
     async def _with_cancellers(
         self, runs: Sequence[Run], rows: Sequence[SchedulerJob]
     ) -> Sequence[SchedulerJob]:
-        """Add the account that cancelled a job: accounting alone says it, and may do so a moment later."""
+        """Add the account that cancelled a job: only accounting has it, possibly a moment later."""
         uids = _cancellers(rows)
         cancelled = {
             (row.job_id, row.attempt)
@@ -168,9 +168,7 @@ class Site:
             try:
                 uids |= _cancellers(await self.ended(which, timeout_s=_CANCELLER_TIMEOUT_S))
             except SchedulerUnavailable as error:
-                log.warning(
-                    "Accounting does not say by whom jobs were cancelled: %s", error.message
-                )
+                log.warning("Accounting does not report who cancelled jobs: %s", error.message)
         names = await asyncio.to_thread(_accounts, set(uids.values()))
         return [
             row.model_copy(update={"pending_reason": f"Cancelled in Slurm by {names[uid]}."})
@@ -184,13 +182,13 @@ class Site:
     ) -> Sequence[SchedulerJob]:
         """Return the records that slurmctld itself holds for these attempts, under any ID.
 
-        ``single_tasks``: with one record for each task.
+        With ``single_tasks`` each task has its own record.
         """
         scope = ("--array",) if single_tasks else ()
         output, mark = await self._squeue(*scope, f"--name={_names(runs)}")
         read = (queue.parse_record(text, self._fields) for text in queue.records(output, mark))
-        wanted = {(run.job_id, run.attempt) for run in runs}
-        return [row for row in read if row is not None and (row.job_id, row.attempt) in wanted]
+        attempts = {(run.job_id, run.attempt) for run in runs}
+        return [row for row in read if row is not None and (row.job_id, row.attempt) in attempts]
 
     async def ended(
         self, runs: Sequence[Run], *, timeout_s: float = _ACCOUNTING_TIMEOUT_S
@@ -214,7 +212,7 @@ class Site:
     # --- the cluster -----------------------------------------------------------------------------
 
     async def cluster(self) -> Cluster:
-        """Return nodes, partitions and reservations from slurmctld, the names of QOS from
+        """Return nodes, partitions and reservations from slurmctld, and the names of QOS from
         accounting.
         """
         config = await self.config()
@@ -240,7 +238,7 @@ class Site:
         return cluster
 
     async def limits(self) -> Limits:
-        """Return the limits of the partitions, at most half a minute old."""
+        """Return the limits of the partitions, which are at most half a minute old."""
         while self._snapshot is None or time.monotonic() - self._snapshot.at > _LIMITS_S:
             await self.cluster()
         return self._snapshot.limits
@@ -252,8 +250,8 @@ class Site:
         return any(node.name == name for node in (await self.cluster()).nodes)
 
     async def _qos_flags(self, config: SlurmConfig) -> QosFlags | None:
-        """Return every QOS with its flags. None: slurmdbd does not answer, which must stop no
-        submission.
+        """Return every QOS with its flags; None if slurmdbd does not answer, which must not prevent
+        submissions.
         """
         if not config.accounting:
             return {}
@@ -261,8 +259,8 @@ class Site:
             return self._qos[1]
         flags: QosFlags | None
         try:
-            said = await self.ask("sacctmgr", "-nP", "show", "qos", "format=name,flags")
-            pairs = (line.partition("|") for line in said.splitlines())
+            output = await self.ask("sacctmgr", "-nP", "show", "qos", "format=name,flags")
+            pairs = (line.partition("|") for line in output.splitlines())
             flags = {name: frozenset(words.split(",")) - {""} for name, _, words in pairs if name}
         except SchedulerUnavailable:
             flags = None if self._qos is None else self._qos[1]
@@ -272,7 +270,7 @@ class Site:
 
 def _names(runs: Sequence[Run]) -> str:
     names = (identity.name(run.job_id, run.attempt) for run in runs)
-    return ",".join(dict.fromkeys(names))  # the tasks of an array have one
+    return ",".join(dict.fromkeys(names))  # the tasks of an array share one name
 
 
 def _cancellers(rows: Iterable[SchedulerJob]) -> dict[_Key, int]:
@@ -281,7 +279,7 @@ def _cancellers(rows: Iterable[SchedulerJob]) -> dict[_Key, int]:
 
 
 def _accounts(uids: Collection[int]) -> Mapping[int, str]:
-    """Return the names of accounts, as this machine knows them."""
+    """Return the names of accounts on this machine."""
     names = {}
     for uid in uids:
         try:

@@ -1,4 +1,4 @@
-"""Slurm's job states in the platform's terms (https://slurm.schedmd.com/job_state_codes.html)."""
+"""Conversion of Slurm's job states (https://slurm.schedmd.com/job_state_codes.html)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from aitne.core.states import JobState, TerminationReason
 _S = JobState
 _R = TerminationReason
 
-# Flags stand beside a base state and say more about the moment than it does; the first that is set
-# wins. The commands print the flag alone, REST prints both words.
+# Flags accompany a base state and describe the current state more precisely; the first flag that is
+# set takes precedence. The commands print only the flag, REST returns both words.
 _FLAGS: dict[str, JobState] = {
     "REQUEUE_HOLD": _S.QUEUED,
     "SPECIAL_EXIT": _S.QUEUED,
@@ -24,7 +24,7 @@ _FLAGS: dict[str, JobState] = {
     "STOPPED": _S.SUSPENDED,
     "RESIZING": _S.RUNNING,
     "SIGNALING": _S.RUNNING,
-    # The job goes on as another one, in another cluster of a federation: nothing is known here.
+    # The job continues as another one in another cluster of a federation: its state is unknown here.
     "REVOKED": _S.UNKNOWN,
 }
 _BASES: dict[str, tuple[JobState, TerminationReason | None]] = {
@@ -42,32 +42,34 @@ _BASES: dict[str, tuple[JobState, TerminationReason | None]] = {
     "OUT_OF_MEMORY": (_S.OUT_OF_MEMORY, _R.OUT_OF_MEMORY),
 }
 _NEVER_BEGUN = frozenset({"BadConstraints", "InvalidAccount", "InvalidQOS", "AccountNotAllowed"})
-"""Slurm keeps a FAILED record of a submission that it refused."""
+"""Reasons of the FAILED record that Slurm keeps of a rejected submission."""
 _NOT_LAUNCHED = ("JobLaunchFailure", "RaisedSignal:53")
-"""The node could not begin it (a log that cannot be opened). 22.05 says the first of every end by a
-signal too."""
+"""Reasons of a failed start on the node (such as a log that cannot be opened). 22.05 also reports
+the first one for every end by a signal."""
 
 
 def job_state(
     words: Iterable[str], reason: str = "None", *, begun: bool = True, signal: int | None = None
 ) -> tuple[JobState, TerminationReason | None]:
-    """The words that Slurm says at once (``COMPLETED``, ``COMPLETING``) -> state and why it ended.
+    """Convert the words that Slurm reports together (``COMPLETED``, ``COMPLETING``) to the state
+    and the termination reason.
 
-    ``begun`` is whether it ever had nodes, ``signal`` what ended its script, if a signal did. sacct's ``CANCELLED by 1001`` is understood; a word
-    that nobody knows makes the state UNKNOWN, which never means finished.
+    ``begun`` is True if the job ever had nodes; ``signal`` is the signal that ended its script, if
+    any. sacct's ``CANCELLED by 1001`` is accepted; an unknown word gives the state UNKNOWN, which is
+    never an end.
     """
-    found = {word.partition(" ")[0].upper() for word in words}
+    names = {word.partition(" ")[0].upper() for word in words}
     for flag, state in _FLAGS.items():
-        if flag in found:
+        if flag in names:
             return state, None
-    bases = [_BASES[word] for word in found if word in _BASES]
+    bases = [_BASES[word] for word in names if word in _BASES]
     if len(bases) != 1:
         return _S.UNKNOWN, None
-    state, why = bases[0]
+    state, termination = bases[0]
     if state is _S.CANCELLED and reason == "DependencyNeverSatisfied":
         return state, _R.DEPENDENCY_FAILED
     if state is _S.FAILED and not begun and reason in _NEVER_BEGUN:
         return state, _R.REJECTED
     if state is _S.FAILED and signal is None and reason.startswith(_NOT_LAUNCHED):
         return state, _R.START_FAILED
-    return state, why
+    return state, termination

@@ -1,4 +1,4 @@
-"""Common handling of the records of slurmrestd and libslurm: typed fields, and arrays as one
+"""Common conversion of the records of slurmrestd and libslurm: typed fields, and arrays in one
 record.
 """
 
@@ -14,7 +14,7 @@ _FAR = 253_402_300_799  # the last second of the year 9999
 
 
 def text(value: object) -> str:
-    """Return the text; anything else is empty."""
+    """Return the value if it is a text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
@@ -32,17 +32,17 @@ def array_record(job: SchedulerJob, array: int, tasks: str, *, said_by: str) -> 
     """Return the record of an array that waits as a whole, as that of its ``tasks`` (``1-3,7%2``).
 
     Raises:
-        SchedulerUnavailable: some were left out (libslurm cuts a long list: ``1,3,5,...``), and what
-            was cut off must not look like absent.
+        SchedulerUnavailable: the list is incomplete (libslurm truncates a long one: ``1,3,5,...``);
+            the omitted tasks must not appear to be absent.
     """
     if "..." in tasks:
         raise SchedulerUnavailable(
-            f"{said_by} names only some of the tasks of array {array}: {tasks}"
+            f"{said_by} reports only some of the tasks of array {array}: {tasks}"
         )
     try:
         return of_tasks(job, str(array), tasks)
     except ValueError as error:
-        raise SchedulerUnavailable(f"{said_by} says of array {array}: {error}") from error
+        raise SchedulerUnavailable(f"{said_by} reports for array {array}: {error}") from error
 
 
 def of_tasks(job: SchedulerJob, array: str, tasks: str) -> SchedulerJob:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from aitne.core.units import parse_duration
 
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC", "SLURM_BITSTR_LEN": "0"}
-"""With it Slurm prints seconds since 1970 instead of the local time of whoever asks, and the indices of an
-array's tasks whole."""
+"""Environment with which Slurm prints seconds since 1970 instead of local times, and the complete
+indices of an array's tasks."""
 
 _HIGHEST_SIGNAL = 31
 _FAR = 253_402_300_799  # the last second of the year 9999
@@ -17,8 +17,8 @@ _STATUS = re.compile(r"([0-9]{1,10})(?::([0-9]{1,5}))?")
 
 
 def parse_time(text: str) -> datetime | None:
-    """Return the time of ``1795266493``; None for ``N/A``, ``Unknown``, ``None``, ``0`` and the
-    like.
+    """Return the time of ``1795266493``; None for ``N/A``, ``Unknown``, ``None``, ``0`` and
+    similar.
     """
     if not (text.isascii() and text.isdigit()):
         return None
@@ -27,8 +27,8 @@ def parse_time(text: str) -> datetime | None:
 
 
 def parse_limit(text: str) -> int | None:
-    """Return the seconds of ``1-00:30:00``; None for ``UNLIMITED``, ``NOT_SET``, ``NONE`` and the
-    like.
+    """Return the seconds of ``1-00:30:00``; None for ``UNLIMITED``, ``NOT_SET``, ``NONE`` and
+    similar.
     """
     try:
         return parse_duration(text)
@@ -44,8 +44,8 @@ def parse_minutes(text: str) -> int | None:
 def parse_exit(text: str) -> tuple[int | None, int | None]:
     """Parse how a job's script ended: (exit code, signal), at most one of them not None.
 
-    Newer releases of squeue (and sacct always) print ``code:signal``, older ones the number that
-    wait(2) gives.
+    Newer releases of squeue (and all releases of sacct) print ``code:signal``, older ones the
+    status of wait(2).
     """
     match = _STATUS.fullmatch(text)
     if match is None:
@@ -60,9 +60,9 @@ def parse_exit(text: str) -> tuple[int | None, int | None]:
 
 
 def real_signal(number: int | None) -> int | None:
-    """Return the signal that ended a script; None: none did.
+    """Return the signal that ended a script; None if no signal did.
 
-    A "signal" above the ordinary ones is a mark of Slurm's own (53: the log could not be opened; 125:
-    out of memory).
+    A "signal" above the real ones is a code of Slurm (53: the log could not be opened; 125: out of
+    memory).
     """
     return number if number is not None and 0 < number <= _HIGHEST_SIGNAL else None

@@ -1,7 +1,7 @@
 """Tokens for Slurm's auth/jwt, minted for one user at a time and for a short time.
 
-https://slurm.schedmd.com/jwt.html: HS256 over the key that slurmctld has, with the claims ``sun`` (the
-user), ``iat`` and ``exp``.
+https://slurm.schedmd.com/jwt.html: HS256 with slurmctld's key and the claims ``sun`` (the user),
+``iat`` and ``exp``.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from pathlib import Path
 from aitne.core.errors import SetupError
 
 LIFETIME_S = 60
-"""Long enough for any one request, short enough to be of little use to a thief. It also bounds how
-late a submission can arrive that a stopped slurmrestd still holds: after that Slurm rejects it.
+"""Lifetime that suffices for any request and is of little use to an attacker. It also limits how
+late a submission can arrive that a suspended slurmrestd still holds: Slurm rejects it afterwards.
 """
-_MIN_KEY_BYTES = 32  # HS256 wants a key as long as its hash (RFC 7518, 3.2)
+_MIN_KEY_BYTES = 32  # HS256 requires a key as long as its hash (RFC 7518, 3.2)
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 
 
 class TokenMint:
-    """Mint that keeps its tokens; each is used for half of its life."""
+    """Mint that caches its tokens; each is used for half of its lifetime."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class TokenMint:
         """Return a mint with the key in the file ``path``.
 
         Raises:
-            SetupError: it cannot be read, others can read it, or it is no key.
+            SetupError: it cannot be read, other accounts can read it, or it is not a key.
         """
         return cls(_read_key(path))
 
@@ -54,11 +54,11 @@ class TokenMint:
         """Return a token that authenticates ``user``."""
         now = self._clock()
         until, token = self._kept.get(user, (0.0, ""))
-        # A clock that was set back must not keep a token alive, so both ends are looked at.
+        # A clock that was set back must not extend a token's use, so both limits are checked.
         if not until - self._lifetime_s / 2 <= now < until:
             token = sign(self._key, user, int(now), int(now) + self._lifetime_s)
             self._kept = {
-                name: kept for name, kept in self._kept.items() if now < kept[0] and name != user
+                name: entry for name, entry in self._kept.items() if now < entry[0] and name != user
             }
             self._kept[user] = (now + self._lifetime_s / 2, token)
         return token
@@ -89,13 +89,13 @@ def _read_key(path: Path) -> bytes:
         mode = os.fstat(handle).st_mode
         if mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
             raise SetupError(
-                f"slurm.jwt_key: {path} has mode {stat.S_IMODE(mode):04o}: who can read it can be "
-                f"anybody in Slurm, and who can write it too. Run: chmod 0400 {path}"
+                f"slurm.jwt_key: {path} has mode {stat.S_IMODE(mode):04o}: an account that can read or "
+                f"write it can act as any user of Slurm. Run: chmod 0400 {path}"
             )
         key = file.read(1 << 16)
     if len(key) < _MIN_KEY_BYTES:
         raise SetupError(
             f"slurm.jwt_key: {path} holds {len(key)} bytes; a key for HS256 has at least "
-            f"{_MIN_KEY_BYTES}. Make one as https://slurm.schedmd.com/jwt.html says."
+            f"{_MIN_KEY_BYTES}. Create one as described in https://slurm.schedmd.com/jwt.html."
         )
     return key

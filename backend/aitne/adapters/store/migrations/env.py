@@ -1,4 +1,4 @@
-"""Run by Alembic for an upgrade. The connection comes with the lock and the transaction."""
+"""Script that Alembic runs for an upgrade. The connection has the lock and the transaction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aitne.adapters.store.tables import metadata
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
-    # SQLite cannot alter most of a table: a revision that does copies it.
+    # SQLite cannot alter most properties of a table: such a revision copies it.
     render_as_batch=True,
 )
 with context.begin_transaction():

@@ -15,8 +15,8 @@ class AdministrationStore(Protocol):
     async def save_announcement(
         self, announcement: Announcement, *, check: Check[Announcement] = None
     ) -> None:
-        """Add it, or replace the one with its id; with a ``check`` only replace it, or raise
-        ``NotFound``.
+        """Add the announcement, or replace the one with its id; with a ``check`` only replace it,
+        or raise ``NotFound``.
 
         Users who dismissed it see it again if its text or severity changed. Writes
         ``announcement.changed``.
@@ -40,7 +40,7 @@ class AdministrationStore(Protocol):
         ...
 
     async def dismiss(self, announcement_id: str, user: str) -> None:
-        """Note that this user has put it away. Raises ``NotFound``."""
+        """Store that this user has dismissed it. Raises ``NotFound``."""
         ...
 
     async def dismissed(self, user: str) -> frozenset[str]:
@@ -50,7 +50,7 @@ class AdministrationStore(Protocol):
     async def set_maintenance(
         self, window: Maintenance | None, *, check: Check[Maintenance | None] = None
     ) -> None:
-        """Replace the one time of maintenance, or take it away.
+        """Replace the maintenance window, or delete it.
 
         Writes ``maintenance.changed``, unless there was none and is none."""
         ...

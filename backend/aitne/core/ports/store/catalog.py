@@ -44,7 +44,7 @@ class CatalogStore(Protocol):
     ) -> Image:
         """Change what is given. With ``verified_at``, ``damage`` is set too, also to None.
 
-        Raises ``NotFound``, also for a project that there is not."""
+        Raises ``NotFound``, also for an unknown project."""
         ...
 
     async def remove_image(self, name: str, version: str, *, actor: str) -> Sequence[Artifact]:
@@ -88,5 +88,5 @@ class CatalogStore(Protocol):
         retired: bool | None = None,
         actor: str,
     ) -> Dataset:
-        """Change what is given. Raises ``NotFound``, also for a project that there is not."""
+        """Change what is given. Raises ``NotFound``, also for an unknown project."""
         ...

@@ -1,4 +1,4 @@
-"""The store's part about the cluster, the lead among controllers, and the event log."""
+"""The store's part about the cluster, the leases of controllers, and the event log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aitne.core.ports.store.records import Lease
 
 
 class ClusterStore(Protocol):
-    """The nodes, the lead among controllers, and the event log."""
+    """The nodes, the leases of controllers, and the event log."""
 
     async def save_cluster(self, cluster: Cluster, *, epoch: int) -> None:
         """Replace the snapshot; writes ``nodes.changed`` (with the names of the nodes) only if
@@ -65,7 +65,7 @@ class ClusterStore(Protocol):
         ...
 
     async def add_event(self, kind: str, data: dict[str, Any]) -> None:
-        """Append an event that belongs to no job and that everyone may see."""
+        """Append an event that belongs to no job and that all users may see."""
         ...
 
     async def wait_for_change(self, timeout_s: float) -> bool:

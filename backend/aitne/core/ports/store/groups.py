@@ -42,7 +42,7 @@ class KeptMonth(NamedTuple):
 
 
 class JobTime(NamedTuple):
-    """One run on nodes: what it took and for how long."""
+    """One run on nodes: its resources and times."""
 
     project: str
     user: str
@@ -63,10 +63,11 @@ class Wait(NamedTuple):
 
 
 class GroupStore(Protocol):
-    """Life, leaders, invitations and usage of projects."""
+    """Life cycle, managers, invitations and usage of projects."""
 
     async def request_project(self, project: Project, *, actor: str) -> None:
-        """Make it with the actor as its manager. Raises ``Conflict`` if the name is taken."""
+        """Create the project with the actor as its manager. Raises ``Conflict`` if the name is
+        taken."""
         ...
 
     async def roles_of(self, user: str) -> Mapping[str, ProjectRole]:
@@ -106,7 +107,7 @@ class GroupStore(Protocol):
         ...
 
     async def ask_for_time(self, name: str, wish: ExtensionRequest) -> Project:
-        """Note that a later end is wished. Raises ``NotFound``."""
+        """Store the request for a later end. Raises ``NotFound``."""
         ...
 
     async def set_role(self, name: str, user: str, role: ProjectRole, *, actor: str) -> Membership:
@@ -124,7 +125,7 @@ class GroupStore(Protocol):
         ...
 
     async def set_own_limits(self, project: str, limits: Limits, *, actor: str) -> None:
-        """Replace those. Raises ``NotFound``."""
+        """Replace the limits that its managers set. Raises ``NotFound``."""
         ...
 
     async def ending_projects(self, before: datetime) -> Sequence[Project]:
@@ -132,7 +133,8 @@ class GroupStore(Protocol):
         ...
 
     async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
-        """Note that it ends in so many days; False: that or less was noted of this end before."""
+        """Store that it ends in so many days; False: that or less was stored for this end
+        before."""
         ...
 
     async def create_invitation(self, invitation: Invitation, token_hash: str) -> None:
@@ -140,11 +142,12 @@ class GroupStore(Protocol):
         ...
 
     async def invitations(self, project: str) -> Sequence[Invitation]:
-        """List the project's invitations, newest first, including those that are over."""
+        """List the project's invitations, newest first, including those that are no longer
+        valid."""
         ...
 
     async def revoke_invitation(self, project: str, id_: str, now: datetime, *, actor: str) -> None:
-        """Take it back; twice is no error. Raises ``NotFound``."""
+        """Revoke the invitation; a second call is not an error. Raises ``NotFound``."""
         ...
 
     async def invitation_of(self, token_hash: str) -> Invitation | None:
@@ -157,7 +160,7 @@ class GroupStore(Protocol):
 
         Raises:
             NotFound: no such invitation.
-            Conflict: it is over, or the project takes no new members.
+            Conflict: it is no longer valid, or the project takes no new members.
         """
         ...
 
@@ -166,7 +169,7 @@ class GroupStore(Protocol):
         ...
 
     async def keep_usage(self, month: str, found: KeptMonth) -> None:
-        """Replace what is kept of the month."""
+        """Replace the stored usage of the month."""
         ...
 
     async def job_times(self, start: datetime, end: datetime) -> Sequence[JobTime]:

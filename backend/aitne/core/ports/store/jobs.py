@@ -23,7 +23,7 @@ from aitne.core.states import JobState, TerminationReason
 
 
 class JobStore(Protocol):
-    """Jobs, their events and samples, and what is to be done about them."""
+    """Jobs, their events and samples, and their actions in the outbox."""
 
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
@@ -34,7 +34,7 @@ class JobStore(Protocol):
         Of a lineage of sessions only one lives at a time, however many ask to continue it at once.
 
         Raises:
-            Conflict: another session goes on with the work that this one would take up.
+            Conflict: another session already continues the same session.
             IdempotencyConflict: the key was used with another request. While the first request is
                 still in flight the second waits for it, then gets the same job.
         """
@@ -71,7 +71,7 @@ class JobStore(Protocol):
         """List jobs, newest first unless ``sort`` names another order.
 
         ``visible_to`` None: all; a user's name: that user's jobs and those of the user's projects.
-        Raises ``InvalidInput`` for a cursor that is not one of ours, or of another order.
+        Raises ``InvalidInput`` for an invalid cursor, or one of another order.
         """
         ...
 
@@ -193,9 +193,9 @@ class JobStore(Protocol):
         is not among those to ``keep``. Where there are none to keep, one CANCEL of the array's row
         stands for the tasks that were submitted with it; a task that was retried has its own.
 
-        ``message`` names who ended it; it becomes the message of each job that is concerned, unless
-        its end was requested before. ``reason`` is then why a single job ended, or each of the
-        tasks.
+        ``message`` names the user who ended it; it becomes the message of each job that is
+        concerned, unless its end was requested before. ``reason`` is then why a single job ended,
+        or each of the tasks.
 
         A job still PENDING_SUBMIT becomes CANCELLED at once and its SUBMIT is dropped. A terminal
         job is returned as it is, and so is an array if the task ``unless_cancelled`` was cancelled.
@@ -243,7 +243,8 @@ class JobStore(Protocol):
         ...
 
     async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
-        """Give items back until the job that each depends on ends or has another scheduler id.
+        """Return items to the outbox until the job that each depends on ends or has another
+        scheduler id.
 
         ``dependencies`` has that job, as it was read, by the item's id. The transaction that
         changes the job makes the items due; if it has changed since it was read, they are due at

@@ -1,4 +1,4 @@
-"""The store's part about notifications, their deliveries, and what sessions are seen to do."""
+"""The store's part about notifications, their deliveries, and the activity of sessions."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class NotificationStore(Protocol):
         disable: tuple[datetime, str] | None = None,
         check: Check[Webhook] = None,
     ) -> Webhook:
-        """Change what is given. To enable one forgets its failures. Raises ``NotFound``."""
+        """Change what is given. Enabling one resets its failures. Raises ``NotFound``."""
         ...
 
     async def delete_webhook(self, webhook_id: str) -> None:
@@ -161,14 +161,14 @@ class NotificationStore(Protocol):
         delay_s: float = 0.0,
         disable_after: int | None = None,
     ) -> bool:
-        """Note how a try went. WAITING: again after ``delay_s``. With ``disable_after``, a webhook
-        that had so many deliveries given up in a row is disabled, with the event
+        """Store the outcome of a try. WAITING: again after ``delay_s``. With ``disable_after``, a
+        webhook that had so many deliveries given up in a row is disabled, with the event
         ``webhook.disabled``; True if this did it. Without it this one does not count. Raises
         ``StaleEpoch``."""
         ...
 
     async def prune_notifications(self, before: datetime) -> None:
-        """Delete older notifications, and deliveries that are over."""
+        """Delete older notifications, and deliveries that have finished."""
         ...
 
     async def note_activity(

@@ -1,4 +1,4 @@
-"""The store's part about what users prefer in the portal."""
+"""The store's part about the preferences of users in the portal."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from aitne.core.ports.store.records import Check
 
 
 class ProjectStore(Protocol):
-    """Projects, memberships, limits, and the last look at what is in use."""
+    """Projects, memberships, limits, and the last snapshot of what is in use."""
 
     async def create_project(self, project: Project, limits: Limits, *, actor: str) -> None:
-        """Make it, without members. Raises ``Conflict`` if the name is taken."""
+        """Create the project without members. Raises ``Conflict`` if the name is taken."""
         ...
 
     async def get_project(self, name: str) -> Project:
@@ -39,7 +39,7 @@ class ProjectStore(Protocol):
         default: bool = False,
         actor: str,
     ) -> Membership:
-        """Make the user a member if that is not so yet; set the user's own limits if they are
+        """Add the user as a member unless the user is one; set the user's own limits if they are
         given, and make it the user's default project if ``default``. What changes nothing writes no
         event.
 
@@ -76,7 +76,7 @@ class ProjectStore(Protocol):
         ...
 
     async def save_in_use(self, in_use: InUse, taken_at: datetime, *, epoch: int) -> None:
-        """Replace the last look. Raises ``StaleEpoch``."""
+        """Replace the last snapshot. Raises ``StaleEpoch``."""
         ...
 
     async def in_use(self) -> tuple[InUse, datetime] | None:

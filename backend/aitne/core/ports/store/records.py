@@ -23,7 +23,8 @@ is."""
 
 
 class Page(Frozen, Generic[T]):
-    """``next_cursor`` is opaque; None on the last page. ``total`` counts all that match."""
+    """Page of a list. ``next_cursor`` is opaque; None on the last page. ``total`` counts all that
+    match."""
 
     items: tuple[T, ...]
     next_cursor: str | None = None
@@ -31,7 +32,7 @@ class Page(Frozen, Generic[T]):
 
 
 class Idempotency(Frozen):
-    """``key`` as the client sent it, and a hash of the request it came with."""
+    """Idempotency key of a client, with a hash of the request that it came with."""
 
     owner: str
     key: str
@@ -39,14 +40,15 @@ class Idempotency(Frozen):
 
 
 class Created(Frozen):
-    """``replayed``: the idempotency key was known, and this is the job it made."""
+    """Stored job. ``replayed``: the idempotency key was known, and this is the job it created."""
 
     job: Job
     replayed: bool
 
 
 class QueuePlace(Frozen):
-    """A place in line, counted from 1, among ``waiting`` jobs of this platform in ``partition``."""
+    """Position in the queue, counted from 1, among ``waiting`` jobs of this platform in
+    ``partition``."""
 
     place: int
     """Counted from 1."""
@@ -84,7 +86,7 @@ class Move:
 
 
 class OutboxItem(Frozen):
-    """Something the controller must do in the outside world, at least once."""
+    """Action that the controller must carry out in an outside system, at least once."""
 
     id: int
     kind: OutboxKind
@@ -96,7 +98,7 @@ class OutboxItem(Frozen):
 
 
 class Lease(Frozen):
-    """The lead among controllers. Each new holder gets a higher ``epoch``."""
+    """Lease of the leading controller. Each new holder gets a higher ``epoch``."""
 
     holder: str
     epoch: int

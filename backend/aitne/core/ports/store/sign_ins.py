@@ -27,7 +27,7 @@ class SignInStore(Protocol):
     async def open_sign_in(
         self, token_hash: str, now: datetime, address: str | None
     ) -> OpenSignIn | None:
-        """Return the sign-in; None: it is over or its owner is disabled. Notes the use, at most
+        """Return the sign-in; None: it has ended or its owner is disabled. Notes the use, at most
         once a minute.
 
         It acts as ``acting_as`` until ``acting_until``, while its owner is an administrator and the
@@ -64,7 +64,8 @@ class SignInStore(Protocol):
         """Note that the user has authenticated again in the browser. Raises ``NotFound``."""
 
     async def hub_logouts(self) -> Mapping[str, int]:
-        """Return the users whose logins have ended since JupyterHub heard of it, with how often."""
+        """Return the users whose logins have ended since JupyterHub was notified, with the number
+        of times."""
         ...
 
     async def hub_logged_out(self, owner: str, count: int) -> None:

@@ -16,8 +16,6 @@ class UserStore(Protocol):
     async def create_user(self, user: User, password_hash: str | None, project: Project) -> User:
         """Create the user, and the project if it is missing, and make the user its member.
 
-
-
         Raises ``Conflict`` if the name is taken."""
         ...
 

@@ -108,13 +108,13 @@ def _signed(url: str, token: str, authority: str, body: bytes) -> str:
     pause = _SHORTEST_PAUSE_S
     while True:
         try:
-            asked = urllib.request.Request(url, body, headers)  # noqa: S310 (the agent's own URL)
-            with opener.open(asked, timeout=_ANSWER_S) as answer:
+            request = urllib.request.Request(url, body, headers)  # noqa: S310 (the agent's own URL)
+            with opener.open(request, timeout=_ANSWER_S) as answer:
                 return str(json.load(answer)["certificate"])
         except urllib.error.HTTPError as error:
             if error.code in _FINAL:
                 raise SystemExit(
-                    f"The platform signs no certificate for this session: {error}"
+                    f"The platform refuses to sign this session's certificate: {error}"
                 ) from error
             problem: Exception = error
         except (OSError, ValueError, KeyError) as error:

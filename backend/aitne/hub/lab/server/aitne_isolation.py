@@ -15,9 +15,9 @@ from tornado.web import HTTPError, RequestHandler
 from tornado.websocket import WebSocketHandler
 
 HEADERS = {
-    # A page that opened this one, or is opened by it, gets no hold of its window.
+    # A page that opened this one, or is opened by it, cannot access its window.
     "Cross-Origin-Opener-Policy": "same-origin",
-    # And cannot load what is here as its image or script.
+    # Other origins cannot load resources of this one as images or scripts.
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 LOGGED_OUT = 4401
@@ -40,11 +40,11 @@ class LoginsHandler(RequestHandler):  # type: ignore[misc]
     async def post(self) -> None:
         """Forget the cached logins; close WebSockets whose login has ended."""
         hub_auth = self.server.identity_provider.hub_auth
-        given = self.request.headers.get("Authorization", "").encode()
-        if not hmac.compare_digest(given, f"token {hub_auth.api_token}".encode()):
+        authorization = self.request.headers.get("Authorization", "").encode()
+        if not hmac.compare_digest(authorization, f"token {hub_auth.api_token}".encode()):
             raise HTTPError(403)
         await _check(hub_auth)
-        # Once more for what was on its way: an answer of the Hub, a WebSocket that just opens.
+        # Again later, for an answer of the Hub or a WebSocket that was in progress.
         IOLoop.current().call_later(_LATE_S, _check, hub_auth)
         self.set_status(204)
 

@@ -48,13 +48,13 @@ class Board:
         with self._starting:
             if self._program is None:
                 self._program = _start(self._folder, self._prefix)
-        told: list[Any] = []
+        response: list[Any] = []
 
         def begin(status: str, headers: list[tuple[str, str]], _: object = None) -> None:
-            told[:] = status, headers
+            response[:] = status, headers
 
         body = b"".join(self._program(environ, begin))
-        return told[0], told[1], body
+        return response[0], response[1], body
 
 
 class _Held:
@@ -74,19 +74,19 @@ class _Held:
 def _start(folder: str, prefix: str) -> Wsgi:
     from tensorboard import default, program
 
-    held: list[_Held] = []
+    servers: list[_Held] = []
 
     def hold(wsgi: Wsgi, flags: object) -> _Held:
-        held.append(_Held(wsgi, flags))
-        return held[0]
+        servers.append(_Held(wsgi, flags))
+        return servers[0]
 
     board = program.TensorBoard(plugins=default.get_plugins(), server_class=hold)
-    # The fast loader is a program of its own that listens, for everybody on the node.
+    # The fast loader is a separate program with a port that is open to all users of the node.
     board.configure(
         [PAGE, f"--logdir={folder}", f"--path_prefix={prefix}", "--load_fast=false"],
     )
     board.launch()
-    return held[0].program
+    return servers[0].program
 
 
 class BoardHandler(JupyterHandler):  # type: ignore[misc]
@@ -101,9 +101,9 @@ class BoardHandler(JupyterHandler):  # type: ignore[misc]
 
         TensorBoard's page has no token to send, and its requests change nothing.
         """
-        # Tornado asks before it is known who it is; Jupyter asks again.
+        # Tornado calls this before the user is known, and Jupyter afterwards again.
         if hasattr(self, "_jupyter_current_user") and not self.check_origin():
-            raise web.HTTPError(403, "Only the page itself may ask this.")
+            raise web.HTTPError(403, "Only TensorBoard's own page may send this request.")
 
     @web.authenticated  # type: ignore[untyped-decorator]
     async def get(self) -> None:
@@ -140,5 +140,5 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 def _load_jupyter_server_extension(server: Any) -> None:
     prefix = server.web_app.settings["base_url"].rstrip("/") + f"/{PAGE}"
     board = Board(server.root_dir, unquote(prefix))
-    where = rf"{re.escape(prefix)}(?:/.*)?"
-    server.web_app.add_handlers(".*$", [(where, BoardHandler, {"board": board})])
+    pattern = rf"{re.escape(prefix)}(?:/.*)?"
+    server.web_app.add_handlers(".*$", [(pattern, BoardHandler, {"board": board})])

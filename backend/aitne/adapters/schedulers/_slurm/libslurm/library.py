@@ -1,4 +1,4 @@
-"""Client of pyslurm, which runs in a process of its own (``worker.py``)."""
+"""Client of pyslurm, which runs in a separate process (``worker.py``)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Hello(Frozen):
 
     pyslurm: str
     interface: int
-    """The number of the libslurm that it uses, such as 45 in libslurm.so.45."""
+    """Number of the libslurm that it uses, such as 45 in libslurm.so.45."""
     missing: tuple[str, ...]
 
 
 class Library:
-    """One process, started by the first query and, after its end, again by the next one."""
+    """Client of one process, which is started by the first query and restarted after its end."""
 
     def __init__(self, conf: Path | None) -> None:
         self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
@@ -40,10 +40,10 @@ class Library:
         self._turn = asyncio.Lock()
 
     async def hello(self) -> Hello:
-        """Start the process anew and return its first message.
+        """Restart the process and return its first message.
 
         Raises:
-            SetupError: there is no pyslurm, or its process ends at once; with what was said.
+            SetupError: pyslurm is missing, or its process ends at once; with its error message.
         """
         async with self._turn:
             await self._end()
@@ -62,7 +62,7 @@ class Library:
                 except SetupError as error:
                     raise SchedulerUnavailable(error.message) from error
             worker = self._worker
-            assert worker is not None  # noqa: S101 - begun above
+            assert worker is not None  # noqa: S101 - started above
             try:
                 async with asyncio.timeout(timeout_s):
                     records, end = await worker.ask()
@@ -74,7 +74,7 @@ class Library:
             except (OSError, ValueError) as error:
                 raise SchedulerUnavailable(f"pyslurm ended: {await self._end()}") from error
             except asyncio.CancelledError:
-                # Half an answer may be on its way.
+                # A part of an answer may be in transit.
                 await self._end(grace_s=0)
                 raise
         if end is not None:
@@ -82,16 +82,16 @@ class Library:
         return records
 
     async def close(self) -> None:
-        """End the process of pyslurm."""
+        """Terminate the process of pyslurm."""
         async with self._turn:
             await self._end()
 
     async def _begin(self) -> Hello:
-        # The way libslurm is told its file; and no end to the list of an array's tasks.
+        # The path of slurm.conf for libslurm, and no limit to the list of an array's tasks.
         env = {**os.environ, **self._conf, "SLURM_BITSTR_LEN": "0"}
         self._worker = _Worker(
             await asyncio.create_subprocess_exec(
-                # -P: the worker's own folder is no place to look for modules.
+                # -P: do not import modules from the worker's folder.
                 *(sys.executable, "-P", str(_WORKER)),
                 stdin=PIPE,
                 stdout=PIPE,
@@ -105,8 +105,8 @@ class Library:
                 return Hello.model_validate_json(await self._worker.line())
         except (TimeoutError, ValueError) as error:
             raise SetupError(
-                f"pyslurm cannot be used here: {await self._end()} It comes with no wheel, and fits "
-                "Slurm 26.05 alone: scripts/pyslurm_on_sid.py builds it for a Debian with that. Or "
+                f"pyslurm cannot be used here: {await self._end()} It has no wheel, and supports only "
+                "Slurm 26.05: scripts/pyslurm_on_sid.py builds it for a Debian with that release. Or "
                 'use scheduler = "slurm", which works with every release.'
             ) from error
         except asyncio.CancelledError:
@@ -119,7 +119,7 @@ class Library:
 
 
 class _Worker:
-    """The process while it lives."""
+    """Running process of pyslurm."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -127,21 +127,21 @@ class _Worker:
         self._listener = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
-        """Keep the last of what libslurm writes to stderr, and keep the pipe empty."""
+        """Read stderr of libslurm so that the pipe does not fill up; keep the end of it."""
         stderr = self._process.stderr
         while stderr is not None and (more := await stderr.read(_LAST_WORDS)):
             self._words = (self._words + more)[-_LAST_WORDS:]
 
     async def line(self) -> bytes:
-        """Return the next line of the process; empty: it has ended. Raises ``ValueError`` if a line
-        is too long.
+        """Return the next line of the process; empty if it has ended. Raises ``ValueError`` if a
+        line is too long.
         """
         stdout = self._process.stdout
         return b"" if stdout is None else await stdout.readline()
 
     async def ask(self) -> tuple[list[bytes], str | None]:
-        """Return the records, and why there are none. Raises ``OSError`` or ``ValueError``: the
-        process has ended.
+        """Return the records, and the reason if there are none. Raises ``OSError`` or
+        ``ValueError`` if the process has ended.
         """
         stdin = self._process.stdin
         if stdin is None or self._process.returncode is not None:
@@ -157,7 +157,7 @@ class _Worker:
         return records, None if end is None else str(end)
 
     async def end(self, grace_s: float) -> str:
-        """End the process; return the last of what it wrote to stderr, or how it ended."""
+        """Terminate the process; return the last line of its stderr, or its exit status."""
         process = self._process
         try:
             async with asyncio.timeout(grace_s):
@@ -166,8 +166,8 @@ class _Worker:
                 await process.wait()
         except TimeoutError:
             with suppress(ProcessLookupError):
-                process.kill()  # it waits for slurmctld, and has nothing to lose
+                process.kill()  # it waits for slurmctld and holds no state
             await process.wait()
         await self._listener
-        said = self._words.decode("utf-8", "replace").strip().splitlines()
-        return said[-1] if said else f"its process ended with {process.returncode}."
+        lines = self._words.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else f"its process ended with {process.returncode}."

@@ -21,7 +21,7 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     tasks of an array that waits as a whole.
 
     Raises:
-        SchedulerUnavailable: libslurm left tasks of a long array out.
+        SchedulerUnavailable: libslurm omitted tasks of a long array.
     """
     ours = identity.of_comment(text(record.get("comment")))
     if ours is None:
@@ -34,7 +34,7 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
         return (task_of(job, array, task),)
     waiting = text(record.get("array_tasks_waiting"))
     if not waiting:
-        # The zero itself is lost: pyslurm takes it for "none" (u32_parse in its utils/uint.pyx).
+        # pyslurm reports zero as "none" (u32_parse in its utils/uint.pyx).
         return (task_of(job, array, 0),)
     return (array_record(job, array, waiting, said_by="pyslurm"),)
 
@@ -42,26 +42,26 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
 def doubtful(job: SchedulerJob) -> bool:
     """Return True if the exit code may be 128 more than pyslurm reports.
 
-    ``_get_exit_code`` in its ``utils/helpers.pyx`` takes 128 from whatever is not smaller.
+    ``_get_exit_code`` in its ``utils/helpers.pyx`` subtracts 128 from all codes from 128 on.
     """
     return job.exit_code is not None and job.state is not JobState.COMPLETED
 
 
 def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
-    started, ended = _time(record.get("start_time")), _time(record.get("end_time"))
+    started, ended_at = _time(record.get("start_time")), _time(record.get("end_time"))
     reason = text(record.get("state_reason")) or "None"
     nodes = node_names(text(record.get("allocated_nodes")))
     words = re.split(r"[,+|]", text(record.get("state")))
     by = _number(record.get("exit_code_signal")) or None
     signal = real_signal(by)
-    state, why = job_state(words, reason, begun=bool(nodes), signal=signal)
+    state, termination = job_state(words, reason, begun=bool(nodes), signal=signal)
     waits = state is JobState.QUEUED
     begun = bool(nodes) and not waits
     code = _number(record.get("exit_code")) if by is None else None
     over = state.terminal and begun
     minutes = _number(record.get("time_limit"))
     dependency = _dependency(record.get("dependencies"))
-    # Looked at above, field by field: validating 10,000 of them takes half a second.
+    # Each field was checked above; validation of 10,000 records takes half a second.
     return SchedulerJob.model_construct(
         scheduler_id=str(record.get("id", "")),
         job_id=job_id,
@@ -69,7 +69,7 @@ def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
         array_task_id=None,
         account=text(record.get("user_name")) or None,
         state=state,
-        reason=why,
+        reason=termination,
         pending_reason=reasons.sentence(reason, dependency) if waits else None,
         restart_count=_number(record.get("requeue_count")) or 0,
         exit_code=code if over else None,
@@ -78,10 +78,10 @@ def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
         partition=text(record.get("partition")) or None,
         priority=_number(record.get("priority")),
         submitted_at=_time(record.get("submit_time")),
-        # Of a job that waits it is the moment Slurm plans for; of one that never ran, nothing.
+        # For a waiting job it is the planned start; for a job that never ran it has no meaning.
         started_at=started if begun else None,
-        # Of a job that runs it is the end of its time limit.
-        ended_at=ended if state.terminal else None,
+        # For a running job it is the end of its time limit.
+        ended_at=ended_at if state.terminal else None,
         expected_start_at=started if waits else None,
         time_limit_s=None if minutes is None else minutes * 60,
         raw=dict(record),

@@ -1,8 +1,8 @@
-"""The process that runs pyslurm: it answers each line ``jobs`` with all of the platform's jobs.
+"""Process that runs pyslurm: it answers each line ``jobs`` with all of the platform's jobs.
 
-It is a process of its own since libslurm ends its program when slurm.conf is invalid, since pyslurm
-changes how that program binds libraries, and since pyslurm lets no other Python thread run while it
-waits for slurmctld. It is run by its path and imports nothing but pyslurm.
+It is a separate process because libslurm exits when slurm.conf is invalid, because pyslurm changes
+how the program binds libraries, and because pyslurm blocks all Python threads while it waits for
+slurmctld. It is run by its path and imports nothing but pyslurm.
 
 It writes JSON, one value per line: first ``Hello``, then for each query the records, one after the
 other, and ``{"end": null}``, or ``{"end": "why there is no answer"}``.
@@ -38,7 +38,7 @@ FIELDS = (
     "array_tasks_waiting",
 )
 OURS = "aitne:"
-"""The beginning of the comments of jobs that are reported."""
+"""Prefix of the comments of the jobs that are reported."""
 
 
 def record(job: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def interface() -> int:
     """Return the number of the libslurm that pyslurm has loaded: each release of Slurm increases it
     by one.
 
-    The version that pyslurm was compiled for proves nothing.
+    It can differ from the version that pyslurm was compiled for.
     """
     library = ctypes.CDLL(None)
     library.slurm_api_version.restype = ctypes.c_long
@@ -58,7 +58,7 @@ def interface() -> int:
 
 
 def missing(pyslurm: Any) -> list[str]:
-    """Return the names that the worker uses and that this pyslurm lacks."""
+    """Return the names used by the worker that this pyslurm lacks."""
     names = [f"Job.{field}" for field in FIELDS]
     names += ["Job", "Jobs.load", "PyslurmError"]
     return [name for name in sorted(names) if not _has(pyslurm, name)]
@@ -76,7 +76,7 @@ def _say(thing: Any) -> None:
 
 def main() -> None:
     """Write the first message, then answer queries until stdin ends."""
-    # pyslurm comes without types.
+    # pyslurm has no type annotations.
     pyslurm: Any = importlib.import_module("pyslurm")
     lacks = missing(pyslurm)
     _say({"pyslurm": pyslurm.__version__, "interface": interface(), "missing": lacks})

@@ -1,1 +1,1 @@
-"""slurmrestd: the client, the versions of its interface, and the steps between them."""
+"""Access to slurmrestd: the client, the API versions, and the conversions between them."""

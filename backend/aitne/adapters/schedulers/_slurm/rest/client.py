@@ -1,4 +1,4 @@
-"""One request to slurmrestd, and whether it can have had any effect
+"""Client of slurmrestd, whose errors distinguish requests that can have had an effect
 (https://slurm.schedmd.com/rest.html).
 """
 
@@ -15,7 +15,7 @@ from aitne.core.errors import SchedulerUnavailable, SetupError
 
 CONNECT_S = 2.0
 MAX_BODY_BYTES = 256 << 20
-"""10,000 jobs are 80 MB; more than this is no answer of Slurm's."""
+"""Maximum size of a response; 10,000 jobs have 80 MB."""
 _CONNECTIONS = 8
 
 
@@ -28,20 +28,21 @@ class NotReached(SchedulerUnavailable):
 
 
 class NoAnswer(SchedulerUnavailable):
-    """Failure of a request that was sent without an answer of Slurm: its effect is unknown."""
+    """Failure of a request that was sent but not answered by Slurm: its effect is unknown."""
 
     code = "scheduler_no_answer"
 
 
 class TooLarge(NoAnswer):
-    """Failure of a request whose answer is longer than the caller's limit."""
+    """Failure of a request whose response exceeds the caller's limit."""
 
     code = "scheduler_answer_too_large"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One entry of ``errors``: Slurm's number (https://github.com/SchedMD/slurm, slurm_errno.h), and its words."""
+    """Entry of ``errors``: Slurm's error number (https://github.com/SchedMD/slurm, slurm_errno.h)
+    and text."""
 
     number: int | None
     text: str
@@ -79,7 +80,7 @@ class RestClient:
         limits = httpx.Limits(max_connections=_CONNECTIONS, keepalive_expiry=30)
         self._http = httpx.AsyncClient(
             base_url=base,
-            # Never a proxy of the environment: the token would go there.
+            # Never use a proxy of the environment: it would receive the token.
             transport=transport
             or httpx.AsyncHTTPTransport(uds=way, limits=limits, trust_env=False),
             trust_env=False,
@@ -105,8 +106,8 @@ class RestClient:
         """Send a request and read the whole response.
 
         Raises:
-            NotReached: nobody listens there, so nothing was done.
-            NoAnswer: none came, or none of Slurm's: what was done is unknown.
+            NotReached: no process listens at ``url``, so the request had no effect.
+            NoAnswer: no valid response was received, so the effect is unknown.
         """
         timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
         try:
@@ -139,14 +140,14 @@ def _where(url: str) -> tuple[str, str | None]:
     raise SetupError(f"slurm.rest_url = {url!r}: write http://host:port or unix:/path.")
 
 
-async def _read(stream: httpx.Response, most: int) -> bytes:
+async def _read(stream: httpx.Response, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     async for part in stream.aiter_bytes():
         size += len(part)
-        if size > most:
+        if size > max_bytes:
             raise TooLarge(
-                f"slurmrestd sends more than {most >> 20} MiB in one answer; it was left unread."
+                f"slurmrestd sends more than {max_bytes >> 20} MiB in one response; it was not read."
             )
         parts.append(part)
     return b"".join(parts)
@@ -171,7 +172,7 @@ def _answer(status: int, text: bytes) -> Answer:
 
 
 def _problem(entry: object) -> Problem:
-    """22.05 calls the number of a refused submission ``error_code``, all else ``error_number``."""
+    """Parse one error: 22.05 has ``error_code`` for rejected submissions, else ``error_number``."""
     if not isinstance(entry, dict):
         return Problem(None, str(entry))
     number = entry.get("error_number", entry.get("error_code"))

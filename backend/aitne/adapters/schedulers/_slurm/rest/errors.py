@@ -1,4 +1,4 @@
-"""Meaning of Slurm's errors (the numbers are those of slurm/slurm_errno.h, stable over
+"""Meaning of Slurm's errors (the numbers of slurm/slurm_errno.h, which are stable across
 releases).
 """
 
@@ -10,18 +10,18 @@ from aitne.adapters.schedulers._slurm.rest.client import Answer
 
 
 class Meaning(Enum):
-    """Result of a submission that failed."""
+    """Conclusion from a failed submission."""
 
     REJECTED = "rejected"
     """slurmctld understood the request and rejected it."""
     NOT_NOW = "not now"
-    """It is not in Slurm; later it may be accepted."""
+    """The job is not in Slurm; it may be accepted later."""
     TOKEN = "token"  # noqa: S105 - a word
-    """It is not in Slurm: the token was rejected."""
+    """The job is not in Slurm: the token was rejected."""
     UNREADABLE = "unreadable"
-    """slurmrestd itself did not understand it; it was not passed on."""
+    """slurmrestd could not parse the request and did not pass it on."""
     UNKNOWN = "unknown"
-    """It may be in Slurm."""
+    """The job may be in Slurm."""
 
 
 UNKNOWN_JOB = frozenset({2017})
@@ -33,18 +33,18 @@ _NOT_NOW = frozenset(
         11,  # EAGAIN: slurmctld is too busy
         1001,  # no connection to slurmctld
         1800,
-        2007,  # no room for another job (MaxJobCount); sbatch itself tries again
-        2027,  # a backup controller that is not in charge
-        2090,  # an error inside slurmctld, of this attempt
-        2105,  # submissions are switched off
+        2007,  # the limit of jobs is reached (MaxJobCount); sbatch itself retries
+        2027,  # a backup controller that is not active
+        2090,  # a temporary error inside slurmctld
+        2105,  # submissions are disabled
         2131,
-        7000,  # no slurmdbd, and none of its data kept
+        7000,  # no slurmdbd, and none of its data cached
     }
 )
 
 
 def meaning(answer: Answer) -> Meaning:
-    """Return what a submission's answer that is not ``ok`` means for the job."""
+    """Return what the response to a failed submission means for the job."""
     if answer.status == 401:
         return Meaning.TOKEN
     numbers = {problem.number for problem in answer.problems}
@@ -58,7 +58,7 @@ def meaning(answer: Answer) -> Meaning:
         number is not None and (2000 <= number < 5000 or 7000 < number < 9000) for number in numbers
     ):
         return Meaning.REJECTED
-    # No word of slurmctld's, and a status that is about the request alone.
+    # No message of slurmctld, and a status that concerns only the request.
     if answer.status in (400, 404, 405, 411, 413, 415, 422):
         return Meaning.UNREADABLE
     return Meaning.UNKNOWN
@@ -67,7 +67,7 @@ def meaning(answer: Answer) -> Meaning:
 def refused_token(answer: Answer) -> bool:
     """Return True if a query (not a submission) failed because the token was rejected.
 
-    22.05 has no number of its own for that: it says the same when slurmctld is away.
+    22.05 has no separate number for that: it reports the same if slurmctld is not reachable.
     """
     numbers = {problem.number for problem in answer.problems}
     return answer.status == 401 or bool(numbers & (_AUTHENTICATION | {_UNSPECIFIED}))

@@ -1,4 +1,4 @@
-"""A job's record (v0.0.42) in the platform's terms."""
+"""Conversion of slurmrestd's records of jobs (v0.0.42) to the platform's terms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RAW = (
     "submit_time", "start_time", "end_time", "time_limit", "dependency", "tres_req_str",
     "tres_alloc_str", "comment", "name",
 )  # fmt: skip
-"""What is kept of a record: a whole one is 8 KB."""
+"""Fields that are kept of a record; a whole record has 8 KB."""
 
 
 def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
@@ -28,7 +28,7 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
     tasks of an array that waits as a whole.
 
     Raises:
-        SchedulerUnavailable: Slurm left tasks of a long array out.
+        SchedulerUnavailable: Slurm omitted tasks of a long array.
     """
     ours = identity.of_comment(text(record.get("comment")))
     if ours is None:
@@ -44,12 +44,12 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
 
 
 def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
-    started, ended = _time(record.get("start_time")), _time(record.get("end_time"))
+    started, ended_at = _time(record.get("start_time")), _time(record.get("end_time"))
     reason = text(record.get("state_reason")) or "None"
     nodes = node_names(text(record.get("nodes")))
     code, signal = _exit(record.get("exit_code"))
     words = _words(record.get("job_state"))
-    state, why = job_state(words, reason, begun=bool(nodes), signal=signal)
+    state, termination = job_state(words, reason, begun=bool(nodes), signal=signal)
     waits = state is JobState.QUEUED
     begun = bool(nodes) and not waits
     if not (state.terminal and begun):
@@ -61,7 +61,7 @@ def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
         attempt=attempt,
         account=text(record.get("user_name")) or None,
         state=state,
-        reason=why,
+        reason=termination,
         pending_reason=reasons.sentence(reason, text(record.get("dependency"))) if waits else None,
         restart_count=_number(record.get("restart_cnt")) or 0,
         exit_code=code,
@@ -70,10 +70,10 @@ def _row(record: Mapping[str, Any], job_id: Any, attempt: int) -> SchedulerJob:
         partition=text(record.get("partition")) or None,
         priority=_number(record.get("priority")),
         submitted_at=_time(record.get("submit_time")),
-        # Of a job that waits it is the moment Slurm plans for; of one that never ran, nothing.
+        # For a waiting job it is the planned start; for a job that never ran it has no meaning.
         started_at=started if begun else None,
-        # Of a job that runs it is the end of its time limit.
-        ended_at=ended if state.terminal else None,
+        # For a running job it is the end of its time limit.
+        ended_at=ended_at if state.terminal else None,
         expected_start_at=started if waits else None,
         time_limit_s=None if limit is None else limit * 60,
         raw={key: record[key] for key in _RAW if key in record},
@@ -97,7 +97,7 @@ def _time(value: object) -> datetime | None:
 
 
 def _exit(value: object) -> tuple[int | None, int | None]:
-    """(exit code, signal), at most one of them known; 125 and the like are Slurm's own marks."""
+    """Return (exit code, signal), at most one of them not None; 125 and others are Slurm's marks."""
     if not isinstance(value, Mapping):
         return None, None
     signal = value.get("signal")

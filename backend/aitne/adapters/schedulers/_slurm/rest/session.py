@@ -1,4 +1,4 @@
-"""Use of slurmrestd: with which token and version, and whether to rely on it at this moment."""
+"""Session with slurmrestd: its tokens, its API version, and whether it is usable now."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ from aitne.core.errors import (
 )
 
 PROBE_S = 5.0
-"""The time limit of the queries that decide whether slurmrestd is used."""
+"""Time limit of the queries that determine whether slurmrestd is used."""
 SUBMIT_S = 30.0
-"""Slurm's default MessageTimeout three times: what takes longer is looked for."""
+"""Three times Slurm's default MessageTimeout; after that the platform searches for the job."""
 LOOK_UP_S = 10.0
 AGAIN_S = 5.0
-"""The time after a failure in which slurmrestd is not used."""
+"""Time after a failure in which slurmrestd is not used."""
 
 Headers = Callable[[str | None], Awaitable[Mapping[str, str]]]
-"""The headers that authenticate an account (None: the one that reads the queue)."""
+"""Function that returns the headers for an account (None: the one that reads the queue)."""
 
 
 class TokenRefused(SchedulerUnavailable):
-    """Failure because slurmrestd or slurmctld rejects the token; nothing was done."""
+    """Failure because slurmrestd or slurmctld rejects the token; it had no effect."""
 
     code = "scheduler_token_refused"
 
 
 class UnknownVersion(SchedulerUnavailable):
-    """Failure because slurmrestd serves no version that is known here."""
+    """Failure because slurmrestd serves no supported API version."""
 
     code = "scheduler_unknown_version"
 
 
 class NotUnderstood(SchedulerUnavailable):
-    """Failure because slurmrestd could not read the submission; nothing was done."""
+    """Failure because slurmrestd could not parse the submission; it had no effect."""
 
     code = "scheduler_not_understood"
 
 
 class RestSession:
-    """Client that sends requests only while the last query with a token was answered.
+    """Client that sends requests only if the last query with a token was answered.
 
-    So a submission is never the request that finds out that its token is rejected, which 22.05 does
-    not distinguish from a lost connection.
+    So a submission is never the first request with a rejected token, which 22.05 does not
+    distinguish from a lost connection.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class RestSession:
         await self._client.close()
 
     async def api(self) -> Api:
-        """Return the version in use, after a check whether slurmrestd and its token are usable.
+        """Return the API version in use, after a check whether slurmrestd and the token are usable.
 
         Raises:
-            UnknownVersion: it serves none that is known here.
-            NotReached: it cannot be used at this moment.
-            TokenRefused: our token is not believed.
+            UnknownVersion: slurmrestd serves no supported version.
+            NotReached: slurmrestd cannot be used at this moment.
+            TokenRefused: our token was rejected.
         """
         if self._api is not None:
             return self._api
@@ -110,14 +110,14 @@ class RestSession:
             return self._api
 
     async def submit(self, script: str, job: Record, account: str | None) -> str:
-        """Submit a job and return its ID in Slurm. ``job`` is of the spoken version.
+        """Submit a job and return its ID in Slurm. ``job`` has the internal version.
 
         Raises:
-            SchedulerRejected: Slurm said no; the message is its own.
-            SubmitUncertain: it may be in Slurm.
-            NotReached, NotUnderstood: it never came near slurmctld; sbatch may submit it.
-            NotExpressible: this version cannot say it; sbatch can.
-            SchedulerUnavailable: it is certainly not in Slurm, and cannot be now.
+            SchedulerRejected: Slurm rejected the job; the message is Slurm's.
+            SubmitUncertain: the job may be in Slurm.
+            NotReached, NotUnderstood: the job did not reach slurmctld; sbatch may submit it.
+            NotExpressible: this API version cannot express the job; sbatch can.
+            SchedulerUnavailable: the job is certainly not in Slurm, which accepts none now.
         """
         api = await self.api()
         body = {"script": script, "job": lower_submission(job, api.number)}
@@ -131,34 +131,34 @@ class RestSession:
         except NoAnswer as error:
             self._fail(_unusable(error))
             raise SubmitUncertain(
-                f"{error.message} The job may be in Slurm; it is looked for before it is submitted again."
+                f"{error.message} The job may be in Slurm; the platform searches for it before a retry."
             ) from error
         number = answer.body.get("job_id")
-        # 22.05 names a job that it took together with why it cannot start yet.
+        # For an accepted job, 22.05 also reports why it cannot start yet.
         if answer.status < 400 and isinstance(number, int) and number > 0:
             return str(number)
         match meaning(answer):
             case Meaning.REJECTED:
                 raise SchedulerRejected(answer.said)
             case Meaning.NOT_NOW:
-                raise SchedulerUnavailable(f"Slurm takes no job at the moment: {answer.said}.")
+                raise SchedulerUnavailable(f"Slurm accepts no jobs at the moment: {answer.said}.")
             case Meaning.UNREADABLE:
-                raise NotUnderstood(f"slurmrestd did not understand the job: {answer.said}.")
+                raise NotUnderstood(f"slurmrestd could not parse the job: {answer.said}.")
             case Meaning.TOKEN:
-                raise self._fail(TokenRefused(f"Slurm did not believe the token: {answer.said}."))
+                raise self._fail(TokenRefused(f"Slurm rejected the token: {answer.said}."))
             case Meaning.UNKNOWN:
-                self._fail(NotReached(f"slurmrestd said: {answer.said}."))
+                self._fail(NotReached(f"slurmrestd reports: {answer.said}."))
                 raise SubmitUncertain(
-                    f"slurmrestd cannot say whether Slurm has the job: {answer.said}. It is looked for "
-                    "before it is submitted again."
+                    f"slurmrestd does not know whether Slurm has the job: {answer.said}. The platform "
+                    "searches for it before a retry."
                 )
 
     async def job(self, scheduler_id: str, account: str | None) -> Sequence[Record]:
-        """Return all records of a job and its tasks, in the spoken version; none: Slurm does not
-        know it.
+        """Return all records of a job and its tasks, in the internal version; none if Slurm does
+        not have the job.
 
         Raises:
-            SchedulerUnavailable: nothing is known.
+            SchedulerUnavailable: slurmrestd or Slurm does not answer.
         """
         api = await self.api()
         answer = await self._read(f"{api.prefix}/job/{scheduler_id}", account)
@@ -169,10 +169,11 @@ class RestSession:
     async def jobs(
         self, since: int | None, *, most_bytes: int
     ) -> tuple[int, Sequence[Record]] | None:
-        """Return the time of the list and all jobs; None: nothing has changed since ``since``.
+        """Return the time of the list and all jobs; None if nothing has changed since ``since``.
 
         Raises:
-            SchedulerUnavailable: nothing is known, or it is more than ``most_bytes``.
+            SchedulerUnavailable: slurmrestd or Slurm does not answer, or with more than
+                ``most_bytes``.
         """
         api = await self.api()
         answer = await self._read(
@@ -186,30 +187,30 @@ class RestSession:
         if answer.status == 304 or (answer.ok and at == 0 and since is not None):
             return None
         if not isinstance(at, int):
-            raise SchedulerUnavailable("slurmrestd does not say when its list of jobs was made.")
+            raise SchedulerUnavailable("slurmrestd does not report the time of its list of jobs.")
         return at, self._jobs(answer, api)
 
     async def live_jobs(self) -> int:
-        """Return the number of jobs that wait or run in the whole of Slurm."""
+        """Return the number of all waiting and running jobs in Slurm."""
         api = await self.api()
         answer = await self._read(f"{api.prefix}/diag", None)
-        found = answer.body.get("statistics")
+        statistics = answer.body.get("statistics")
         counts = [
-            found.get(key) if isinstance(found, Mapping) else None
+            statistics.get(key) if isinstance(statistics, Mapping) else None
             for key in ("jobs_pending", "jobs_running")
         ]
         if not answer.ok or not all(isinstance(count, int) for count in counts):
             raise SchedulerUnavailable(
-                f"slurmrestd does not tell how many jobs there are: {answer.said}."
+                f"slurmrestd does not report the number of jobs: {answer.said}."
             )
         return sum(count for count in counts if isinstance(count, int))
 
     async def cancel(self, scheduler_id: str, account: str | None) -> None:
-        """Cancel a job. One that has ended, or is unknown, is no error.
+        """Cancel a job. An ended or unknown job is not an error.
 
         Raises:
-            SchedulerUnavailable: whether it was ended is not known.
-            SchedulerRejected: Slurm said no.
+            SchedulerUnavailable: whether the job was cancelled is unknown.
+            SchedulerRejected: Slurm rejected the request.
         """
         api = await self.api()
         headers = await self._headers(account)
@@ -219,7 +220,7 @@ class RestSession:
             )
         except SchedulerUnavailable as error:
             raise self._fail(_unusable(error)) from error
-        # v0.0.42 answers 200 and tells of each task that could not be ended.
+        # v0.0.42 answers 200 and reports each task that could not be cancelled.
         refused = [
             problem
             for problem in (*answer.problems, *answer.refusals)
@@ -233,21 +234,21 @@ class RestSession:
         try:
             document = await self._client.ask("GET", "/openapi/v3", headers, timeout_s=PROBE_S)
             if document.status == 401:
-                raise TokenRefused(f"slurmrestd does not know us: {document.said}.")
+                raise TokenRefused(f"slurmrestd rejected the token: {document.said}.")
             if not document.ok:
-                raise NotReached(f"slurmrestd shows no OpenAPI document: {document.said}.")
+                raise NotReached(f"slurmrestd serves no OpenAPI document: {document.said}.")
             try:
                 api = negotiate(served(document.body))
             except SetupError as error:
                 raise UnknownVersion(error.message) from error
-            # Small everywhere, and it passes slurmctld, which alone looks at the token.
+            # A small query on every cluster; it reaches slurmctld, which alone checks the token.
             answer = await self._client.ask(
                 "GET", f"{api.prefix}/licenses", headers, timeout_s=PROBE_S
             )
         except NoAnswer as error:
             raise _unusable(error) from error
         if refused_token(answer):
-            raise TokenRefused(f"Slurm did not believe the token: {answer.said}.")
+            raise TokenRefused(f"Slurm rejected the token: {answer.said}.")
         if not answer.ok:
             raise NotReached(f"slurmrestd does not reach Slurm: {answer.said}.")
         return api
@@ -274,8 +275,8 @@ class RestSession:
         jobs = answer.body.get("jobs")
         if not answer.ok or not isinstance(jobs, list):
             if refused_token(answer):
-                raise self._fail(TokenRefused(f"Slurm did not believe the token: {answer.said}."))
-            raise SchedulerUnavailable(f"slurmrestd does not tell of jobs: {answer.said}.")
+                raise self._fail(TokenRefused(f"Slurm rejected the token: {answer.said}."))
+            raise SchedulerUnavailable(f"slurmrestd does not report jobs: {answer.said}.")
         return [lift_record(job, api.number) for job in jobs if isinstance(job, dict)]
 
     def _fail(self, error: SchedulerUnavailable) -> SchedulerUnavailable:
@@ -286,5 +287,5 @@ class RestSession:
 
 
 def _unusable(error: SchedulerUnavailable) -> NotReached:
-    """Return the error for the queries that are not sent now."""
+    """Return the error for queries that are not sent at the moment."""
     return error if isinstance(error, NotReached) else NotReached(error.message)

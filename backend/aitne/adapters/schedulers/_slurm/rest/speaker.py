@@ -13,17 +13,18 @@ from aitne.core.settings import Settings
 from aitne.core.unix_account import own_account_name
 
 PERMITTED_S = 30.0
-"""The time for which a permitted account is not checked again."""
+"""Time for which a permitted account is not checked again."""
 _LIFESPAN_S = 600
 _TIMEOUT_S = 10.0
 _TOKEN = re.compile(r"SLURM_JWT=([A-Za-z0-9_.-]+)")
 
 
 class Speaker:
-    """Gives the headers that speak for an account.
+    """Provider of the headers that authenticate an account.
 
-    A key could speak for anybody. So each account is first tried on a command that does nothing: who runs
-    commands decides for whom (in the broker its table, elsewhere only the process's own).
+    With the key, tokens can be made for any account. So a command without effect is first run under
+    each account: the command runner determines which accounts are permitted (with the broker those of
+    its table, else only that of the process).
     """
 
     def __init__(
@@ -43,11 +44,11 @@ class Speaker:
         self._tokens: dict[str, tuple[float, str]] = {}
 
     async def headers(self, account: str | None) -> Mapping[str, str]:
-        """Return the headers for ``account``; None: for the one that reads the queue.
+        """Return the headers for ``account``, or with None for the one that reads the queue.
 
         Raises:
-            NotAllowed: nothing may be done as ``account`` here.
-            SchedulerUnavailable: Slurm gives no token.
+            NotAllowed: the platform may not act as ``account``.
+            SchedulerUnavailable: Slurm issues no token.
         """
         if account is not None:
             await self._check(account)
@@ -55,7 +56,7 @@ class Speaker:
         if self._mint is not None:
             token = self._mint.token(name)
         elif self._local:
-            return {}  # rest_auth/local: the socket itself says who we are
+            return {}  # rest_auth/local: the socket itself authenticates the caller
         else:
             token = await self._token(account, name)
         return {"X-SLURM-USER-NAME": name, "X-SLURM-USER-TOKEN": token}
@@ -73,13 +74,13 @@ class Speaker:
         until, token = self._tokens.get(name, (0.0, ""))
         if self._clock() < until:
             return token
-        done = await self._commands.run(
+        completed = await self._commands.run(
             "scontrol", "token", f"lifespan={_LIFESPAN_S}", account=account, timeout_s=_TIMEOUT_S
         )
-        match = _TOKEN.search(done.stdout.decode("utf-8", "replace"))
-        if done.returncode != 0 or match is None:
+        match = _TOKEN.search(completed.stdout.decode("utf-8", "replace"))
+        if completed.returncode != 0 or match is None:
             raise SchedulerUnavailable(
-                f"Slurm gives no token (`scontrol token`): {done.said}. Set slurm.jwt_key, or leave "
+                f"Slurm issues no token (`scontrol token`): {completed.said}. Set slurm.jwt_key, or leave "
                 "slurm.rest_url unset."
             )
         self._tokens[name] = (self._clock() + _LIFESPAN_S / 2, match[1])

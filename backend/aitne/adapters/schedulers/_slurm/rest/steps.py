@@ -1,7 +1,8 @@
-"""Steps between neighbouring versions of the interface, so that the code knows only one of them.
+"""Conversions between adjacent API versions, so that the other code uses only one of them.
 
-A job's record is lifted version by version to the one spoken; a submission is lowered the same way.
-Each step is a pure function of one JSON object. A new version is one more entry in a table.
+A job's record is converted version by version to the internal one; a submission is converted in the
+opposite direction. Each step is a pure function of one JSON object. A new version is one more entry
+in a table.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from aitne.adapters.schedulers._slurm.rest.versions import SPOKEN
 
 
 class NotExpressible(Exception):
-    """The version has no way to say this."""
+    """Error: the API version cannot express this option."""
 
 
 Record = dict[str, Any]
@@ -33,17 +34,17 @@ _UNSET = 0xFFFFFFFE
 
 
 def number(value: object) -> Record:
-    """A plain number of old versions as the triple of new ones (slurm.h: INFINITE, NO_VAL)."""
+    """Convert a number of old versions to the triple of new ones (slurm.h: INFINITE, NO_VAL)."""
     if isinstance(value, dict):
         return dict(value)
     plain = value if isinstance(value, int) and not isinstance(value, bool) else None
     infinite = plain == _INFINITE
-    known = plain is not None and plain >= 0 and plain not in (_INFINITE, _UNSET)
-    return {"set": known, "infinite": infinite, "number": plain if known else 0}
+    is_set = plain is not None and plain >= 0 and plain not in (_INFINITE, _UNSET)
+    return {"set": is_set, "infinite": infinite, "number": plain if is_set else 0}
 
 
 def _exit(status: object) -> Record:
-    """A wait status (POSIX waitpid) as new versions take it apart."""
+    """Convert a wait status (POSIX waitpid) to the object of new versions."""
     if not isinstance(status, int) or isinstance(status, bool) or status in (_UNSET, _INFINITE):
         return {"status": ["INVALID"], "return_code": number(None), "signal": _signal(0)}
     signal = status & 0x7F
@@ -57,7 +58,7 @@ def _signal(value: int) -> Record:
 
 
 def _record_38_to_40(old: Record) -> Record:
-    """Words became lists of words, numbers triples, and a wait status came apart."""
+    """Convert words to lists of words, numbers to triples, and the wait status to an object."""
     new = dict(old)
     for key in (*_TIMES, *_NUMBERS):
         if key in old:
@@ -65,12 +66,12 @@ def _record_38_to_40(old: Record) -> Record:
     if "job_state" in old:
         new["job_state"] = _words(old["job_state"])
     if "time_limit" in old:
-        # Slurm's own null: no limit of the job's, so the partition's (none at all) holds.
+        # Slurm's null: the job has no limit of its own, so that of the partition (none) applies.
         limit = old["time_limit"]
         new["time_limit"] = number(_INFINITE if limit is None else limit)
     for key in ("array_job_id", "array_task_id"):
         if key in old:
-            # 0 is the first task; an array job's own id is never 0 and then means: no array.
+            # 0 is the first task; an array job's ID is never 0, so 0 means that there is no array.
             new[key] = number(old[key])
     for key in ("exit_code", "derived_exit_code"):
         if key in old:
@@ -83,7 +84,7 @@ def _record_38_to_40(old: Record) -> Record:
 
 
 def _record_40_to_41(old: Record) -> Record:
-    """The list of nodes moved into an object of its own."""
+    """Move the list of nodes into a separate object."""
     new = dict(old)
     resources = old.get("job_resources")
     if isinstance(resources, dict) and isinstance(resources.get("nodes"), str):
@@ -92,7 +93,7 @@ def _record_40_to_41(old: Record) -> Record:
 
 
 def _record_41_to_42(old: Record) -> Record:
-    """``exclusive`` and ``oversubscribe`` are only said in ``shared`` any more."""
+    """Replace ``exclusive`` and ``oversubscribe`` by ``shared``."""
     new = {key: value for key, value in old.items() if key not in ("exclusive", "oversubscribe")}
     if "minimum_switches" in new:
         new["required_switches"] = new.pop("minimum_switches")
@@ -104,13 +105,13 @@ RECORDS: Mapping[int, tuple[int, Step]] = {
     40: (41, _record_40_to_41),
     41: (42, _record_41_to_42),
 }
-"""From a version to the one after it."""
+"""Conversions of records from a version to the next one."""
 
 
 def _submission_40_to_38(new: Record) -> Record:
-    """The other way: lists of words become words, triples numbers, and GRES are named on their own.
+    """Convert lists of words to words and triples to numbers, and name GRES separately.
 
-    ``nodes`` stays a string: 22.05 documents a list of two numbers, and ignores one.
+    ``nodes`` stays a string: 22.05 documents a list of two numbers, but ignores it.
     """
     old = dict(new)
     for key in ("time_limit", "memory_per_node", "memory_per_cpu", "priority"):
@@ -118,13 +119,13 @@ def _submission_40_to_38(new: Record) -> Record:
             old[key] = _plain(new[key])
     old["environment"] = dict(entry.split("=", 1) for entry in new.get("environment", ()))
     if "tres_per_node" in old:
-        # Of a tres_per_node slurmctld would never hear: this version has no such field.
+        # This version has no field tres_per_node: slurmctld would not receive it.
         old["gres"] = ",".join(
             part.removeprefix("gres/").removeprefix("gres:")
             for part in old.pop("tres_per_node").split(",")
         )
     if old.get("requeue") is False:
-        # It takes requeue, and whatever its value is lets the job be requeued.
+        # It accepts requeue, but requeues the job whatever the value is.
         del old["requeue"]
         old["no_requeue"] = True
     if old.pop("shared", None) == ["none"]:
@@ -135,7 +136,7 @@ def _submission_40_to_38(new: Record) -> Record:
         old["kill_on_invalid_dependency"] = True
     if "kill_warning_signal" in old:
         if "BATCH_JOB" in old.pop("kill_warning_flags", ()):
-            raise NotExpressible("22.05 says it takes B:signal and cannot read it")
+            raise NotExpressible("22.05 documents B:signal but cannot parse it")
         delay = _plain(old.pop("kill_warning_delay"))
         old["signal"] = f"{old.pop('kill_warning_signal')}@{delay}"
     return old
@@ -161,15 +162,15 @@ SUBMISSIONS: Mapping[int, tuple[int, Step]] = {
 
 
 def lift_record(record: Mapping[str, Any], version: int) -> Record:
-    """A job's record of ``version`` as the spoken version has it."""
+    """Convert a job's record of ``version`` to the internal version."""
     return _walk(RECORDS, dict(record), version, max(version, SPOKEN))
 
 
 def lower_submission(job: Mapping[str, Any], version: int) -> Record:
-    """A submission of the spoken version as ``version`` takes it.
+    """Convert a submission of the internal version to ``version``.
 
     Raises:
-        NotExpressible: it cannot.
+        NotExpressible: ``version`` cannot express it.
     """
     return _walk(SUBMISSIONS, dict(job), SPOKEN, min(version, SPOKEN))
 

@@ -1,7 +1,7 @@
-"""A submission as JSON (v0.0.42), made from the very options that sbatch would be given.
+"""Conversion of a submission to JSON (v0.0.42) from the same options that sbatch would get.
 
-So the two ways to submit cannot drift apart. An option that has no field in this table makes the job go
-by sbatch, which knows them all.
+So both ways to submit stay consistent. A job with an option that has no field in this table is
+submitted by sbatch, which accepts all options.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _SIGNALS = frozenset(
         "TTOU",
     ]
 )
-"""sbatch refuses any other name; slurmrestd takes it, and no signal ever comes."""
+"""sbatch rejects any other name; slurmrestd accepts it, but the signal is never sent."""
 _MEMORY = re.compile(r"([0-9]+)([KMGT]?)")
 _MIB = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 _DEFAULT_SIGNAL_DELAY_S = 60
 
 
 class _NoField(Exception):
-    """This value cannot be said in JSON."""
+    """Error: this value cannot be expressed in JSON."""
 
 
 def number(value: int) -> Fields:
-    """A number as the interface writes those that may also be infinite."""
+    """Return the object by which the API represents a number that may also be infinite."""
     return {"set": True, "infinite": False, "number": value}
 
 
@@ -63,8 +63,8 @@ def _integer(field: str) -> Callable[[str], Fields]:
 
 
 def _flag(field: str, value: Any) -> Callable[[str], Fields]:
-    def convert(given: str) -> Fields:
-        if given:
+    def convert(argument: str) -> Fields:
+        if argument:
             raise _NoField
         return {field: value}
 
@@ -72,7 +72,7 @@ def _flag(field: str, value: Any) -> Callable[[str], Fields]:
 
 
 def _time(field: str) -> Callable[[str], Fields]:
-    # sbatch's own rounding: a part of a minute is a minute.
+    # As in sbatch: a part of a minute is rounded up.
     return lambda value: {field: number(-(-parse_duration(value) // 60))}
 
 
@@ -107,7 +107,7 @@ def _signal(value: str) -> Fields:
 
 
 def _exclusive(value: str) -> Fields:
-    # Without a value: nobody else on its nodes; user and mcs are other agreements.
+    # Without a value: no other job on its nodes; user and mcs have other meanings.
     if value:
         raise _NoField
     return {"shared": ["none"]}
@@ -124,7 +124,7 @@ def _kill_invalid(value: str) -> Fields:
 
 
 def _no_limits(value: str) -> Fields:
-    # A submission by REST never carries the limits of the process that makes it.
+    # A submission by REST never contains the resource limits of the submitting process.
     if value != "NONE":
         raise _NoField
     return {}
@@ -164,11 +164,11 @@ _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "wckey": _text("wckey"),
 }
 _SAYS_HOW = frozenset({"parsable", "export"})
-"""Options to sbatch itself, not to the job: what they decide, the caller of ``describe`` decides."""
+"""Options of sbatch itself, not of the job: the caller of ``describe`` implements them."""
 
 
 def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields | None:
-    """``["--nodes=2", …]`` -> the fields of ``job``; None: sbatch has to say it."""
+    """Convert ``["--nodes=2", …]`` to the fields of ``job``; None if only sbatch can express it."""
     job: Fields = {}
     for option in options:
         name, _, value = option.removeprefix("--").partition("=")
@@ -183,12 +183,12 @@ def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields |
             return None
     if "tasks_per_node" in job and "tasks" not in job and job.get("nodes", "").isdecimal():
         job["tasks"] = int(job["nodes"]) * job["tasks_per_node"]  # as sbatch does
-    # What sbatch itself puts there: srun in the job reads it.
-    told = {
+    # Variables that sbatch sets: srun in the job reads them.
+    variables = {
         "SLURM_CPUS_PER_TASK": job.get("cpus_per_task"),
         "SLURM_NTASKS_PER_NODE": job.get("tasks_per_node"),
         "SLURM_SUBMIT_DIR": job.get("current_working_directory"),
     }
-    told = {key: value for key, value in told.items() if value is not None}
-    both = {**environment, **told}
+    variables = {key: value for key, value in variables.items() if value is not None}
+    both = {**environment, **variables}
     return job | {"environment": [f"{key}={value}" for key, value in both.items()]}

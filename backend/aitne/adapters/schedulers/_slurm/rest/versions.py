@@ -1,4 +1,4 @@
-"""Versions of slurmrestd's interface and their capabilities."""
+"""API versions of slurmrestd and their capabilities."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _PATH = re.compile(r"/slurm/v0\.0\.([0-9]{1,4})/job/submit")
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One version of the interface, and what it does well."""
+    """One API version and its capabilities."""
 
     number: int
-    """The last part of ``v0.0.N``."""
+    """Last part of ``v0.0.N``."""
     tells_unchanged: bool
-    """``jobs?update_time=`` costs next to nothing while nothing has changed, whatever the queue
-    holds: 2 ms with v0.0.42. Before, 22.05 asks for all jobs first (127 ms with 10,000), and
-    24.11's v0.0.40 and v0.0.41 refuse a number of seconds."""
+    """True if ``jobs?update_time=`` is cheap while nothing has changed, whatever the length of the
+    queue: 2 ms with v0.0.42. In older versions, 22.05 reads all jobs first (127 ms with 10,000),
+    and v0.0.40 and v0.0.41 of 24.11 reject a number of seconds."""
 
     @property
     def prefix(self) -> str:
-        """The prefix of this version's paths."""
+        """Prefix of this version's paths."""
         return f"/slurm/v0.0.{self.number}"
 
     def __str__(self) -> str:
@@ -41,33 +41,33 @@ KNOWN = (
     Api(44, tells_unchanged=True),
     Api(45, tells_unchanged=True),
 )
-"""22.05 serves 36-38, 24.11 serves 40-42, 26.05 serves 42-45."""
+"""Supported versions; 22.05 serves 36-38, 24.11 serves 40-42, 26.05 serves 42-45."""
 SPOKEN = 42
-"""The version that the rest of the code speaks; ``steps`` leads to it from the older ones. Those after
-it have only added fields so far (compared with 26.05's own OpenAPI document)."""
+"""The internal version of the code; ``steps`` converts older ones to it. Newer ones have only
+added fields so far (compared with the OpenAPI document of 26.05)."""
 
 
 def served(document: Mapping[str, Any]) -> tuple[int, ...]:
-    """The versions in an OpenAPI document of slurmrestd, oldest first."""
+    """Return the versions in an OpenAPI document of slurmrestd, oldest first."""
     paths = document.get("paths")
     names = paths if isinstance(paths, Mapping) else ()
     return tuple(sorted({int(match[1]) for path in names if (match := _PATH.fullmatch(str(path)))}))
 
 
 def negotiate(offered: tuple[int, ...]) -> Api:
-    """The newest version that both sides know.
+    """Return the newest version that both sides support.
 
     Raises:
-        SetupError: none of them is known.
+        SetupError: no version is supported by both.
     """
-    known = {api.number: api for api in KNOWN}
-    common = sorted(known.keys() & set(offered))
+    apis = {api.number: api for api in KNOWN}
+    common = sorted(apis.keys() & set(offered))
     if not common:
         theirs = ", ".join(f"v0.0.{number}" for number in offered) or "none at all"
         ours = ", ".join(str(api) for api in KNOWN)
         raise SetupError(
-            f"slurmrestd serves these versions of its interface: {theirs}; known here are {ours}. "
-            "Start slurmrestd with one of them (its option -s), or leave slurm.rest_url unset to work "
-            "with Slurm's commands alone."
+            f"slurmrestd serves these API versions: {theirs}; the platform supports {ours}. "
+            "Start slurmrestd with one of them (its option -s), or leave slurm.rest_url unset to use "
+            "only Slurm's commands."
         )
-    return known[common[-1]]
+    return apis[common[-1]]

@@ -1,7 +1,7 @@
-"""The poll over slurmrestd, where that is cheaper than squeue: a small queue that rarely changes.
+"""Polling through slurmrestd if that is cheaper than squeue: for a small queue that rarely changes.
 
-``jobs?update_time=`` costs 2 ms while nothing has changed, without a process; but a single change brings
-all jobs as JSON, 0.4 ms of slurmrestd's time each (10,000: 7 s, and 60 ms of squeue's).
+``jobs?update_time=`` takes 2 ms while nothing has changed, without a process; but a single change
+returns all jobs as JSON, which takes slurmrestd 0.4 ms for each (10,000 jobs: 7 s, squeue: 60 ms).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from aitne.adapters.schedulers._slurm.rest.session import RestSession
 from aitne.core.ports.scheduler import SchedulerJob
 
 MOST_JOBS = 50
-"""In the whole of Slurm; above it a change costs more than squeue."""
+"""Maximum number of all jobs in Slurm; above it a change costs more than squeue."""
 LOOK_AGAIN_S = 60.0
 _MOST_BYTES = 4 << 20
 
 
 class Watch:
-    """Poll that remembers the last list and its time."""
+    """Poller that stores the last list of jobs and its time."""
 
     def __init__(
         self, session: RestSession, *, clock: Callable[[], float] = time.monotonic
@@ -33,10 +33,10 @@ class Watch:
         self._too_many_until = 0.0
 
     async def poll(self) -> Sequence[SchedulerJob] | None:
-        """Return all of the platform's jobs; None: squeue is cheaper now.
+        """Return all of the platform's jobs; None if squeue is cheaper now.
 
         Raises:
-            SchedulerUnavailable: nothing is known.
+            SchedulerUnavailable: slurmrestd or Slurm does not answer.
         """
         if self._clock() < self._too_many_until:
             return None
@@ -47,15 +47,15 @@ class Watch:
             self._too_many()
             return None
         try:
-            found = await self._session.jobs(self._made_at, most_bytes=_MOST_BYTES)
+            snapshot = await self._session.jobs(self._made_at, most_bytes=_MOST_BYTES)
         except TooLarge:
             self._too_many()
             return None
-        if found is not None:
-            made_at, all_jobs = found
+        if snapshot is not None:
+            made_at, all_jobs = snapshot
             new = {job.scheduler_id: job for record in all_jobs for job in records.rows(record)}
             self._jobs = {
-                number: known if (known := self._jobs.get(number)) == job else job
+                number: old_job if (old_job := self._jobs.get(number)) == job else job
                 for number, job in new.items()
             }
             if len(all_jobs) > MOST_JOBS:

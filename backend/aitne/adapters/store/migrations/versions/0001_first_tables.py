@@ -1,4 +1,4 @@
-"""The first tables of the schema."""
+"""First tables of the schema."""
 
 from __future__ import annotations
 

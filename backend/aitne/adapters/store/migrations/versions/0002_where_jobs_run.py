@@ -1,4 +1,4 @@
-"""The account a job runs as, where its files lie, and what the scheduler says of it."""
+"""Columns of a job's account, of the location of its files, and of its state in the scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue: images and datasets, one row per version, and which projects see them."""
+"""Tables of images and datasets, one row for each version, and of the projects that see them."""
 
 from __future__ import annotations
 

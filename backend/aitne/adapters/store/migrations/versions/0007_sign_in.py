@@ -1,4 +1,4 @@
-"""Second factors, what a login came from, and lockouts."""
+"""Tables of second factors and lockouts, and the source of logins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def upgrade() -> None:
     op.add_column("users", sa.Column("source", sa.String(40)))
     op.add_column("users", sa.Column("subject", sa.Text()))
     op.create_index("ix_users_source", "users", ["source", "subject"], unique=True)
-    # Nothing is known of where the logins of before came from: whoever has one logs in again.
+    # The source of earlier logins is unknown: their users have to log in again.
     op.drop_table("web_sessions")
     op.create_table(
         "web_sessions",
@@ -92,6 +92,6 @@ def downgrade() -> None:
     )
     op.create_index("ix_web_sessions_owner", "web_sessions", ["owner"])
     op.drop_index("ix_users_source", "users")
-    # Not copied as SQLite's other changes are: the copy's end would take all that users have with it.
+    # Not copied like other tables on SQLite: dropping the old table would delete all rows of users.
     op.drop_column("users", "subject")
     op.drop_column("users", "source")

@@ -1,4 +1,4 @@
-"""The audit log, announcements, maintenance and the history of nodes."""
+"""Tables of the audit log, announcements, maintenance and the history of nodes."""
 
 from __future__ import annotations
 

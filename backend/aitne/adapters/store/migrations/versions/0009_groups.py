@@ -1,4 +1,4 @@
-"""Projects with leaders, invitations, requests and an end."""
+"""Managers, invitations, requests and end dates of projects."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def downgrade() -> None:
     op.drop_index("ix_invitations_project", "invitations")
     op.drop_table("invitations")
     op.drop_column("members", "role")
-    # Not copied as SQLite's other changes are: the copy's end would take the members with it.
+    # Not copied like other tables on SQLite: dropping the old table would delete the members.
     for column in reversed(_of_projects()):
         op.drop_column("projects", column.name)

@@ -30,7 +30,7 @@ def upgrade() -> None:
         sa.Column("event_id", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_cursors"),
     )
-    # Nobody is told of what happened before there were notifications.
+    # Events from before this revision cause no notifications.
     events = sa.table("events", sa.column("id", sa.BigInteger()))
     newest = op.get_bind().execute(sa.select(sa.func.max(events.c.id))).scalar() or 0
     op.bulk_insert(cursors, [{"name": "notifications", "event_id": newest}])

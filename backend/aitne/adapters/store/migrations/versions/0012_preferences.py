@@ -47,7 +47,7 @@ def downgrade() -> None:
 
 
 def _fill(connection: sa.Connection) -> None:
-    """Copy from the specifications, some at a time: there may be years of jobs."""
+    """Copy the values from the specifications in batches: there may be years of jobs."""
     new: list[sa.ColumnClause[Any]] = [sa.column(name) for name in _NEW]
     jobs = sa.table("jobs", sa.column("id", sa.Uuid()), sa.column("spec", sa.JSON()), *new)
     statement = (

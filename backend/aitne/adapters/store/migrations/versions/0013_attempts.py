@@ -1,4 +1,4 @@
-"""Of which attempt of its job a snapshot or document tells; null: from before that was noted."""
+"""Column of the attempt to which a snapshot or document belongs; null in rows from before."""
 
 from __future__ import annotations
 

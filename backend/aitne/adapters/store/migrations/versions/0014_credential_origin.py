@@ -1,4 +1,4 @@
-"""The token behind a sign-in and its last authentication, and the creator of a token."""
+"""Columns of a sign-in's token and last authentication, and of a token's creator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count the ended logins of a user that JupyterHub has not heard of; 0: none."""
+"""Column that counts a user's ended logins that JupyterHub has not been notified of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Name the owner of an outbox item, so that owners take turns, and the job that it is held for."""
+"""Columns of an outbox item's owner, so that owners take turns, and of the job that it waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keep users' secrets, and what JupyterHub leaves for a session, encrypted."""
+"""Table of users' secrets, and encryption of JupyterHub's handover to sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def upgrade() -> None:
         sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.Column("updated_at", UtcDateTime(), nullable=False),
     )
-    # In clear text, and read by the sessions that run already.
+    # These are in clear text, and the running sessions have read them already.
     op.execute("UPDATE job_secrets SET handover = NULL")
 
 

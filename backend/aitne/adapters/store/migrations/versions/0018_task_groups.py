@@ -1,4 +1,4 @@
-"""Let the tasks of an array that wait share one row."""
+"""Columns by which the waiting tasks of an array share one row."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def downgrade() -> None:
 
 
 def _split(connection: sa.Connection) -> None:
-    """Give each task a row of its own, as the release before has them."""
+    """Give each task its own row, as in the previous release."""
     jobs = sa.Table("jobs", sa.MetaData(), autoload_with=connection)
     id_type = sa.Uuid()
     groups = sa.select(jobs).where(jobs.c.task_count.is_not(None))
@@ -43,7 +43,7 @@ def _split(connection: sa.Connection) -> None:
         array_id = _uuid(group["array_job_id"])
         rows = []
         for index in _indices(group["array_task_ids"]):
-            own = {
+            columns = {
                 "id": UUID(int=array_id.int + index + 1),
                 "array_job_id": array_id,
                 "array_task_id": index,
@@ -51,7 +51,7 @@ def _split(connection: sa.Connection) -> None:
                 "task_count": None,
                 "scheduler_id": group["scheduler_id"] and f"{group['scheduler_id']}_{index}",
             }
-            rows.append({**group, **own})
+            rows.append({**group, **columns})
         connection.execute(sa.delete(jobs).where(jobs.c.id == group["id"]))
         typed = {"id": id_type, "array_job_id": id_type}
         values = {name: sa.bindparam(name, type_=typed.get(name)) for name in rows[0]}
@@ -63,9 +63,9 @@ def _uuid(value: object) -> UUID:
 
 
 def _indices(ranges: str) -> list[int]:
-    found: list[int] = []
+    indices: list[int] = []
     for piece in ranges.split(","):
         ends, _, step = piece.partition(":")
         first, _, last = ends.partition("-")
-        found += range(int(first), int(last or first) + 1, int(step or 1))
-    return found
+        indices += range(int(first), int(last or first) + 1, int(step or 1))
+    return indices

@@ -1,1 +1,1 @@
-"""The revisions, oldest first by name."""
+"""Revisions of the schema, oldest first by name."""
