@@ -20,7 +20,7 @@ from aitne.adapters.node_software import agent_archive
 from aitne.adapters.runtimes.apptainer import ApptainerRuntime
 from aitne.core.agent_protocol import AgentSpec
 from aitne.core.models.image import ImageUse
-from aitne.core.ports.runtime import Bind, ContainerSpec, Launch
+from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLaunch
 from aitne.core.settings import Settings
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError
@@ -174,9 +174,9 @@ class _Stage:
 
     def agent(self) -> float:
         """A job on the node as it is."""
-        return self._by_agent(Launch())
+        return self._by_agent(RuntimeLaunch())
 
-    def _by_agent(self, launch: Launch) -> float:
+    def _by_agent(self, launch: RuntimeLaunch) -> float:
         job_id = uuid4()
         folder = self._home / str(job_id)
         folder.mkdir()

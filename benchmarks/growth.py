@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import JobChanges
-from aitne.core.ports.store import Move
+from aitne.core.ports.store import TransitionRequest
 from aitne.core.settings import Settings
 from aitne.services.controller.leader import Leader
 from benchmarks import jobs_table
@@ -145,7 +145,10 @@ async def _change(settings: Settings, done: threading.Event) -> None:
         while not done.is_set():
             start = step * CHANGED_AT_ONCE % len(ids)
             changes = JobChanges(message=f"Waits for resources ({step}).")
-            moves = [Move(job, None, changes) for job in ids[start : start + CHANGED_AT_ONCE]]
+            moves = [
+                TransitionRequest(job, None, changes)
+                for job in ids[start : start + CHANGED_AT_ONCE]
+            ]
             await store.apply(moves, epoch=leader.epoch)
             step += 1
             await asyncio.sleep(_STEP_S)

@@ -25,11 +25,11 @@ from aitne.adapters.store import tables
 from aitne.adapters.store.rows import row_of
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import Job, JobSpec, JobType
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings, load_settings
 from aitne.core.states import JobState
-from aitne.services.controller.counts import Counts
+from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
@@ -209,12 +209,12 @@ async def _poller(
         await live.load()
         before = await store.last_event_id()
 
-        def place(job: Job) -> JobPlace:
-            return JobPlace(
+        def place(job: Job) -> JobLocation:
+            return JobLocation(
                 job_id=job.id, attempt=job.attempt, folder=str(job.folder), account=USER
             )
 
-        yield Poller(store, scheduler, files, place, leader, _now, Counts(), live)
+        yield Poller(store, scheduler, files, place, leader, _now, ControllerCounters(), live)
         if await store.last_event_id() - before < len(ids):
             raise BenchmarkError("the controller's polls have changed too little")
     finally:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from aitne.launch.rendezvous import ADDRESSES, PREFIX, TOKEN
-from aitne.launch.server import Server
+from aitne.launch.server import RendezvousServer
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, free_ports, running
 from benchmarks.stats import median, median_ratio
@@ -191,7 +191,7 @@ def _started(
     token = secrets.token_hex(16)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(Listener(str(socket), "AF_UNIX"))
-        store = Server(token, "127.0.0.1")
+        store = RendezvousServer(token, "127.0.0.1")
         stack.callback(store.close)
         env = {
             **variables,

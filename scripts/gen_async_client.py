@@ -49,7 +49,7 @@ class AsyncClient:
         data_dir: str | os.PathLike[str] | None = None,
         *,
         platform: Platform | None = None,
-        transport: Transport | None = None,
+        transport: RequestTransport | None = None,
     ) -> None:
         self._sync = Client(url, token, data_dir, platform=platform, transport=transport)
         self.platform = self._sync.platform
@@ -211,7 +211,7 @@ def render() -> str:
         f"        self.{target} = Async{name}(self._sync.{target})" for target, name in attributes
     )
     methods = "".join("\n" + writer.method(client, each) for each in _methods(main))
-    for wanted in ("Platform", "Transport"):
+    for wanted in ("Platform", "RequestTransport"):
         writer.typing.add(client.source_of(wanted) or "")
     runtime = "".join(f"{each}\n" for each in sorted(writer.runtime))
     typing = "".join(

@@ -9,8 +9,8 @@ import torch
 
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.exchange.allreduce import AllReduce
-from aitne.distrib.exchange.base import Bucket, Settings
-from aitne.distrib.recording import Ring
+from aitne.distrib.exchange.base import Bucket, StrategySettings
+from aitne.distrib.recording import RecordRing
 from aitne.distrib.transport.base import Reduction
 from aitne.distrib.transport.shm import ShmTransport
 from tests.support import realtime
@@ -66,9 +66,9 @@ def exchanged(
     flat = torch.tensor(rows[me.rank])
     bucket = Bucket(0, flat, [torch.nn.Parameter(flat.clone())], ["weight"], [0])
     strategy = AllReduce(
-        Settings(
+        StrategySettings(
             transport=transport,
-            recorder=Ring(),
+            recorder=RecordRing(),
             compressor=compressor,
             failure=HorovodInternalError,
             op=op,

@@ -159,10 +159,10 @@ def test_ssh_alone_carries_the_environment(tmp_path: Path) -> None:
     stand_in.write_text(
         f"""#!{sys.executable}
 import json, os, subprocess, sys
-from aitne.launch.rendezvous import Client
+from aitne.launch.rendezvous import RendezvousClient
 line = sys.stdin.readline()
 way = json.loads(line)
-spec = Client(way["addresses"], way["token"]).get("spec", 10)
+spec = RendezvousClient(way["addresses"], way["token"]).get("spec", 10)
 print("in the clear:", b"hidden" in spec, flush=True)
 child = subprocess.run(["sh", "-c", sys.argv[-1]], input=line.encode())
 sys.exit(child.returncode)

@@ -12,23 +12,23 @@ import pytest
 
 from aitne.distrib.control import Control
 from aitne.distrib.meeting import connect
-from aitne.launch.rendezvous import TIMEOUT, Client
-from aitne.launch.server import Server
-from aitne.launch.world import World
+from aitne.launch.rendezvous import TIMEOUT, RendezvousClient
+from aitne.launch.server import RendezvousServer
+from aitne.launch.world import RankTopology
 
 
 @pytest.fixture
-def stores() -> Iterator[list[Client]]:
-    server = Server("secret", "127.0.0.1")
-    clients = [Client([f"127.0.0.1:{server.port}"], "secret") for _ in range(3)]
+def stores() -> Iterator[list[RendezvousClient]]:
+    server = RendezvousServer("secret", "127.0.0.1")
+    clients = [RendezvousClient([f"127.0.0.1:{server.port}"], "secret") for _ in range(3)]
     yield clients
     for each in clients:
         each.close()
     server.close()
 
 
-def place(rank: int, size: int, nodes: int = 1) -> World:
-    return World(rank, size, local_rank=rank, local_size=size // nodes)
+def place(rank: int, size: int, nodes: int = 1) -> RankTopology:
+    return RankTopology(rank, size, local_rank=rank, local_size=size // nodes)
 
 
 def beside(call: Callable[[], Control], into: list[Control]) -> threading.Thread:
@@ -38,7 +38,7 @@ def beside(call: Callable[[], Control], into: list[Control]) -> threading.Thread
 
 
 def test_idle_strangers_delay_no_rank(
-    stores: list[Client], monkeypatch: pytest.MonkeyPatch
+    stores: list[RendezvousClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TIMEOUT, "8")
     found: list[Control] = []
@@ -64,7 +64,7 @@ def test_idle_strangers_delay_no_rank(
 
 @pytest.mark.parametrize(("nodes", "only_loopback"), [(1, True), (2, False)])
 def test_rank_0_listens_beyond_its_node_only_for_other_nodes(
-    stores: list[Client], nodes: int, only_loopback: bool
+    stores: list[RendezvousClient], nodes: int, only_loopback: bool
 ) -> None:
     found: list[Control] = []
     zero = beside(lambda: connect(place(0, 2, nodes), stores[0], "g", "here"), found)

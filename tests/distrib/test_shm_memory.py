@@ -12,14 +12,14 @@ import pytest
 from aitne.distrib.transport import _shm_meeting as meeting
 from aitne.distrib.transport import _shm_memory as memories
 from aitne.distrib.transport.base import Group, TransportError
-from aitne.launch.rendezvous import Client
-from aitne.launch.server import Server
+from aitne.launch.rendezvous import RendezvousClient
+from aitne.launch.server import RendezvousServer
 
 
 @pytest.fixture
 def groups() -> Iterator[list[Group]]:
-    server = Server("secret", "127.0.0.1")
-    clients = [Client([f"127.0.0.1:{server.port}"], "secret") for _ in range(2)]
+    server = RendezvousServer("secret", "127.0.0.1")
+    clients = [RendezvousClient([f"127.0.0.1:{server.port}"], "secret") for _ in range(2)]
     yield [Group("g", rank, (0, 1), (0, 0), store) for rank, store in enumerate(clients)]
     for each in clients:
         each.close()
@@ -52,7 +52,7 @@ def test_memory_goes_back_when_a_rank_leaves_before_all_have_it(groups: list[Gro
 
 def test_memory_goes_back_when_rank_0_leaves_before_all_have_it(groups: list[Group]) -> None:
     def leave() -> None:
-        with meeting.Host(groups[0]) as host:
+        with meeting.RendezvousHost(groups[0]) as host:
             host.gather(able=True)
             fd = memories._reserved(memories.layout_for(2, True).total)
             host._told(1, host._members[1], {"use": True, "processors": 2}, [fd])

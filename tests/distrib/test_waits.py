@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import aitne.distrib as hvd
-from aitne.distrib.engine import BLOCKED_S, Engine
+from aitne.distrib.engine import BLOCKED_S, CollectiveEngine
 from tests.distrib import engine_work as work
 from tests.distrib.optimizer_work import loss_of, network, share, started, wrapped
 from tests.support import realtime
@@ -41,7 +41,7 @@ def late_thread(me: Rank) -> list[float]:
     return found
 
 
-def say_when_old(me: Rank, engine: Engine) -> None:
+def say_when_old(me: Rank, engine: CollectiveEngine) -> None:
     """A rank that waited in vain would have said so by then, and both would have failed."""
     until = time.monotonic() + 3 * BLOCKED_S
     while time.monotonic() < until and not any(

@@ -24,7 +24,7 @@ from aitne.adapters.store.sql import SqlStore
 from aitne.core.dev_cluster import DevCluster
 from aitne.core.errors import CommandTimeout
 from aitne.core.ports.command import Command, Completed
-from aitne.core.ports.files import Fence, JobPlace
+from aitne.core.ports.files import Fence, JobLocation
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings, load_settings
@@ -82,7 +82,7 @@ class Ambiguous:
 class AsRoot(FilesOfUsers):
     """Reads what belongs to alice."""
 
-    async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
+    async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
         return await super().fence(place.model_copy(update={"account": None}), task)
 
 

@@ -22,7 +22,7 @@ from aitne.adapters.runtimes.docker import DockerRuntime
 from aitne.core.containers import BindRoot, check_binds
 from aitne.core.errors import InvalidInput
 from aitne.core.models.image import ImageUse
-from aitne.core.ports.runtime import Bind, ContainerSpec, Launch, Limits
+from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLaunch, RuntimeLimits
 from aitne.core.settings import Settings
 from aitne.core.storage_settings import ContainerSettings
 
@@ -138,7 +138,7 @@ _spec = st.builds(
     writable=st.booleans(),
     network=st.booleans(),
     limits=st.builds(
-        Limits,
+        RuntimeLimits,
         memory_bytes=st.one_of(st.none(), st.integers(1, 2**50)),
         cpus=st.one_of(st.none(), st.integers(1, 512)),
     ),
@@ -160,7 +160,7 @@ def _check_place(path: str) -> None:
     assert "docker.sock" not in parts
 
 
-def _filled(launch: Launch) -> list[str]:
+def _filled(launch: RuntimeLaunch) -> list[str]:
     """As the agent on a node with an NVIDIA GPU makes it."""
     found: list[str] = []
     for part in launch.prefix:

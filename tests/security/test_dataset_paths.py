@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne.adapters.accounts import OwnAccount
-from aitne.adapters.places import OwnPlaces
+from aitne.adapters.places import OwnUserFolders
 from aitne.bootstrap.adapters import storages
 from aitne.core.errors import InvalidInput
 from aitne.core.models.user import Actor, User
@@ -40,7 +40,7 @@ class Tree:
             datasets=[self.shared],
             areas=[AreaSettings(name="scratch", path=f"{root}/nothing/{{user}}")],
         )
-        places = OwnPlaces(storage, storages(storage))
+        places = OwnUserFolders(storage, storages(storage))
         accounts = OwnAccount(Settings(data_dir=root))
         self._paths = DatasetPaths(storage, accounts, places)
         user = User(name="ada", default_project="ada", created_at=CREATED_AT)

@@ -17,9 +17,9 @@ from aitne.api.middleware import (
     MAX_ANONYMOUS_BODY_BYTES,
     MAX_BODY_BYTES,
     MAX_QUERY_BYTES,
-    Edge,
+    EdgeMiddleware,
 )
-from aitne.api.rates import Buckets
+from aitne.api.rates import TokenBuckets
 from aitne.core.errors import RateLimited
 from tests.support.jobs import make_job
 from tests.support.stage import PASSWORD, Stage, open_stage
@@ -61,7 +61,7 @@ async def test_every_answer_of_the_api(stage: Stage, path: str, status: int) -> 
 async def test_browsers_keep_to_https_where_there_is_https(
     stage: Stage, https: bool, said: str | None
 ) -> None:
-    app = Edge(FastAPI(), metrics=stage.app.state.metrics, https=https)
+    app = EdgeMiddleware(FastAPI(), metrics=stage.app.state.metrics, https=https)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://portal.test"
     ) as client:
@@ -215,7 +215,7 @@ async def test_logins_from_one_address_are_limited(tmp_path: Path, blank: Path) 
 
 def test_a_bucket_fills_up_again_and_forgets_who_was_here_long_ago() -> None:
     now = 0.0
-    buckets = Buckets(60, 2, lambda: now)
+    buckets = TokenBuckets(60, 2, lambda: now)
     buckets.take("ada")
     buckets.take("ada")
     with pytest.raises(RateLimited) as caught:

@@ -10,8 +10,8 @@ from aitne.adapters.identity.password import PasswordIdentity
 from aitne.core.errors import NotAuthenticated, RateLimited, Unavailable
 from aitne.core.models.user import Role
 from aitne.core.ports.identity import Identity
-from aitne.services.arrivals import Arrivals
-from aitne.services.identity import Visit
+from aitne.services.arrivals import LoginService
+from aitne.services.identity import RequestOrigin
 from aitne.services.known_browsers import LIFETIME_S
 from aitne.services.secrets import hashed
 from tests.support.stage import PASSWORD, Stage
@@ -21,7 +21,7 @@ async def attempt(
     stage: Stage, name: str, password: str = "wrong", address: str = "10.0.0.1"
 ) -> str:
     try:
-        await stage.platform.identity.login(name, password, Visit(address))
+        await stage.platform.identity.login(name, password, RequestOrigin(address))
     except NotAuthenticated as error:
         return error.code
     except RateLimited as error:
@@ -93,9 +93,9 @@ class Silent:
 
 
 class TestOutage:
-    def arrivals(self, stage: Stage) -> Arrivals:
+    def arrivals(self, stage: Stage) -> LoginService:
         sources = [PasswordIdentity(stage.settings), Silent()]
-        return Arrivals(stage.store, stage.settings, stage.clock, sources)
+        return LoginService(stage.store, stage.settings, stage.clock, sources)
 
     async def tries(self, stage: Stage, name: str) -> set[str]:
         working, stage.platform.identity.arrivals = (
@@ -190,11 +190,11 @@ class TestKnownBrowsers:
             "é",
         ]
         for each in forged:
-            visit = Visit("10.0.1.1", browser=each)
+            visit = RequestOrigin("10.0.1.1", browser=each)
             with pytest.raises(RateLimited):
                 await stage.platform.identity.login("ada", PASSWORD, visit)
         await self.lock(stage, "eve")
-        visit = Visit("10.0.1.1", browser=cookie)
+        visit = RequestOrigin("10.0.1.1", browser=cookie)
         await stage.platform.identity.login("eve", PASSWORD, visit)
         stage.clock.move(LIFETIME_S + 1)
         await self.lock(stage, "eve")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.models.user import Role
-from aitne.core.ports.identity import Identity, NotLetIn
+from aitne.core.ports.identity import Identity, LoginDenied
 from aitne.core.unix_account import own_account_name
 from aitne.services.isolation import SHARED_ORIGIN, isolation_notes
 from tests.support.stage import open_stage
@@ -23,7 +23,7 @@ async def test_a_second_user_is_refused(tmp_path: Path, blank: Path) -> None:
         assert f"run as {own_account_name()}" in refused.json()["detail"]
         assert "--trusted-users" in refused.json()["detail"]
         assert me["platform"]["shared_account"] is None
-        with pytest.raises(NotLetIn) as login:
+        with pytest.raises(LoginDenied) as login:
             await stage.platform.identity.arrivals.welcome("ldap", Identity(name="eve"))
         assert login.value.why == "single_user"
         assert (await stage.store.list_users()).total == 1

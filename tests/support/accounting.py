@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from aitne.core.errors import NotSupported, SchedulerRejected, Unavailable
-from aitne.core.models.limits import InUse, Limits, Usage
+from aitne.core.models.limits import Limits, LimitUsage, Usage
 from aitne.core.ports.accounting import (
     AddAccount,
     AddMember,
@@ -105,7 +105,7 @@ class MemoryAccounting:
         self.asked.append((start, end))
         return self.used
 
-    async def in_use(self) -> InUse:
+    async def in_use(self) -> LimitUsage:
         """Nothing."""
         self._check()
-        return InUse()
+        return LimitUsage()

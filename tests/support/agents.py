@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from aitne.core.agent_protocol import AgentReport, AgentSpec, Phase
+from aitne.core.agent_protocol import AgentReport, AgentSpec, ProgramPhase
 
 JOB = "6f9f2c1e-0000-4000-8000-000000000001"
 
@@ -72,7 +72,7 @@ class Platform:
             assert self.changed.wait_for(lambda: ok(self.reports), 15), self.reports
             return list(self.reports)
 
-    def report(self, phase: Phase) -> AgentReport:
+    def report(self, phase: ProgramPhase) -> AgentReport:
         reports = self.until(lambda found: any(report.phase is phase for report in found))
         return next(report for report in reports if report.phase is phase)
 

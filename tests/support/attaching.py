@@ -18,13 +18,13 @@ from aitne.core.agent_protocol import AgentSpec
 from aitne.core.attach_protocol import ShellStart
 from aitne.core.layout import AGENT_SPEC, TOKEN
 from aitne.core.ports.attach import Attacher, AttachTarget
-from aitne.core.ports.files import JobPlace
-from aitne.core.ports.runtime import Launch
+from aitne.core.ports.files import JobLocation
+from aitne.core.ports.runtime import RuntimeLaunch
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.script import render_script
 from aitne.core.settings import load_settings
 from aitne.core.slurm_settings import SlurmSettings
-from aitne.services.terminal import STDERR, STDOUT, Over, Terminal, open_terminal
+from aitne.services.terminal import STDERR, STDOUT, Terminal, TerminalExit, open_terminal
 from tests.support.schedulers import Bench, slurm_tools
 
 PATIENCE_S = 40.0
@@ -59,7 +59,7 @@ def attacher_of(bench: Bench) -> Attacher:
 
 
 async def submit(
-    bench: Bench, *commands: str, launch: Launch | None = None, **changes: Any
+    bench: Bench, *commands: str, launch: RuntimeLaunch | None = None, **changes: Any
 ) -> tuple[str, SubmitRequest]:
     """A job with an agent, as the platform submits it."""
     request = bench.request("", **({"time_limit_s": 300} | changes))
@@ -70,7 +70,7 @@ async def submit(
         commands=tuple(("/bin/sh", "-c", command) for command in commands),
         env={"OF_THE_JOB": "yes, it is"},
         workdir=request.job_dir,
-        launch=launch or Launch(),
+        launch=launch or RuntimeLaunch(),
         tmp_dir="/tmp",
     )
     script = render_script(
@@ -101,7 +101,7 @@ async def running(bench: Bench, scheduler_id: str, request: SubmitRequest) -> At
             await asyncio.sleep(0.1)
     return AttachTarget(
         run=bench.run(scheduler_id),
-        place=JobPlace(
+        place=JobLocation(
             job_id=request.job_id,
             attempt=request.attempt,
             folder=os.path.dirname(request.job_dir),
@@ -132,7 +132,7 @@ class Heard:
     def __init__(self) -> None:
         self.out = b""
         self.errors = b""
-        self.over: Over | None = None
+        self.over: TerminalExit | None = None
         self.received = 0
         """As it is acknowledged."""
 
@@ -145,7 +145,7 @@ async def listen(
     heard.received = 0 if after is None else after.received
     async with asyncio.timeout(PATIENCE_S):
         async for message in terminal.outgoing(heard.received):
-            if isinstance(message, Over):
+            if isinstance(message, TerminalExit):
                 heard.over = message
                 break
             if isinstance(message, bytes):

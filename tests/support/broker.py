@@ -23,7 +23,7 @@ from uuid import UUID, uuid4
 from aitne.adapters.broker import BrokerFiles, BrokerScheduler
 from aitne.core.broker_protocol import PROTOCOL
 from aitne.core.models.resources import Resources
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.settings import Settings, load_settings
 from tests.support.slurm import root_or_skip
@@ -178,10 +178,10 @@ class BrokerBench:
         """The platform's end."""
         return BrokerFiles(self.settings())
 
-    def place(self, user: str, job_id: UUID, attempt: int = 1) -> JobPlace:
+    def place(self, user: str, job_id: UUID, attempt: int = 1) -> JobLocation:
         """Where the user's job lies."""
         folder = str(self.jobs[user] / str(job_id))
-        return JobPlace(job_id=job_id, attempt=attempt, folder=folder, account=self.users[user])
+        return JobLocation(job_id=job_id, attempt=attempt, folder=folder, account=self.users[user])
 
     def request(self, user: str = "anna", **changes: Any) -> SubmitRequest:
         """A small job of the user's."""

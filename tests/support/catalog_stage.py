@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from aitne.core.manifest import File, pack, serialize
+from aitne.core.manifest import ManifestFile, pack, serialize
 from aitne.core.models.image import Artifact
 from aitne.core.models.user import Role
 from tests.support.catalog import make_dataset, make_image
@@ -26,7 +26,7 @@ WHO = ("owner", "member", "stranger", "administrator")
 def manifest_of(**files: bytes) -> tuple[str, bytes]:
     """A manifest's digest, and its text as it travels."""
     entries = [
-        File(name.encode(), len(data), hashlib.sha256(data).hexdigest())
+        ManifestFile(name.encode(), len(data), hashlib.sha256(data).hexdigest())
         for name, data in files.items()
     ]
     text = b"".join(serialize(entries))

@@ -8,7 +8,7 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-from aitne.agent.attach import Frames, frame
+from aitne.agent.attach import FrameDecoder, frame
 from aitne.core.ports.attach import AttachTarget
 
 
@@ -35,7 +35,7 @@ class EchoAttacher:
 
     async def _echo(self, connection: socket.socket) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=connection)
-        frames = Frames()
+        frames = FrameDecoder()
         self.live += 1
         try:
             while data := await reader.read(1 << 16):

@@ -1,6 +1,6 @@
 """The API's outside, scripted: what a client sends is recorded, what it gets is laid out before.
 
-``FakeApi`` is a client's ``Transport``; ``serve`` puts the same answers behind a real socket.
+``FakeApi`` is a client's ``RequestTransport``; ``serve`` puts the same answers behind a real socket.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from aitne.broker.main import main
 from aitne.core.errors import SchedulerRejected
 from aitne.core.models.node import Cluster
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
@@ -38,7 +38,7 @@ class InMemory(FakeScheduler):
 
     async def submit(self, request: SubmitRequest) -> str:
         """Slow, dying or refusing when the name says so."""
-        place = JobPlace(
+        place = JobLocation(
             job_id=request.job_id,
             attempt=request.attempt,
             folder=str(PurePath(request.job_dir).parent),

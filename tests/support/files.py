@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from aitne.core.models.job import Job
-from aitne.core.ports.files import CLOSED, Fence, JobPlace, LogChunk, Outcome
+from aitne.core.ports.files import CLOSED, Fence, JobLocation, LogChunk, ProgramOutcome
 
 Key = tuple[UUID, int, int | None]
 """Job (of an array: the array's), attempt, array task."""
@@ -23,7 +23,7 @@ class MemoryFiles:
 
     logs: dict[Key, bytes] = field(default_factory=dict)
     fences: dict[Key, Fence] = field(default_factory=dict)
-    outcomes: dict[Key, Outcome] = field(default_factory=dict)
+    outcomes: dict[Key, ProgramOutcome] = field(default_factory=dict)
     created: dict[tuple[UUID, int], dict[str, bytes]] = field(default_factory=dict)
     reads: int = 0
     failing: Exception | None = None
@@ -37,13 +37,13 @@ class MemoryFiles:
         if self.failing is not None:
             raise self.failing
 
-    async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
+    async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """As the port says."""
         self._check()
         self.created.setdefault((place.job_id, place.attempt), {}).update(files)
 
     async def read_log(
-        self, place: JobPlace, task: int | None, *, offset: int, limit: int
+        self, place: JobLocation, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
         """As the port says."""
         self._check()
@@ -52,18 +52,18 @@ class MemoryFiles:
         start = max(0, len(text) + offset) if offset < 0 else min(offset, len(text))
         return LogChunk(data=text[start : start + limit], offset=start, size=len(text))
 
-    async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
+    async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """As the port says."""
         self._check()
         return self.fences.get((place.job_id, place.attempt, task))
 
-    async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
+    async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
         """As the port says."""
         self._check()
         key = (place.job_id, place.attempt, task)
         return self.fences.setdefault(key, Fence(owner=CLOSED, restart_count=0))
 
-    async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
+    async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
         """As the port says."""
         self._check()
         return self.outcomes.get((place.job_id, place.attempt, task))

@@ -21,7 +21,7 @@ import pytest
 from aitne.core.errors import SchedulerRejected
 from aitne.core.layout import SCRIPT, log_name
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import (
     Forecast,
     Run,
@@ -257,7 +257,7 @@ class MemoryScheduler:
 
     async def submit(self, request: SubmitRequest) -> str:
         """Write the job's files and queue it."""
-        place = JobPlace(
+        place = JobLocation(
             job_id=request.job_id,
             attempt=request.attempt,
             folder=str(Path(request.job_dir).parent),

@@ -8,7 +8,7 @@ from datetime import datetime
 from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.manifests import ManifestFolder
-from aitne.adapters.places import OwnPlaces
+from aitne.adapters.places import OwnUserFolders
 from aitne.bootstrap.adapters import storages
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.store import Store
@@ -17,7 +17,7 @@ from aitne.services.dataset_paths import DatasetPaths
 from aitne.services.datasets import DatasetService
 from aitne.services.image_choice import ImageChooser
 from aitne.services.images import ImageService
-from aitne.services.offers import Offers
+from aitne.services.offers import AvailabilityService
 from aitne.services.storage import StorageService
 
 
@@ -25,14 +25,14 @@ def dataset_service(
     store: Store, settings: Settings, clock: Callable[[], datetime]
 ) -> DatasetService:
     """Everybody's files are those of the process's own account."""
-    places = OwnPlaces(settings.storage, storages(settings.storage))
+    places = OwnUserFolders(settings.storage, storages(settings.storage))
     paths = DatasetPaths(settings.storage, OwnAccount(settings), places)
     return DatasetService(store, ManifestFolder(settings.manifests_dir), paths, clock)
 
 
 def storage_service(settings: Settings, clock: Callable[[], datetime]) -> StorageService:
     """The folders of the process's own account."""
-    places = OwnPlaces(settings.storage, storages(settings.storage))
+    places = OwnUserFolders(settings.storage, storages(settings.storage))
     return StorageService(settings.storage, OwnAccount(settings), places, clock, fresh_s=0)
 
 
@@ -41,13 +41,13 @@ def offers(
     settings: Settings,
     runtimes: Mapping[str, Runtime],
     clock: Callable[[], datetime],
-) -> Offers:
+) -> AvailabilityService:
     """What jobs are given from the catalogue."""
-    return Offers(
+    return AvailabilityService(
         ImageService(store, ImagesFolder(settings.images_dir), clock),
         dataset_service(store, settings, clock),
         storage_service(settings, clock),
-        OwnPlaces(settings.storage, storages(settings.storage)),
+        OwnUserFolders(settings.storage, storages(settings.storage)),
         ImageChooser(runtimes, settings.containers, remote=settings.capabilities.remote),
         settings,
     )

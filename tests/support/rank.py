@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing import connection as ipc
 from typing import TYPE_CHECKING, Any
 
-from aitne.launch.rendezvous import Client
+from aitne.launch.rendezvous import RendezvousClient
 
 if TYPE_CHECKING:
     from aitne.distrib.transport.base import Group
@@ -35,7 +35,7 @@ class Rank:
     rank: int
     nodes: tuple[int, ...]
     """The pretended node of every rank."""
-    store: Client
+    store: RendezvousClient
     """What ranks leave each other; keys of one call are nobody else's."""
     call: str
     """A name that no other call of the test run has."""
@@ -120,7 +120,7 @@ def _do(call: Call) -> Answer:
             os.environ[name] = value
     try:
         function: Callable[..., Any] = getattr(importlib.import_module(call.module), call.function)
-        me = Rank(call.rank, call.nodes, Client.from_environ(os.environ), call.name)
+        me = Rank(call.rank, call.nodes, RendezvousClient.from_environ(os.environ), call.name)
         return Answer(pickle.dumps(function(me, *pickle.loads(call.arguments))))
     except BaseException:  # noqa: BLE001 - whatever a test raises is the harness's to show
         return Answer(None, traceback.format_exc())

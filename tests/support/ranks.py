@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aitne.launch.rendezvous import ADDRESSES, PREFIX, TOKEN
-from aitne.launch.server import Server
+from aitne.launch.server import RendezvousServer
 from tests.support.rank import HARNESS, INDEX, Answer, Call, Rank
 
 __all__ = ["MpiPool", "Outcome", "Pool", "Rank", "RanksFailedError"]
@@ -91,7 +91,7 @@ class Pool:
         self._folder = Path(tempfile.mkdtemp(prefix="aitne-ranks-"))
         self._listener = _listening(self._folder / "socket")
         self._token = secrets.token_hex(16)
-        self._store = Server(self._token, "127.0.0.1")
+        self._store = RendezvousServer(self._token, "127.0.0.1")
         self._children: list[subprocess.Popen[bytes]] = []
         self._processes: list[_Process] = []
         self._indices = itertools.count()

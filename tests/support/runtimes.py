@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aitne.core.ports.runtime import ContainerSpec, Launch
+from aitne.core.ports.runtime import ContainerSpec, RuntimeLaunch
 
 
 class FakeRuntime:
@@ -23,9 +23,9 @@ class FakeRuntime:
         """From here on it is not refused."""
         self._refusal = None
 
-    def launch(self, spec: ContainerSpec) -> Launch:
+    def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
         """Its name before the program."""
-        return Launch(prefix=(self.name,) if self.serves_images else ())
+        return RuntimeLaunch(prefix=(self.name,) if self.serves_images else ())
 
     def environment(self) -> Mapping[str, str]:
         """Those of a virtual environment."""

@@ -37,7 +37,7 @@ from aitne.core.dev_cluster import DevCluster
 from aitne.core.layout import job_dir, log_name
 from aitne.core.models.node import Node
 from aitne.core.models.resources import Resources
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob, SubmitRequest
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import LocalSettings, Settings, load_settings
@@ -113,7 +113,7 @@ def local_stand(data_dir: Path) -> Stand:
 class FilesOfUsers(OwnFiles):
     """Job folders that belong to their account, made by root where nobody else interferes."""
 
-    async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
+    async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Make and write them, then give them away."""
         await asyncio.to_thread(create, place, files)
         user = unix_user(place.account or "root")

@@ -18,14 +18,14 @@ from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.identity.password import PasswordIdentity
 from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.node_software import own_software
-from aitne.adapters.places import OwnPlaces
+from aitne.adapters.places import OwnUserFolders
 from aitne.adapters.probes import LocalProbes
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
 from aitne.api.app import create_app
 from aitne.api.deps import cookie_name
 from aitne.api.routers.health import METRICS_TOKEN
-from aitne.bootstrap.platform import Platform
+from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import NotAllowed
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Actor, Role, Scope, User
@@ -37,7 +37,7 @@ from aitne.services.admission import Admission
 from aitne.services.advice import AdviceService
 from aitne.services.agents import AgentService
 from aitne.services.announcements import AnnouncementService
-from aitne.services.arrivals import Arrivals
+from aitne.services.arrivals import LoginService
 from aitne.services.audit import AuditService
 from aitne.services.bulk import BulkCancel
 from aitne.services.capacity import CapacityService
@@ -50,7 +50,7 @@ from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
 from aitne.services.health import HealthService
-from aitne.services.health_checks import Checks
+from aitne.services.health_checks import HealthChecks
 from aitne.services.hub_logins import HubLogouts
 from aitne.services.identity import IdentityService
 from aitne.services.images import ImageService
@@ -120,7 +120,7 @@ class Clock:
 class Stage:
     """The platform, and what only tests may touch."""
 
-    platform: Platform
+    platform: PlatformServices
     store: SqlStore
     clock: Clock
     files: MemoryFiles
@@ -230,7 +230,7 @@ def make_stage(
     accounts = PasswordIdentity(hasher=PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
     audit = AuditService(store, clock)
     factors = SecondFactors(store, settings, clock)
-    arrivals = Arrivals(store, settings, clock, [accounts, *sources(settings, clock)])
+    arrivals = LoginService(store, settings, clock, [accounts, *sources(settings, clock)])
     files = MemoryFiles()
     runtimes = {"bare": BareRuntime(settings), "apptainer": FakeRuntime("apptainer")}
     renderer = Renderer(settings, runtimes, own_software())
@@ -259,7 +259,7 @@ def make_stage(
     usage = UsageService(store, UsageMonths(store, accounting, clock), clock)
     events = EventHub(store)
     users = UserService(store, settings, clock, accounts)
-    platform = Platform(
+    platform = PlatformServices(
         settings=settings,
         store=store,
         scheduler=None,
@@ -306,14 +306,20 @@ def make_stage(
         sweeps=sweeps,
         comparisons=ComparisonService(store, snapshots, images),
         reruns=RerunService(
-            store, jobs, admission, snapshots, datasets, TEMPLATES, OwnPlaces(settings.storage, {})
+            store,
+            jobs,
+            admission,
+            snapshots,
+            datasets,
+            TEMPLATES,
+            OwnUserFolders(settings.storage, {}),
         ),
         audit=audit,
         notifications=NotificationService(store, settings, ("mail", "webhook"), clock),
         announcements=AnnouncementService(store, clock),
         maintenance=MaintenanceService(store, clock),
         health=HealthService(
-            Checks(store, settings, LocalProbes(), cluster, events, TEMPLATES, clock),
+            HealthChecks(store, settings, LocalProbes(), cluster, events, TEMPLATES, clock),
             ProcessRestarts(store, settings.run_dir),
             clock,
         ),

@@ -28,15 +28,15 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 2.0
 
 
-class NotSent(Exception):
+class BrokerRequestNotSent(Exception):
     """Failure before the broker received the request."""
 
 
-class NoAnswer(Exception):
+class BrokerResponseLost(Exception):
     """Failure after the broker may have received the request: no response came."""
 
 
-class Line:
+class BrokerConnection:
     """Connection that is opened on demand and, after a loss, reopened with growing delays."""
 
     def __init__(self, socket: Path) -> None:
@@ -48,15 +48,15 @@ class Line:
         self._said = ""
 
     async def welcome(self) -> Welcome:
-        """Return what the broker reported about itself when it connected. Raises ``NotSent``."""
+        """Return what the broker reported about itself when it connected. Raises ``BrokerRequestNotSent``."""
         return (await self._connected()).welcome
 
     async def ask(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
         """Send a request and return the ``ok`` of its response.
 
         Raises:
-            NotSent: the broker did not receive the request.
-            NoAnswer: the broker may have received it, but no response came.
+            BrokerRequestNotSent: the broker did not receive the request.
+            BrokerResponseLost: the broker may have received it, but no response came.
             InvalidInput: the request is too long.
             AitneError: the error that the broker returned.
         """
@@ -65,7 +65,7 @@ class Line:
             async with asyncio.timeout(timeout_s):
                 answer = await connection.ask(verb, args)
         except TimeoutError:
-            raise NoAnswer(f"no answer within {timeout_s:g} s") from None
+            raise BrokerResponseLost(f"no answer within {timeout_s:g} s") from None
         if "error" in answer:
             raise error_from_wire(answer["error"])
         return answer["ok"]
@@ -87,15 +87,15 @@ class Line:
                 self._open = None
             clock = asyncio.get_running_loop().time
             if clock() < self._not_before:
-                raise NotSent(self._said)
+                raise BrokerRequestNotSent(self._said)
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                     self._open = await _connect(self._socket)
-            except (OSError, TimeoutError, NotSent) as error:
+            except (OSError, TimeoutError, BrokerRequestNotSent) as error:
                 self._said = str(error) or "no response"
                 self._not_before = clock() + self._pause_s
                 self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
-                raise NotSent(self._said) from error
+                raise BrokerRequestNotSent(self._said) from error
             self._pause_s, self._not_before = _FIRST_PAUSE_S, 0.0
             return self._open
 
@@ -108,15 +108,15 @@ async def _connect(socket: Path) -> _Connection:
         await writer.drain()
         line = await reader.readline()
         if not line:
-            raise NotSent("it closed the connection")
+            raise BrokerRequestNotSent("it closed the connection")
         facts = from_json(line)
         if "error" in facts:
-            raise NotSent(error_from_wire(facts["error"]).message)
+            raise BrokerRequestNotSent(error_from_wire(facts["error"]).message)
         return _Connection(reader, writer, Welcome.model_validate(facts))
     except BaseException as error:
         writer.close()
         if isinstance(error, ValueError | ValidationError):
-            raise NotSent(f"the process at {socket} is not a broker") from error
+            raise BrokerRequestNotSent(f"the process at {socket} is not a broker") from error
         raise
 
 
@@ -150,7 +150,7 @@ class _Connection:
             await self._writer.drain()
             return await answer
         except OSError as error:
-            raise NoAnswer(str(error)) from error
+            raise BrokerResponseLost(str(error)) from error
         finally:
             self._waiting.pop(number, None)
 
@@ -176,4 +176,4 @@ class _Connection:
             self._writer.close()
             for waiting in self._waiting.values():
                 if not waiting.done():
-                    waiting.set_exception(NoAnswer(reason))
+                    waiting.set_exception(BrokerResponseLost(reason))

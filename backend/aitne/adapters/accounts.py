@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from aitne.core.errors import InvalidInput, NotAllowed
-from aitne.core.ports.accounts import Account
+from aitne.core.ports.accounts import UnixAccount
 from aitne.core.settings import AccountSettings, Settings
 from aitne.core.unix_account import own_account_name
 
@@ -91,7 +91,7 @@ class UnixAccounts:
         self._accounts = settings.accounts
         self._pattern = settings.slurm.jobs_dir
 
-    def of(self, user: str) -> Account:
+    def of(self, user: str) -> UnixAccount:
         """Return the account that ``[accounts] map`` names, else the one of the user's own name.
 
         Raises:
@@ -101,7 +101,9 @@ class UnixAccounts:
         try:
             account = permitted_user(name, self._accounts)
             folder = str(jobs_folder(self._pattern, account))
-            return Account(name=name, home=account.home, folder=folder, user=name, uid=account.uid)
+            return UnixAccount(
+                name=name, home=account.home, folder=folder, user=name, uid=account.uid
+            )
         except NotAllowed as error:
             raise InvalidInput.field(
                 "account",
@@ -118,7 +120,7 @@ class OwnAccount:
 
     def __init__(self, settings: Settings) -> None:
         home = os.path.expanduser("~")
-        self._account = Account(
+        self._account = UnixAccount(
             name=None,
             home=home,
             folder=str(settings.jobs_dir),
@@ -126,7 +128,7 @@ class OwnAccount:
             uid=os.geteuid(),
         )
 
-    def of(self, user: str) -> Account:
+    def of(self, user: str) -> UnixAccount:
         """Return the platform's own account."""
         return self._account
 

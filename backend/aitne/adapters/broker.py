@@ -12,18 +12,18 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from aitne.adapters._broker_line import Line, NoAnswer, NotSent
-from aitne.core.broker_args import Done
+from aitne.adapters._broker_line import BrokerConnection, BrokerRequestNotSent, BrokerResponseLost
+from aitne.core.broker_args import EmptyResult
 from aitne.core.broker_protocol import (
     VERBS,
-    FenceRead,
-    Forecasted,
-    Found,
-    LogRead,
-    Notes,
-    OutcomeRead,
-    Polled,
-    Submitted,
+    FenceResult,
+    FindResult,
+    ForecastResult,
+    NotesResult,
+    OutcomeResult,
+    PollResult,
+    ReadLogResult,
+    SubmitResult,
     Welcome,
 )
 from aitne.core.errors import (
@@ -35,7 +35,7 @@ from aitne.core.errors import (
     Unavailable,
 )
 from aitne.core.models.node import Cluster
-from aitne.core.ports.files import Fence, JobPlace, LogChunk, Outcome
+from aitne.core.ports.files import Fence, JobLocation, LogChunk, ProgramOutcome
 from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
 from aitne.core.settings import Settings
 
@@ -47,7 +47,7 @@ A = TypeVar("A", bound=BaseModel)
 _Key = tuple[UUID, int, int | None, str]
 
 
-class Caller(Protocol):
+class VerbCaller(Protocol):
     """Protocol of an object that executes the broker's verbs."""
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
@@ -62,7 +62,7 @@ class BrokerClient:
         if settings.broker.socket is None:
             raise SetupError("There is no broker: broker.socket is not set.")
         self._socket: Path = settings.broker.socket
-        self._lines = {bulk: Line(self._socket) for bulk in (False, True)}
+        self._lines = {bulk: BrokerConnection(self._socket) for bulk in (False, True)}
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
         """Send a request and wait for its response.
@@ -75,9 +75,9 @@ class BrokerClient:
         not_done = Unavailable if entry.lost is Unavailable else SchedulerUnavailable
         try:
             response = await self._lines[entry.bulk].ask(verb, args, entry.timeout_s + _GRACE_S)
-        except NotSent as error:
+        except BrokerRequestNotSent as error:
             raise not_done(self._silence(error)) from error
-        except NoAnswer as error:
+        except BrokerResponseLost as error:
             raise entry.lost(self._silence(error)) from error
         return answer.model_validate(response)
 
@@ -85,7 +85,7 @@ class BrokerClient:
         """Return what the broker reports about itself. Raises ``SchedulerUnavailable``."""
         try:
             return await self._lines[False].welcome()
-        except NotSent as error:
+        except BrokerRequestNotSent as error:
             raise SchedulerUnavailable(self._silence(error)) from error
 
     async def close(self) -> None:
@@ -127,7 +127,7 @@ class BrokerScheduler:
         while True:
             try:
                 welcome = await self._client.welcome()
-                notes = await self._client.call("notes", {}, Notes)
+                notes = await self._client.call("notes", {}, NotesResult)
                 break
             except Unavailable as error:
                 if loop.time() > until:
@@ -154,7 +154,7 @@ class BrokerScheduler:
             SchedulerUnavailable: it has not been queued.
         """
         with refusals_are_rejections():
-            answer = await self._client.call("submit", _request(request), Submitted)
+            answer = await self._client.call("submit", _request(request), SubmitResult)
         return answer.scheduler_id
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
@@ -164,12 +164,12 @@ class BrokerScheduler:
             SchedulerRejected: as ``submit`` would.
         """
         with refusals_are_rejections():
-            return (await self._client.call("forecast", _request(request), Forecasted)).forecast
+            return (await self._client.call("forecast", _request(request), ForecastResult)).forecast
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return all records of Slurm and its accounting for these attempts."""
         args = {"runs": [run.model_dump(mode="json") for run in runs]}
-        answer = await self._client.call("find", args, Found)
+        answer = await self._client.call("find", args, FindResult)
         self.settle_s = answer.settle_s
         return answer.jobs
 
@@ -178,7 +178,7 @@ class BrokerScheduler:
         objects.
         """
         async with self._polling:
-            answer = await self._client.call("poll", {"since": self._generation}, Polled)
+            answer = await self._client.call("poll", {"since": self._generation}, PollResult)
             if answer.full:
                 previous = {_key(record): record for record in self._records.values()}
                 self._records = {
@@ -196,7 +196,7 @@ class BrokerScheduler:
 
     async def cancel(self, run: Run) -> None:
         """Cancel the job in Slurm, as the job's account."""
-        await self._client.call("cancel", {"run": run.model_dump(mode="json")}, Done)
+        await self._client.call("cancel", {"run": run.model_dump(mode="json")}, EmptyResult)
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
         """Set a new time limit, counted from the job's start.
@@ -206,7 +206,7 @@ class BrokerScheduler:
         """
         args = {"run": run.model_dump(mode="json"), "time_limit_s": time_limit_s}
         with refusals_are_rejections():
-            await self._client.call("extend", args, Done)
+            await self._client.call("extend", args, EmptyResult)
 
     async def cluster(self) -> Cluster:
         """Return nodes, partitions, and the names that a job may use."""
@@ -215,12 +215,12 @@ class BrokerScheduler:
     async def drain(self, node: str, reason: str) -> None:
         """Drain the node. Raises ``NotSupported``, ``SchedulerRejected``."""
         with refusals_are_rejections():
-            await self._client.call("drain", {"node": node, "reason": reason}, Done)
+            await self._client.call("drain", {"node": node, "reason": reason}, EmptyResult)
 
     async def resume(self, node: str) -> None:
         """Resume the node. Raises ``NotSupported``, ``SchedulerRejected``."""
         with refusals_are_rejections():
-            await self._client.call("resume", {"node": node}, Done)
+            await self._client.call("resume", {"node": node}, EmptyResult)
 
     async def changed(self) -> None:
         """Never return: Slurm does not signal changes."""
@@ -230,40 +230,42 @@ class BrokerScheduler:
 class FilesByVerb:
     """Implementation of ``core.ports.files.JobFiles`` over any caller of the verbs for files."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: VerbCaller) -> None:
         self._caller = caller
 
-    async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
+    async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Create the attempt's folder and write ``files`` into it, durably."""
-        await self._caller.call("create", {"place": _place(place), "files": _base64(files)}, Done)
+        await self._caller.call(
+            "create", {"place": _place(place), "files": _base64(files)}, EmptyResult
+        )
 
     async def read_log(
-        self, place: JobPlace, task: int | None, *, offset: int, limit: int
+        self, place: JobLocation, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
         """Return up to ``limit`` bytes of the log from ``offset``; a negative offset counts from
         the end.
         """
         args = {"place": _place(place), "task": task, "offset": offset, "limit": limit}
-        read = await self._caller.call("read_log", args, LogRead)
+        read = await self._caller.call("read_log", args, ReadLogResult)
         return LogChunk(data=read.data, offset=read.offset, size=read.size)
 
-    async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
+    async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """Return the fence of the job, which names the run that took it, or None if no run did."""
         args = {"place": _place(place), "task": task}
-        return (await self._caller.call("fence", args, FenceRead)).fence
+        return (await self._caller.call("fence", args, FenceResult)).fence
 
-    async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
+    async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
         """Take the fence for the platform unless it is taken; return the current one."""
         args = {"place": _place(place), "task": task}
-        fence = (await self._caller.call("close_fence", args, FenceRead)).fence
+        fence = (await self._caller.call("close_fence", args, FenceResult)).fence
         if fence is None:
             raise Unavailable("The broker did not return the fence's owner.")
         return fence
 
-    async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
+    async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
         """Return how the job ended, or None if it has not ended by itself."""
         args = {"place": _place(place), "task": task}
-        return (await self._caller.call("outcome", args, OutcomeRead)).outcome
+        return (await self._caller.call("outcome", args, OutcomeResult)).outcome
 
 
 class BrokerFiles(FilesByVerb):
@@ -299,7 +301,7 @@ def _request(request: SubmitRequest) -> dict[str, Any]:
     return {"request": facts | {"files": _base64(request.files)}}
 
 
-def _place(place: JobPlace) -> dict[str, Any]:
+def _place(place: JobLocation) -> dict[str, Any]:
     if place.account is None:
         raise NotAllowed(
             f"Job {place.job_id} has no Unix account: it was created when the platform had no "

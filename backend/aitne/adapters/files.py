@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from aitne.core.errors import InvalidInput, NotAllowed, Unavailable
 from aitne.core.layout import FENCE, OUTCOME, log_name
-from aitne.core.ports.files import CLOSED, Fence, JobPlace, LogChunk, Outcome
+from aitne.core.ports.files import CLOSED, Fence, JobLocation, LogChunk, ProgramOutcome
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _MAX_RECORD_BYTES = 64 << 10
@@ -32,19 +32,19 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-R = TypeVar("R", Fence, Outcome)
+R = TypeVar("R", Fence, ProgramOutcome)
 
 
 class OwnFiles:
     """Implementation of ``core.ports.files.JobFiles`` with the process's own account."""
 
-    async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
+    async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Create the attempt's folder and write ``files`` into it, durably."""
         _own(place)
         await asyncio.to_thread(create, place, files)
 
     async def read_log(
-        self, place: JobPlace, task: int | None, *, offset: int, limit: int
+        self, place: JobLocation, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
         """Return up to ``limit`` bytes of the log from ``offset``; a negative offset counts from
         the end.
@@ -52,23 +52,23 @@ class OwnFiles:
         _own(place)
         return await asyncio.to_thread(read_log, place, task, offset=offset, limit=limit)
 
-    async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
+    async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """Return the fence of the job, which names the run that took it, or None if no run did."""
         _own(place)
         return await asyncio.to_thread(read_fence, place, task)
 
-    async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
+    async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
         """Take the fence for the platform unless it is taken; return the current one."""
         _own(place)
         return await asyncio.to_thread(close_fence, place, task)
 
-    async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
+    async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
         """Return how the job ended, or None if it has not ended by itself."""
         _own(place)
         return await asyncio.to_thread(read_outcome, place, task)
 
 
-def create(place: JobPlace, files: Mapping[str, bytes]) -> None:
+def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
     """Create the attempt's folder (0700) and write ``files`` (0600) into it, durably.
 
     Raises:
@@ -89,7 +89,7 @@ def create(place: JobPlace, files: Mapping[str, bytes]) -> None:
             os.fsync(attempt)
 
 
-def read_log(place: JobPlace, task: int | None, *, offset: int, limit: int) -> LogChunk:
+def read_log(place: JobLocation, task: int | None, *, offset: int, limit: int) -> LogChunk:
     """Return up to ``limit`` bytes of the log from ``offset``; a log that is missing or not a
     regular file is empty.
 
@@ -110,7 +110,7 @@ def read_log(place: JobPlace, task: int | None, *, offset: int, limit: int) -> L
             return LogChunk(data=b"", offset=0, size=0)
 
 
-def read_fence(place: JobPlace, task: int | None) -> Fence | None:
+def read_fence(place: JobLocation, task: int | None) -> Fence | None:
     """Return the fence of the job, which names the run that took it, or None if no run did.
 
     Raises:
@@ -119,7 +119,7 @@ def read_fence(place: JobPlace, task: int | None) -> Fence | None:
     return _record(place, FENCE, task, Fence.model_validate_json)
 
 
-def close_fence(place: JobPlace, task: int | None) -> Fence:
+def close_fence(place: JobLocation, task: int | None) -> Fence:
     """Take the fence for ``CLOSED`` unless it is taken; return the current one.
 
     Raises:
@@ -147,16 +147,18 @@ def close_fence(place: JobPlace, task: int | None) -> Fence:
     return fence
 
 
-def read_outcome(place: JobPlace, task: int | None) -> Outcome | None:
+def read_outcome(place: JobLocation, task: int | None) -> ProgramOutcome | None:
     """Return how the job ended, or None if it has not ended by itself.
 
     Raises:
         Unavailable: the folder is inaccessible, or the outcome exists but cannot be read.
     """
-    return _record(place, OUTCOME, task, Outcome.model_validate_json)
+    return _record(place, OUTCOME, task, ProgramOutcome.model_validate_json)
 
 
-def _record(place: JobPlace, kind: str, task: int | None, parse: Callable[[bytes], R]) -> R | None:
+def _record(
+    place: JobLocation, kind: str, task: int | None, parse: Callable[[bytes], R]
+) -> R | None:
     name = kind if task is None else f"{kind}-{task}"
     with _told(place, "cannot be read"), _attempt(place) as folder:
         try:
@@ -174,7 +176,7 @@ def _record(place: JobPlace, kind: str, task: int | None, parse: Callable[[bytes
         ) from error
 
 
-def _own(place: JobPlace) -> None:
+def _own(place: JobLocation) -> None:
     if place.account is not None:
         raise NotAllowed(
             f"This platform cannot act as {place.account}: it has no broker. Set broker.socket, or "
@@ -190,16 +192,16 @@ def _check_name(name: str) -> None:
         )
 
 
-def _root(place: JobPlace) -> PurePath:
+def _root(place: JobLocation) -> PurePath:
     return PurePath(place.folder).parent
 
 
-def _job_part(place: JobPlace) -> str:
+def _job_part(place: JobLocation) -> str:
     return PurePath(place.folder).name
 
 
 @contextmanager
-def _told(place: JobPlace, what: str) -> Iterator[None]:
+def _told(place: JobLocation, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -220,7 +222,7 @@ def _open(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
 
 
 @contextmanager
-def _jobs_folder(place: JobPlace) -> Iterator[int]:
+def _jobs_folder(place: JobLocation) -> Iterator[int]:
     """Open the folder of the account's jobs.
 
     Another owner of the folder could replace a job's files, which run as the account.
@@ -244,7 +246,7 @@ def _jobs_folder(place: JobPlace) -> Iterator[int]:
 
 
 @contextmanager
-def _attempt(place: JobPlace) -> Iterator[int]:
+def _attempt(place: JobLocation) -> Iterator[int]:
     """Open the attempt's folder, which is reopened each time, so that a network file system
     queries its server.
     """

@@ -32,7 +32,7 @@ T = TypeVar("T")
 Task = tuple[str, Callable[[], T]]
 
 
-class Patience:
+class TimeoutExecutor:
     """Executor of tasks that may hang. May be used by several threads."""
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
@@ -88,7 +88,7 @@ class Patience:
 
 
 def look_at(
-    patience: Patience, storages: Mapping[str, Storage], areas: Sequence[Area], user: str
+    patience: TimeoutExecutor, storages: Mapping[str, Storage], areas: Sequence[Area], user: str
 ) -> list[AreaFacts]:
     """Return the facts about each area, from its storage adapter."""
     tasks = [(file_system_of(area.path), partial(_look, storages, area, user)) for area in areas]
@@ -98,7 +98,7 @@ def look_at(
     ]
 
 
-def look_at_paths(patience: Patience, paths: Sequence[str]) -> list[PathFacts]:
+def look_at_paths(patience: TimeoutExecutor, paths: Sequence[str]) -> list[PathFacts]:
     """Return the facts about each path."""
     tasks = [(file_system_of(path), partial(path_facts, path)) for path in paths]
     return [

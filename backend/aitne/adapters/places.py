@@ -12,14 +12,14 @@ from functools import partial
 from aitne.adapters.accounts import UnixUser
 from aitne.adapters.broker import BrokerClient
 from aitne.adapters.folders import make_folder
-from aitne.adapters.looking import Patience, file_system_of, look_at, look_at_paths
-from aitne.core.areas import Owner, areas_of
+from aitne.adapters.looking import TimeoutExecutor, file_system_of, look_at, look_at_paths
+from aitne.core.areas import AreaOwner, areas_of
 from aitne.core.broker_storage import (
     MAX_AREAS,
     MAX_PATHS,
-    AreasMade,
-    AreasSeen,
-    PathsSeen,
+    AreasResult,
+    MakeAreasResult,
+    PathsResult,
 )
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.models.storage import Area, AreaFacts, PathFacts
@@ -29,18 +29,18 @@ from aitne.core.storage_settings import StorageSettings
 from aitne.core.unix_account import own_account_name
 
 
-class OwnPlaces:
-    """Implementation of ``core.ports.storage.Places`` with the process's own account."""
+class OwnUserFolders:
+    """Implementation of ``core.ports.storage.UserFolders`` with the process's own account."""
 
     def __init__(
         self,
         settings: StorageSettings,
         storages: Mapping[str, Storage],
-        patience: Patience | None = None,
+        patience: TimeoutExecutor | None = None,
     ) -> None:
         self._settings = settings
         self._storages = storages
-        self._patience = patience or Patience()
+        self._patience = patience or TimeoutExecutor()
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
         """Return the facts about each area."""
@@ -64,8 +64,8 @@ class OwnPlaces:
         )
 
 
-class BrokerPlaces:
-    """Implementation of ``core.ports.storage.Places`` over the broker's socket."""
+class BrokerUserFolders:
+    """Implementation of ``core.ports.storage.UserFolders`` over the broker's socket."""
 
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)
@@ -75,7 +75,7 @@ class BrokerPlaces:
         facts: list[AreaFacts] = []
         for start in range(0, len(areas), MAX_AREAS):
             args = _args(account, areas[start : start + MAX_AREAS])
-            facts += (await self._client.call("areas", args, AreasSeen)).areas
+            facts += (await self._client.call("areas", args, AreasResult)).areas
         return facts
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
@@ -84,7 +84,7 @@ class BrokerPlaces:
         for start in range(0, len(paths), MAX_PATHS):
             part = list(paths[start : start + MAX_PATHS])
             args = {"account": _named(account), "paths": part}
-            facts += (await self._client.call("paths", args, PathsSeen)).paths
+            facts += (await self._client.call("paths", args, PathsResult)).paths
         return facts
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
@@ -94,7 +94,7 @@ class BrokerPlaces:
         problems: list[str] = []
         for start in range(0, len(areas), MAX_AREAS):
             args = _args(account, areas[start : start + MAX_AREAS])
-            problems += (await self._client.call("make_areas", args, AreasMade)).problems
+            problems += (await self._client.call("make_areas", args, MakeAreasResult)).problems
         return problems
 
     async def close(self) -> None:
@@ -103,13 +103,13 @@ class BrokerPlaces:
 
 
 def make_folders(
-    patience: Patience, settings: StorageSettings, user: UnixUser, areas: Sequence[Area]
+    patience: TimeoutExecutor, settings: StorageSettings, user: UnixUser, areas: Sequence[Area]
 ) -> list[str]:
     """Create the missing folders that ``settings`` give this account; return what went wrong.
 
     Blocking; may be called by a thread.
     """
-    owner = Owner(user=user.name, uid=user.uid, home=user.home)
+    owner = AreaOwner(user=user.name, uid=user.uid, home=user.home)
     problems = [_outside(settings, owner, area) for area in areas]
     allowed = [area for area, outside in zip(areas, problems, strict=True) if outside is None]
     tasks = [(file_system_of(area.path), partial(_make, area, user)) for area in allowed]
@@ -123,7 +123,7 @@ def _make(area: Area, user: UnixUser) -> tuple[str | None]:
     return (make_folder(area, user),)
 
 
-def _outside(settings: StorageSettings, owner: Owner, area: Area) -> str | None:
+def _outside(settings: StorageSettings, owner: AreaOwner, area: Area) -> str | None:
     """Return why this folder does not belong to the account according to ``settings``, those of the
     process that creates it, or None if it does.
     """

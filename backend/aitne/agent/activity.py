@@ -106,11 +106,11 @@ class Jupyter:
                 context=self._context,
             )
             return json.loads(body) if status == 200 else None
-        except (OSError, wire.Refused, ValueError, RecursionError):
+        except (OSError, wire.InvalidResponseError, ValueError, RecursionError):
             return None
 
 
-class Watch:
+class ActivityWatch:
     """Thread that checks for activity at intervals and reports the time of the last one."""
 
     def __init__(

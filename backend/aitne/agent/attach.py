@@ -24,7 +24,7 @@ import sys
 import termios
 import time
 
-from aitne.agent.inside import MARK, NOT_STARTED, Place, end_marked
+from aitne.agent.inside import MARK, NOT_STARTED, ProgramEnvironment, end_marked
 from aitne.agent.sampler import adopt_orphans
 from aitne.agent.spec import Spec
 
@@ -47,11 +47,11 @@ _KILL_ROUNDS = 20
 _TERM_NAME = "xterm-256color"
 
 
-class Refused(Exception):
+class AttachError(Exception):
     """Error: the process was not started; the message states the reason."""
 
 
-class Frames:
+class FrameDecoder:
     """Decoder that splits a byte stream into frames."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ def frame(kind: bytes, content: bytes) -> bytes:
     return HEAD.pack(0, kind, len(content)) + content + b"\n"
 
 
-class Child:
+class AttachedProcess:
     """Started process with the file descriptors that this program holds."""
 
     def __init__(self, pid: int, stdin: int, outputs: dict[int, bytes], terminal: bool) -> None:
@@ -97,11 +97,11 @@ class Attachment:
     def __init__(self, job_dir: str) -> None:
         self._job_dir = job_dir
         self._terminal = os.urandom(8).hex()
-        self._frames = Frames()
+        self._frames = FrameDecoder()
         self._to_child = b""
         self._input_ended = False
         self._out = b""
-        self._child: Child | None = None
+        self._child: AttachedProcess | None = None
         self._ssh: Any = None
 
     def run(self) -> int:
@@ -124,7 +124,7 @@ class Attachment:
             os.set_blocking(1, False)
             code = self._serve(wake)
             self._say(b"X", {"code": code})
-        except Refused as error:
+        except AttachError as error:
             self._say(b"X", {"code": 1, "refused": str(error)})
         except (OSError, ValueError, KeyError, TypeError) as error:
             self._say(b"X", {"code": 1, "refused": f"nothing could be started: {error}"})
@@ -140,26 +140,26 @@ class Attachment:
             ready, _, _ = select.select([0], [], [], max(0.0, until - time.monotonic()))
             data = os.read(0, _CHUNK) if ready else b""
             if not data:
-                raise Refused("no request of what to start arrived")
+                raise AttachError("no request of what to start arrived")
             frames = self._frames.feed(data)
             if frames:
                 kind, content = frames[0]
                 if kind != b"S":
-                    raise Refused("the first frame must name what to start")
+                    raise AttachError("the first frame must name what to start")
                 return json.loads(content), frames[1:]
 
-    def _begin(self, start: dict[str, Any]) -> Child:
+    def _begin(self, start: dict[str, Any]) -> AttachedProcess:
         spec = Spec(self._job_dir, os.environ)
         node = str(start.get("node") or spec.node)
-        place = Place(spec, node, os.environ.get("SLURM_JOB_ID"))
+        place = ProgramEnvironment(spec, node, os.environ.get("SLURM_JOB_ID"))
         facts: dict[str, Any] = {
             "node": node,
             "where": "container" if place.contained else "beside" if place.beside else "node",
         }
         if start["kind"] == "ssh":
-            from aitne.agent.ssh import Server
+            from aitne.agent.ssh import SshServer
 
-            self._ssh = Server(self._job_dir, node, self._terminal, str(start["public_key"]))
+            self._ssh = SshServer(self._job_dir, node, self._terminal, str(start["public_key"]))
             facts["host_key"] = self._ssh.host_key
             child = self._spawn_pipes(self._ssh.argv(), None)
         else:
@@ -174,8 +174,12 @@ class Attachment:
         return child
 
     def _spawn_terminal(
-        self, place: Place, argv: Sequence[str] | None, extra: dict[str, str], start: dict[str, Any]
-    ) -> Child:
+        self,
+        place: ProgramEnvironment,
+        argv: Sequence[str] | None,
+        extra: dict[str, str],
+        start: dict[str, Any],
+    ) -> AttachedProcess:
         master, slave = os.openpty()
         _resize(master, start)
 
@@ -191,11 +195,14 @@ class Attachment:
             _become(place, argv, extra, prepare)
         os.close(slave)
         os.set_blocking(master, False)
-        return Child(pid, master, {master: b"D"}, True)
+        return AttachedProcess(pid, master, {master: b"D"}, True)
 
     def _spawn_pipes(
-        self, argv: Sequence[str] | None, place: Place | None, extra: dict[str, str] | None = None
-    ) -> Child:
+        self,
+        argv: Sequence[str] | None,
+        place: ProgramEnvironment | None,
+        extra: dict[str, str] | None = None,
+    ) -> AttachedProcess:
         stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
 
         def prepare() -> None:
@@ -212,7 +219,7 @@ class Attachment:
             os.close(child_end)
         for ours in (stdin[1], stdout[0], stderr[0]):
             os.set_blocking(ours, False)
-        return Child(pid, stdin[1], {stdout[0]: b"D", stderr[0]: b"E"}, False)
+        return AttachedProcess(pid, stdin[1], {stdout[0]: b"D", stderr[0]: b"E"}, False)
 
     # --- the traffic -----------------------------------------------------------------------------
 
@@ -220,7 +227,7 @@ class Attachment:
         """Transfer both directions independently until the program ends; return its exit code."""
         child = self._child
         if child is None:
-            raise Refused("nothing was started")
+            raise AttachError("nothing was started")
         code: int | None = None
         while code is None or child.outputs:
             reads = [wake]
@@ -279,7 +286,7 @@ class Attachment:
         if self._input_ended and not self._to_child:
             self._end_input(child)
 
-    def _feed(self, child: Child) -> None:
+    def _feed(self, child: AttachedProcess) -> None:
         try:
             written_bytes = os.write(child.stdin or 0, self._to_child[:_CHUNK])
             self._to_child = self._to_child[written_bytes:]
@@ -290,7 +297,7 @@ class Attachment:
         if self._input_ended and not self._to_child:
             self._end_input(child)
 
-    def _end_input(self, child: Child) -> None:
+    def _end_input(self, child: AttachedProcess) -> None:
         if child.stdin is None:
             return
         if child.terminal:
@@ -299,7 +306,7 @@ class Attachment:
             os.close(child.stdin)
             child.stdin = None
 
-    def _read(self, child: Child, output: int) -> None:
+    def _read(self, child: AttachedProcess, output: int) -> None:
         try:
             data = os.read(output, _CHUNK)
         except BlockingIOError:
@@ -351,7 +358,10 @@ class Attachment:
 
 
 def _become(
-    place: Place | None, argv: Sequence[str] | None, extra: dict[str, str], prepare: Any
+    place: ProgramEnvironment | None,
+    argv: Sequence[str] | None,
+    extra: dict[str, str],
+    prepare: Any,
 ) -> NoReturn:
     """Execute the program in the child process. Without a place it runs on the node unchanged."""
     try:

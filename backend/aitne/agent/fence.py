@@ -13,11 +13,11 @@ import time
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 
 
-class Duplicate(Exception):
+class DuplicateRunError(Exception):
     """Error: another run of this attempt is in progress or has ended."""
 
 
-class Ended(Exception):
+class RunEndedError(Exception):
     """Error: an earlier start of this run has ended by itself; its exit code is ``code``."""
 
     def __init__(self, code: int) -> None:
@@ -32,8 +32,8 @@ def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None
     run.
 
     Raises:
-        Ended: this run has ended before.
-        Duplicate: another owner has it, or this very start had it before.
+        RunEndedError: this run has ended before.
+        DuplicateRunError: another owner has it, or this very start had it before.
         OSError: it can neither be taken nor read.
     """
     path = os.path.join(job_dir, "fence" if task is None else f"fence-{task}")
@@ -109,9 +109,9 @@ def _check_ended(job_dir: str, task: int | None, owner: str) -> None:
     except FileNotFoundError:
         return
     except (ValueError, KeyError, TypeError) as error:
-        raise Duplicate(f"the outcome beside it cannot be read: {error!r}") from None
+        raise DuplicateRunError(f"the outcome beside it cannot be read: {error!r}") from None
     if holder == owner and not interrupted:
-        raise Ended(code)
+        raise RunEndedError(code)
 
 
 def _outcome_path(job_dir: str, task: int | None) -> str:
@@ -125,13 +125,13 @@ def _take_over(temporary: str, path: str, owner: str, restart_count: int) -> Non
         record = json.loads(text)
         holder, count = str(record["owner"]), int(record["restart_count"])
     except (ValueError, KeyError, TypeError):
-        raise Duplicate(
+        raise DuplicateRunError(
             f"{path} is taken, by an owner that cannot be read: {text[:100]!r}"
         ) from None
     if holder != owner:
-        raise Duplicate(f"{path} is taken by scheduler job {holder}; this is {owner}")
+        raise DuplicateRunError(f"{path} is taken by scheduler job {holder}; this is {owner}")
     if restart_count <= count:
-        raise Duplicate(
+        raise DuplicateRunError(
             f"{path} is taken by start {count} of scheduler job {owner}; this is start {restart_count}"
         )
     os.replace(temporary, path)

@@ -39,7 +39,7 @@ _NOT_PASSED = ("JUPYTERHUB_", "JPY_", "PS1", "PROMPT_COMMAND", "OLDPWD", "SHLVL"
 itself."""
 
 
-class Place:
+class ProgramEnvironment:
     """Execution environment of the job's program on this node."""
 
     def __init__(self, spec: Spec, node: str | None, task: str | None) -> None:
@@ -185,7 +185,7 @@ def session_command(folder: str) -> NoReturn:
     os.environ.clear()
     os.environ.update(facts["environ"])
     spec = Spec(facts["job_dir"], os.environ)
-    place = Place(spec, facts["node"], os.environ.get("SLURM_JOB_ID"))
+    place = ProgramEnvironment(spec, facts["node"], os.environ.get("SLURM_JOB_ID"))
     sftp = str(facts["sftp"])
     if command == sftp and place.contained and not place.has(sftp):
         place.contained = False  # then the node's files are shown

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from aitne.agent import cgroup, needs
-from aitne.agent.needs import Missing
+from aitne.agent.needs import MissingRequirementError
 from aitne.agent.spec import Spec
 
 NOT_READY = 120
@@ -85,7 +85,7 @@ _STALE_S = 60.0
 _LOOK_EVERY_S = 0.25
 
 
-class Failure(Exception):
+class ProgramStartError(Exception):
     """Error: the program cannot be started; the message has no full stop."""
 
     def __init__(self, code: int, sentence: str) -> None:
@@ -94,7 +94,7 @@ class Failure(Exception):
         self.sentence = sentence
 
 
-class Launcher:
+class ProgramLauncher:
     """Resources of a job's programs, created by ``prepare`` and released by ``close``."""
 
     def __init__(self, spec: Spec) -> None:
@@ -113,21 +113,21 @@ class Launcher:
         ``reads`` is called before lengthy reads.
 
         Raises:
-            Failure: nothing can be started.
-            needs.Stopped: the job was asked to end meanwhile.
+            ProgramStartError: nothing can be started.
+            needs.StopRequested: the job was asked to end meanwhile.
         """
         spec, node = self._spec, self._spec.node
         try:
             needs.check(spec.needs, node, stopped, reads)
-        except Missing as error:
-            raise Failure(NOT_READY, str(error)) from None
+        except MissingRequirementError as error:
+            raise ProgramStartError(NOT_READY, str(error)) from None
         self._find_program(node)
         launch = self._launch
         if spec.datasets or launch.helpers or _mentioned(launch.prefix, launch.env):
             try:
                 self._make_tmp()
             except OSError as error:
-                raise Failure(
+                raise ProgramStartError(
                     NOT_READY,
                     f"the temporary folder cannot be created below {spec.tmp_dir} on node {node}: "
                     f"{error.strerror or error}. Ask the site's support to free space there, or "
@@ -191,7 +191,7 @@ class Launcher:
         except OSError:
             location = "" if "/" in program else f" in {path}"
             name = os.path.basename(program).capitalize()
-            raise Failure(
+            raise ProgramStartError(
                 NOT_FOUND,
                 f"{name} is not installed on node {node}: there is no program {program}{location}. "
                 "Ask the site's support to install it there, or use another image or node",

@@ -119,9 +119,9 @@ def _beside(what: str, folder: str) -> NoReturn:
 def _take_fence(spec: Spec) -> None:
     try:
         fence.take(spec.job_dir, spec.task, spec.owner, spec.restart_count)
-    except fence.Ended as error:
+    except fence.RunEndedError as error:
         _leave(error.code, f"this run is not started again: {error}")
-    except fence.Duplicate as error:
+    except fence.DuplicateRunError as error:
         _leave(DUPLICATE, f"this attempt runs already or has ended: {error}. Nothing was started")
     except OSError as error:
         _leave(FENCE_FAILED, f"the fence could not be taken: {error}. Nothing was started")
@@ -191,15 +191,15 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
             return _Ending(NOT_READY, _START_FAILED, f"the job's secrets are missing: {error}")
     if spec.plain:
         return _run(spec, programs, reporter)
-    from aitne.agent.launch import Failure, Launcher
-    from aitne.agent.needs import Stopped
+    from aitne.agent.launch import ProgramLauncher, ProgramStartError
+    from aitne.agent.needs import StopRequested
 
     def reads() -> None:
         # A session that reports nothing would count as one that did not start in time.
         reporter.phase("running")
         reporter.start()
 
-    launcher = Launcher(spec)
+    launcher = ProgramLauncher(spec)
     try:
         launcher.prepare(lambda: programs.stop_signal is not None, reads)
         programs.launcher = launcher
@@ -219,10 +219,10 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
             )
             return _Ending(OUT_OF_MEMORY, "out_of_memory", message)
         return ending if ending.message is not None else _by_launcher(spec, ending)
-    except Failure as error:
+    except ProgramStartError as error:
         reporter.start()
         return _Ending(error.code, _START_FAILED, error.sentence)
-    except Stopped:
+    except StopRequested:
         return _Ending(128 + (programs.stop_signal or 0))
     finally:
         launcher.close()
@@ -296,10 +296,10 @@ def _run_all(spec: Spec, programs: Programs, reporter: Reporter, observer: Obser
 
 
 def _run_app(spec: Spec, programs: Programs, reporter: Reporter, observer: Observer) -> _Ending:
-    from aitne.agent.session import Session  # not needed for a batch job
+    from aitne.agent.session import AppRunner  # not needed for a batch job
 
     app = spec.apps[0]
-    session = Session(spec, app, programs, reporter, observer.sample)
+    session = AppRunner(spec, app, programs, reporter, observer.sample)
     try:
         code = session.run()
     except OSError as error:

@@ -34,7 +34,7 @@ _EVERY_S = 2.0
 _STEPS = ("step", "_step", "global_step", "iteration", "epoch")
 
 
-class Metrics:
+class ProgramMetrics:
     """Metrics that were read so far."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class MetricsWatch:
         self._folder = folder
         self._workdir = workdir
         self._since = since
-        self._metrics = Metrics()
+        self._metrics = ProgramMetrics()
         self._seen: dict[str, tuple[int, int]] = {}
         self._read: dict[str, int] = {}
         self._lines_of: dict[str, int] = {}
@@ -152,7 +152,7 @@ class MetricsWatch:
             if path.endswith("metrics.json"):
                 return self._whole(path)
             return self._grown(path)
-        except tfevents.Damaged as error:
+        except tfevents.EventFileError as error:
             self._read[path] = -1
             self._metrics.notes[path] = f"{self._name(path)} is damaged: {error}"
             return True

@@ -17,11 +17,11 @@ _CHUNK = 1 << 20
 _BROKEN = (errno.ENOTCONN, errno.EIO, errno.ESTALE, errno.EHOSTDOWN, errno.ETIMEDOUT)
 
 
-class Missing(Exception):
+class MissingRequirementError(Exception):
     """Error: a requirement is missing; the message is for the user and has no full stop."""
 
 
-class Stopped(Exception):
+class StopRequested(Exception):
     """Error: the job was asked to end during the check."""
 
 
@@ -37,8 +37,8 @@ def check(
     minutes, and ``reads`` is called before it.
 
     Raises:
-        Missing: a file is missing, cannot be read or has changed.
-        Stopped: ``stopped`` returned True.
+        MissingRequirementError: a file is missing, cannot be read or has changed.
+        StopRequested: ``stopped`` returned True.
     """
     for need in needs:
         differs = _look_in_time(need, node)
@@ -49,39 +49,39 @@ def check(
 
 def _look_in_time(need: Need, node: str) -> bool:
     """Check one requirement in a separate thread, because a hanging check blocks its thread."""
-    answer: list[bool | Missing] = []
+    answer: list[bool | MissingRequirementError] = []
 
     def look() -> None:
         try:
             answer.append(_look(need, node))
-        except Missing as error:
+        except MissingRequirementError as error:
             answer.append(error)
 
     thread = threading.Thread(target=look, name="look", daemon=True)
     thread.start()
     thread.join(LOOK_S)
     if not answer:
-        raise Missing(
+        raise MissingRequirementError(
             f"{need.what} cannot be reached on node {node}: the file system of {need.path} did not "
             f"answer for {LOOK_S:.0f} s. Ask the site's support about it"
         )
     outcome = answer[0]
-    if isinstance(outcome, Missing):
+    if isinstance(outcome, MissingRequirementError):
         raise outcome
     return outcome
 
 
 def _look(need: Need, node: str) -> bool:
-    """Return whether a file differs in size or time from its registration. Raises ``Missing``."""
+    """Return whether a file differs in size or time from its registration. Raises ``MissingRequirementError``."""
     try:
         info = os.stat(need.path)
         _open(need, info)
     except OSError as error:
-        raise Missing(_why(need, node, error)) from None
+        raise MissingRequirementError(_why(need, node, error)) from None
     if need.within:
         real = os.path.realpath(need.path)
         if not any(_lies_in(real, os.path.realpath(folder)) for folder in need.within):
-            raise Missing(
+            raise MissingRequirementError(
                 f"{need.what} may not be used: {need.path} leads to {real}, which lies in none of "
                 f"{', '.join(need.within)}"
             )
@@ -143,12 +143,12 @@ def _compare(need: Need, sha256: str, node: str, stopped: Callable[[], bool]) ->
         with open(need.path, "rb", buffering=0) as file:
             while part := file.read(_CHUNK):
                 if stopped():
-                    raise Stopped
+                    raise StopRequested
                 digest.update(part)
     except OSError as error:
-        raise Missing(_why(need, node, error)) from None
+        raise MissingRequirementError(_why(need, node, error)) from None
     if digest.hexdigest() != sha256.lower():
-        raise Missing(
+        raise MissingRequirementError(
             f"{need.what} is not what was registered: {need.path} on node {node} has the SHA-256 "
             f"{digest.hexdigest()[:16]}… and not {sha256.lower()[:16]}…. It was changed or is "
             "damaged; ask its owner to restore it"

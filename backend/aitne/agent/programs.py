@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
-    from aitne.agent.launch import Launcher
+    from aitne.agent.launch import ProgramLauncher
 
 _FORWARDED = (
     signal.SIGTERM,
@@ -39,7 +39,7 @@ class Programs:
         self.told = False
         """Whether a signal was received that may ask the job to end, including the job file's early
         signal."""
-        self.launcher: Launcher | None = None
+        self.launcher: ProgramLauncher | None = None
         """Launcher that wraps each program, or None if programs run unchanged."""
         self.leader_only = False
         """Whether the started program forwards signals itself, so that its group must not receive
@@ -212,7 +212,7 @@ class Programs:
             if not pids:
                 return
             waited = time.monotonic() - began
-            # A server of a file system may ignore SIGTERM: see ``Launch.helpers``.
+            # A server of a file system may ignore SIGTERM: see ``LaunchSpec.helpers``.
             numbers = [signal.SIGKILL] if waited > kill_s else [signal.SIGTERM, signal.SIGINT]
             if waited > kill_s or (waited > ask_s and not term_sent):
                 term_sent = True

@@ -32,7 +32,7 @@ _GRACE_S = 5.0
 _MOST_BYTES = 4_096
 
 
-class Ended:
+class RanksOutcome:
     """Outcome of the ranks of all nodes."""
 
     def __init__(
@@ -94,7 +94,7 @@ def leave(
     os.replace(f"{path}.new", path)
 
 
-def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Ended:
+def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> RanksOutcome:
     """Start the agent of every node, call ``begun``, and wait until all have ended.
 
     Raises:
@@ -155,7 +155,7 @@ def _pretended(text: str) -> Iterator[dict[str, str]]:
 # --- outcome ---------------------------------------------------------------------------------------
 
 
-def _judge(spec: Spec, code: int) -> Ended:
+def _judge(spec: Spec, code: int) -> RanksOutcome:
     """Return the outcome by the files of the nodes: the first failure counts.
 
     Failures are ordered by the clock of the shared file system.
@@ -173,19 +173,19 @@ def _judge(spec: Spec, code: int) -> Ended:
                 failures.append((record[0], node, record[1], True))
     stop_requested = any(facts.get("told") for _, facts in ends.values())
     if not ends and not failures:
-        return Ended(code)
+        return RanksOutcome(code)
     if not failures:
         codes = [int(facts.get("exit_code") or 0) for _, facts in ends.values()]
         lost = [code] if len(ends) < len(nodes) else []
-        return Ended(max(codes + lost), stop_requested=stop_requested)
+        return RanksOutcome(max(codes + lost), stop_requested=stop_requested)
     _, node, facts, by_rank = min(failures, key=lambda item: item[0])
     node_facts = ends[node][1] if node in ends else {}
     # An agent that ended its ranks, for their memory, knows the reason better than the rank.
     if by_rank and node_facts.get("reason") in (None, "failed"):
         name = str(node_facts.get("node") or f"number {node}")
-        return Ended(int(facts.get("exit_code") or 1), "failed", _sentence(facts, name))
+        return RanksOutcome(int(facts.get("exit_code") or 1), "failed", _sentence(facts, name))
     facts = node_facts or facts
-    return Ended(int(facts["exit_code"]), facts.get("reason"), facts.get("message"))
+    return RanksOutcome(int(facts["exit_code"]), facts.get("reason"), facts.get("message"))
 
 
 def _sentence(facts: dict[str, Any], node: str) -> str:

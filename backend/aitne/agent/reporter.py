@@ -201,7 +201,7 @@ class Reporter:
                 token=self._spec.token,
                 timeout_s=timeout_s,
             )
-        except (OSError, wire.Refused, ValueError):
+        except (OSError, wire.InvalidResponseError, ValueError):
             return None
         except RecursionError:  # brackets nested as deeply as could be read
             return False

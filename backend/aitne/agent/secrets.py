@@ -35,7 +35,7 @@ def load(spec: Spec) -> None:
             reason = f"the platform answers {status}"
             if 400 <= status < 500 and status != 429:
                 raise SecretsUnavailable(_detail(body) or reason)
-        except (OSError, wire.Refused, ValueError, KeyError) as error:
+        except (OSError, wire.InvalidResponseError, ValueError, KeyError) as error:
             reason = f"the platform cannot be reached: {error}"
         if time.monotonic() > give_up:
             raise SecretsUnavailable(f"{reason}, for {_PATIENCE_S:.0f} s")

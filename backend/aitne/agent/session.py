@@ -34,7 +34,7 @@ _TLS_FILES = ("server.pem", "agent.pem", "key.pem")
 and the key of both, as ``aitne_certificate`` names them."""
 
 
-class Session:
+class AppRunner:
     """Runner of one app from start to end."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Session:
     def _watch(self, base: str) -> None:
         if self._spec.inactivity_s is None or not self._spec.platform_url:
             return
-        from aitne.agent.activity import Jupyter, Watch
+        from aitne.agent.activity import ActivityWatch, Jupyter
         from aitne.agent.sampler import Sampler
 
         launcher = self._programs.launcher
@@ -129,7 +129,7 @@ class Session:
             context = self._server_context() if self._tls else None
             jupyter = Jupyter(base, self._api_token, os.getcwd(), context)
         meter = Sampler(self._spec, self._reporter, pids_file)
-        Watch(meter, self._reporter.active, self._spec.inactivity_s, jupyter).start()
+        ActivityWatch(meter, self._reporter.active, self._spec.inactivity_s, jupyter).start()
 
     # --- the hand-over ---------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class Session:
                 elif status == 204:
                     pause = _SHORTEST_PAUSE_S
                     continue
-            except (OSError, wire.Refused, ValueError):
+            except (OSError, wire.InvalidResponseError, ValueError):
                 pass
             self._ended.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
@@ -218,7 +218,7 @@ class Session:
                 )
                 if status < 500 and (owner := listener(host, port)) is not Listener.NOBODYS:
                     return owner
-            except (OSError, wire.Refused):
+            except (OSError, wire.InvalidResponseError):
                 pass
             self._ended.wait(_READY_EVERY_S)
         return None

@@ -38,7 +38,7 @@ class Need:
         self.sha256: str | None = facts.get("sha256")
 
 
-class Launch:
+class LaunchSpec:
     """Arguments before each program's own, and environment of the launching program."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ class Launch:
         ]
 
 
-class Setting:
+class SweepSetting:
     """Parameter setting of one task of a sweep."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
@@ -68,7 +68,7 @@ class Setting:
         self.env = {str(name): str(value) for name, value in (facts.get("env") or {}).items()}
 
 
-class Ranks:
+class RanksSpec:
     """Distribution of a program's ranks over nodes."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
@@ -99,7 +99,7 @@ class Spec:
         self.path = [str(folder) for folder in facts.get("path", ())]
         self.workdir = str(facts["workdir"])
         self.listen = str(facts.get("listen") or "127.0.0.1")
-        self.launch = Launch(facts.get("launch") or {})
+        self.launch = LaunchSpec(facts.get("launch") or {})
         self.needs = [Need(need) for need in facts.get("needs") or ()]
         self.datasets = {
             str(name): str(folder) for name, folder in (facts.get("datasets") or {}).items()
@@ -111,12 +111,12 @@ class Spec:
         self.sample_interval_s = max(0.05, float(facts.get("sample_interval_s", 2.0)))
         self.venv: str | None = facts.get("venv")
         self.conda: str | None = facts.get("conda")
-        self.settings = [Setting(setting) for setting in facts.get("settings") or ()]
+        self.settings = [SweepSetting(setting) for setting in facts.get("settings") or ()]
         inactivity_s = facts.get("inactivity_duration_s")
         self.inactivity_s = None if inactivity_s is None else float(inactivity_s)
         """Seconds without activity after which the platform ends the session; None means never."""
         ranks = facts.get("ranks")
-        self.ranks = None if ranks is None else Ranks(ranks)
+        self.ranks = None if ranks is None else RanksSpec(ranks)
         self.node_rank: int | None = None
         """Node rank, for an agent that the first node's agent has started."""
         self.token = _token(job_dir)
@@ -139,7 +139,7 @@ class Spec:
         return folder if self.task is None else os.path.join(folder, str(self.task))
 
     @property
-    def setting(self) -> Setting | None:
+    def setting(self) -> SweepSetting | None:
         """Parameter setting of this task of a sweep, or None if it is no such task."""
         has_setting = self.task is not None and self.task < len(self.settings)
         return self.settings[self.task or 0] if has_setting else None

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-from aitne.agent.attach import Refused
+from aitne.agent.attach import AttachError
 from aitne.agent.launch import remove_tree
 
 _SERVERS = "/usr/sbin:/usr/local/sbin:/usr/bin:/sbin"
@@ -52,16 +52,16 @@ ForceCommand {command}
 """
 
 
-class Server:
+class SshServer:
     """Files and arguments of one SSH server; ``close`` removes the files."""
 
     def __init__(self, job_dir: str, node: str, terminal: str, public_key: str) -> None:
-        """Create the server's files. Raises ``Refused`` if this node cannot run one."""
+        """Create the server's files. Raises ``AttachError`` if this node cannot run one."""
         if not _PUBLIC_KEY.fullmatch(public_key):
-            raise Refused("this is not a public key of SSH")
+            raise AttachError("this is not a public key of SSH")
         sshd = shutil.which("sshd", path=_SERVERS)
         if sshd is None:
-            raise Refused(
+            raise AttachError(
                 f"the node {os.uname().nodename} has no SSH server. Ask the site's support to install "
                 "OpenSSH's server (the package openssh-server) there; its service need not run"
             )
@@ -93,7 +93,7 @@ class Server:
             )
         except OSError as error:
             self.close()
-            raise Refused(f"its SSH server cannot be prepared: {error}") from None
+            raise AttachError(f"its SSH server cannot be prepared: {error}") from None
         if os.geteuid() == 0:
             # Only a server of root separates privileges.
             os.makedirs(_SEPARATION, mode=0o755, exist_ok=True)
@@ -129,7 +129,9 @@ def _make_key(path: str) -> str:
                     timeout=20,
                 )
             except (OSError, subprocess.SubprocessError) as error:
-                raise Refused(f"the job's SSH key cannot be made by ssh-keygen: {error}") from None
+                raise AttachError(
+                    f"the job's SSH key cannot be made by ssh-keygen: {error}"
+                ) from None
         with open(f"{path}.pub", encoding="ascii") as file:
             kind, key = file.read().split()[:2]
         return f"{kind} {key}"

@@ -19,7 +19,7 @@ _FLOAT, _DOUBLE = 1, 2
 """TensorFlow's numbers of the types float and double."""
 
 
-class Damaged(Exception):
+class EventFileError(Exception):
     """Error: the following data is not an event file or was overwritten."""
 
 
@@ -30,7 +30,7 @@ def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
     not complete yet.
 
     Raises:
-        Damaged: a checksum is wrong.
+        EventFileError: a checksum is wrong.
     """
     points: list[tuple[str, int, float]] = []
     at = 0
@@ -38,18 +38,18 @@ def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
         (length,) = struct.unpack_from("<Q", data, at)
         (check,) = struct.unpack_from("<I", data, at + 8)
         if check != masked(data[at : at + 8]):
-            raise Damaged(f"the checksum of a record's length is wrong at byte {at}")
+            raise EventFileError(f"the checksum of a record's length is wrong at byte {at}")
         end = at + _HEAD + length + _FOOT
         if end > len(data):
             return points, at, end - at if length > MOST_RECORD_BYTES else 0
         if length <= MOST_RECORD_BYTES:
             record = data[at + _HEAD : end - _FOOT]
             if struct.unpack_from("<I", data, end - _FOOT)[0] != masked(record):
-                raise Damaged(f"the checksum of a record is wrong at byte {at}")
+                raise EventFileError(f"the checksum of a record is wrong at byte {at}")
             try:
                 points += scalars(record)
             except (struct.error, IndexError, ValueError) as error:
-                raise Damaged(f"the record at byte {at} is not an event") from error
+                raise EventFileError(f"the record at byte {at} is not an event") from error
         at = end
     return points, at, 0
 

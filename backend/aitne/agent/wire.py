@@ -21,7 +21,7 @@ _contexts: list[ssl.SSLContext] = []
 """Default context of requests, created by the first one."""
 
 
-class Refused(Exception):
+class InvalidResponseError(Exception):
     """Error: the response is not HTTP."""
 
 
@@ -82,7 +82,7 @@ def request(
 
     Raises:
         OSError: the server cannot be reached, or does not answer in time.
-        Refused: the response is not HTTP.
+        InvalidResponseError: the response is not HTTP.
     """
     secure, host, port, path = split(url)
     deadline = time.monotonic() + timeout_s
@@ -121,5 +121,5 @@ def _parse(answer: bytes) -> tuple[int, bytes]:
     head, blank, body = answer.partition(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].split(None, 2)
     if not blank or len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
-        raise Refused(repr(answer[:80]))
+        raise InvalidResponseError(repr(answer[:80]))
     return int(words[1]), body

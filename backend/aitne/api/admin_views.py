@@ -21,7 +21,7 @@ from aitne.core.settings_source import SettingView
 _Text = Annotated[str | None, Field(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
 
-class AuditWhere(Strict):
+class AuditConditions(Strict):
     """Filter on entries of the audit log."""
 
     actor: _Text = Field(
@@ -50,11 +50,11 @@ class AuditWhere(Strict):
         return AuditFilter(**{name: getattr(self, name) for name in AuditFilter.model_fields})
 
 
-class AuditQuery(AuditWhere, PageQuery):
+class AuditQuery(AuditConditions, PageQuery):
     """Filter on entries of the audit log, with the page to return."""
 
 
-class AuditExportQuery(AuditWhere):
+class AuditExportQuery(AuditConditions):
     """Filter on entries of the audit log, with the format of the export."""
 
     format: Literal["jsonl", "csv"] = Field(

@@ -16,13 +16,13 @@ from starlette.routing import BaseRoute
 
 from aitne import __version__
 from aitne.api import oauth, problems, validation
-from aitne.api.audited import Audited
+from aitne.api.audited import AuditMiddleware
 from aitne.api.deps import SAFE_METHODS, cookie_name, limit_address
 from aitne.api.fair_share import FairShare
-from aitne.api.metrics import Metrics
-from aitne.api.middleware import Edge
+from aitne.api.metrics import ApiMetrics
+from aitne.api.middleware import EdgeMiddleware
 from aitne.api.openapi import document
-from aitne.api.rates import Rates
+from aitne.api.rates import RateLimits
 from aitne.api.routers import (
     account,
     administration,
@@ -53,16 +53,16 @@ from aitne.api.static import portal_dir, portal_router
 from aitne.api.streaming import OpenStreams
 from aitne.api.terminal_socket import UnauthenticatedSockets
 from aitne.api.trusted_proxy import TrustedProxy
-from aitne.api.written import WrittenJobs
-from aitne.api.written_cluster import WrittenCluster
-from aitne.bootstrap.platform import Platform
+from aitne.api.written import JobViewCache
+from aitne.api.written_cluster import ClusterPageCache
+from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.ports.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
 
-def create_app(platform: Platform) -> FastAPI:
+def create_app(platform: PlatformServices) -> FastAPI:
     """Return the API application of a platform whose store is started.
 
     ``app.state.streams.close()`` ends streams that would not end by themselves; a server calls it
@@ -92,20 +92,20 @@ def create_app(platform: Platform) -> FastAPI:
 
     app = bare_app(lifespan=lifespan)
     app.state.platform = platform
-    app.state.metrics = Metrics()
-    app.state.rates = Rates(platform.settings.rates)
+    app.state.metrics = ApiMetrics()
+    app.state.rates = RateLimits(platform.settings.rates)
     app.state.streams = OpenStreams()
     platform.end_streams.append(app.state.streams.end)
     app.state.unauthenticated_sockets = UnauthenticatedSockets()
-    app.state.written = WrittenJobs()
-    app.state.written_cluster = WrittenCluster()
+    app.state.written = JobViewCache()
+    app.state.written_cluster = ClusterPageCache()
     app.state.spec = cache(lambda: JSONResponse(document(app)))
     app.add_api_route("/api/v1/openapi.json", openapi, include_in_schema=False)
     app.include_router(portal_router(portal_dir()))
-    app.add_middleware(Audited, audit=platform.audit)
+    app.add_middleware(AuditMiddleware, audit=platform.audit)
     app.add_middleware(FairShare, cookie=cookie_name(platform.settings))
     app.add_middleware(
-        Edge,
+        EdgeMiddleware,
         metrics=app.state.metrics,
         https=platform.settings.portal_url.startswith("https:"),
         anonymous_paths=anonymous_paths(),

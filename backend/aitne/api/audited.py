@@ -45,7 +45,7 @@ async def get_notes(connection: HTTPConnection) -> dict[str, Any]:
 NotesDep = Annotated[dict[str, Any], Depends(get_notes)]
 
 
-class Audited:
+class AuditMiddleware:
     """Middleware that writes the entries. Plain ASGI: streams pass through."""
 
     def __init__(self, app: ASGIApp, *, audit: AuditService) -> None:

@@ -12,15 +12,15 @@ from typing import Annotated, cast
 from fastapi import Depends, Header, Request
 
 from aitne.api.audited import acts
-from aitne.api.metrics import Metrics
-from aitne.api.rates import Rates
-from aitne.api.written import WrittenJobs
-from aitne.api.written_cluster import WrittenCluster
-from aitne.bootstrap.platform import Platform
+from aitne.api.metrics import ApiMetrics
+from aitne.api.rates import RateLimits
+from aitne.api.written import JobViewCache
+from aitne.api.written_cluster import ClusterPageCache
+from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError, NotAllowed, NotAuthenticated
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.settings import Settings
-from aitne.services.identity import Visit, network_of
+from aitne.services.identity import RequestOrigin, network_of
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CSRF_HEADER = "x-csrf-token"
@@ -39,30 +39,30 @@ def browser_cookie_name(settings: Settings) -> str:
 
 
 # All of these are coroutines although they never wait: FastAPI calls a function in a thread.
-async def get_platform(request: Request) -> Platform:
+async def get_platform(request: Request) -> PlatformServices:
     """Return the platform that this application was created with."""
-    return cast(Platform, request.app.state.platform)
+    return cast(PlatformServices, request.app.state.platform)
 
 
-async def get_metrics(request: Request) -> Metrics:
+async def get_metrics(request: Request) -> ApiMetrics:
     """Return the metrics of this application."""
-    return cast(Metrics, request.app.state.metrics)
+    return cast(ApiMetrics, request.app.state.metrics)
 
 
-async def get_written(request: Request) -> WrittenJobs:
+async def get_written(request: Request) -> JobViewCache:
     """Return this application's cache of serialized jobs."""
-    return cast(WrittenJobs, request.app.state.written)
+    return cast(JobViewCache, request.app.state.written)
 
 
-async def get_written_cluster(request: Request) -> WrittenCluster:
+async def get_written_cluster(request: Request) -> ClusterPageCache:
     """Return this application's cache of serialized nodes and partitions."""
-    return cast(WrittenCluster, request.app.state.written_cluster)
+    return cast(ClusterPageCache, request.app.state.written_cluster)
 
 
-PlatformDep = Annotated[Platform, Depends(get_platform)]
-MetricsDep = Annotated[Metrics, Depends(get_metrics)]
-WrittenClusterDep = Annotated[WrittenCluster, Depends(get_written_cluster)]
-WrittenDep = Annotated[WrittenJobs, Depends(get_written)]
+PlatformDep = Annotated[PlatformServices, Depends(get_platform)]
+MetricsDep = Annotated[ApiMetrics, Depends(get_metrics)]
+WrittenClusterDep = Annotated[ClusterPageCache, Depends(get_written_cluster)]
+WrittenDep = Annotated[JobViewCache, Depends(get_written)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +75,17 @@ class Caller:
     """End of the impersonation, if the actor is an administrator who acts as another user."""
 
 
-def visit_of(request: Request) -> Visit:
+def visit_of(request: Request) -> RequestOrigin:
     """Return the origin of a request: address, user agent and browser cookie."""
     address = request.client.host if request.client else None
     settings: Settings = request.app.state.platform.settings
     browser = request.cookies.get(browser_cookie_name(settings))
-    return Visit(address, request.headers.get("user-agent"), browser)
+    return RequestOrigin(address, request.headers.get("user-agent"), browser)
 
 
-def rates_of(request: Request) -> Rates:
+def rates_of(request: Request) -> RateLimits:
     """Return the rate limits of this application."""
-    return cast(Rates, request.app.state.rates)
+    return cast(RateLimits, request.app.state.rates)
 
 
 async def limit_address(request: Request) -> None:

@@ -42,7 +42,7 @@ def etag_of(model: BaseModel) -> str:
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:16]}"'
 
 
-class Tags:
+class RequestETags:
     """ETags of one request and its answer."""
 
     def __init__(self, response: Response, if_match: str | None) -> None:
@@ -69,9 +69,9 @@ class Tags:
             )
 
 
-async def get_tags(response: Response, if_match: IfMatch = None) -> Tags:
+async def get_tags(response: Response, if_match: IfMatch = None) -> RequestETags:
     """Return the tags of this request."""
-    return Tags(response, if_match)
+    return RequestETags(response, if_match)
 
 
-TagsDep = Annotated[Tags, Depends(get_tags)]
+TagsDep = Annotated[RequestETags, Depends(get_tags)]

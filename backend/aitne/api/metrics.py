@@ -24,7 +24,7 @@ from aitne.core.states import JobState
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
-class Metrics:
+class ApiMetrics:
     """Metrics of one application; each has a registry of its own, so that tests can create many."""
 
     def __init__(self) -> None:

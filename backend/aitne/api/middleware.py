@@ -12,7 +12,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aitne.api.metrics import Metrics
+from aitne.api.metrics import ApiMetrics
 from aitne.api.problems import internal_error, problem_response
 from aitne.core.manifest import MOST_BYTES
 
@@ -45,14 +45,14 @@ def portal_csp(nonce: str) -> str:
     )
 
 
-class Edge:
+class EdgeMiddleware:
     """The outermost middleware of the application."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        metrics: Metrics,
+        metrics: ApiMetrics,
         https: bool,
         anonymous_paths: Collection[str] = (),
     ) -> None:

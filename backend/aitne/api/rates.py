@@ -24,7 +24,7 @@ class _Bucket:
     at: float
 
 
-class Buckets:
+class TokenBuckets:
     """Token buckets by key, which fill up by ``per_minute`` and hold at most ``burst``."""
 
     def __init__(
@@ -60,9 +60,9 @@ class Buckets:
         bucket.tokens -= 1
 
 
-class Rates:
+class RateLimits:
     """Token buckets of one application."""
 
     def __init__(self, settings: RateSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        self.changes = Buckets(settings.changes_per_minute, settings.changes_burst, clock)
-        self.logins = Buckets(settings.logins_per_minute, settings.logins_burst, clock)
+        self.changes = TokenBuckets(settings.changes_per_minute, settings.changes_burst, clock)
+        self.logins = TokenBuckets(settings.logins_per_minute, settings.logins_burst, clock)

@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
-from aitne.api.metrics import Metrics
+from aitne.api.metrics import ApiMetrics
 from aitne.core.errors import NotAllowed, NotFound, Unavailable
 from aitne.core.models.user import Actor
 from aitne.services.events import EventHub, Subscription
@@ -24,7 +24,7 @@ async def event_stream(
     actor: Actor,
     last_event_id: int | None,
     again: Callable[[], Awaitable[Actor]],
-    metrics: Metrics,
+    metrics: ApiMetrics,
 ) -> AsyncGenerator[bytes, None]:
     """Yield ``hello``, missed events, then new ones; end when the actor's login ends."""
     with events.subscribe(actor, after=last_event_id) as subscription:

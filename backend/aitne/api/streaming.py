@@ -67,7 +67,7 @@ def streams_of(app: FastAPI) -> OpenStreams:
     return cast(OpenStreams, app.state.streams)
 
 
-class Stream(Response):
+class StreamedResponse(Response):
     """Response that sends what an async generator yields. The generator is always closed at the
     end."""
 

@@ -19,11 +19,11 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from aitne.api.problems import status_of
 from aitne.api.streaming import streams_of
-from aitne.bootstrap.platform import Platform
+from aitne.bootstrap.platform import PlatformServices
 from aitne.core.attach_protocol import Size, Start
 from aitne.core.errors import AitneError, InvalidInput
 from aitne.core.models.base import Strict
-from aitne.services.terminal import WINDOW_BYTES, Over, Taken, Terminal
+from aitne.services.terminal import WINDOW_BYTES, InputAcknowledged, Terminal, TerminalExit
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class UnauthenticatedSockets:
 
 async def serve(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
     """Serve one terminal from the handshake to the end."""
-    platform: Platform = websocket.app.state.platform
+    platform: PlatformServices = websocket.app.state.platform
     origin = websocket.headers.get("origin")
     if origin is not None and origin != platform.settings.portal_url:
         await websocket.close()  # before it is accepted: 403
@@ -129,7 +129,7 @@ async def serve(websocket: WebSocket, job_id: UUID, *, hold: bool) -> None:
 
 class _Connection:
     def __init__(
-        self, websocket: WebSocket, platform: Platform, job_id: UUID, *, hold: bool
+        self, websocket: WebSocket, platform: PlatformServices, job_id: UUID, *, hold: bool
     ) -> None:
         self._websocket = websocket
         self._terminals = platform.terminals
@@ -187,7 +187,7 @@ class _Connection:
             async for message in messages:
                 if isinstance(message, bytes):
                     await self._websocket.send_bytes(message)
-                elif isinstance(message, Taken):
+                elif isinstance(message, InputAcknowledged):
                     await self._websocket.send_json({"type": "ack", "bytes": message.bytes})
                 else:
                     await self._websocket.send_json(_ending(message))
@@ -227,7 +227,7 @@ def _greeting(name: str, terminal: Terminal) -> dict[str, Any]:
     }
 
 
-def _ending(over: Over) -> dict[str, Any]:
+def _ending(over: TerminalExit) -> dict[str, Any]:
     return {"type": "exit", "code": over.code, "reason": over.reason}
 
 

@@ -18,7 +18,7 @@ MOST = 2_000
 _Key = tuple[UUID, int, tuple[str, ...], bool]
 
 
-class WrittenJobs:
+class JobViewCache:
     """Cache of views. A view depends on the job's row, whose version grows with every change, on
     the actions, and on whether it shows values of environment variables."""
 

@@ -10,13 +10,13 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic_core import to_json
 
-from aitne.services.cluster import Look, summarize
+from aitne.services.cluster import ClusterSnapshot, summarize
 
 JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CachedPage:
     """One answer. The ETag ignores the time at which each node was last seen, which changes without
     other news."""
 
@@ -32,22 +32,22 @@ class Page:
         return Response(self.body, media_type=JSON, headers=headers)
 
 
-class WrittenCluster:
+class ClusterPageCache:
     """Cache of the pages of the last poll."""
 
     def __init__(self) -> None:
-        self._look: Look | None = None
-        self._pages: dict[str, Page] = {}
+        self._look: ClusterSnapshot | None = None
+        self._pages: dict[str, CachedPage] = {}
 
-    def nodes(self, look: Look) -> Page:
+    def nodes(self, look: ClusterSnapshot) -> CachedPage:
         """Return the page of ``NodeList``."""
         return self._page("nodes", look)
 
-    def partitions(self, look: Look) -> Page:
+    def partitions(self, look: ClusterSnapshot) -> CachedPage:
         """Return the page of ``PartitionList``."""
         return self._page("partitions", look)
 
-    def _page(self, kind: str, look: Look) -> Page:
+    def _page(self, kind: str, look: ClusterSnapshot) -> CachedPage:
         if look is not self._look:
             self._look, self._pages = look, {}
         if kind not in self._pages:
@@ -55,13 +55,13 @@ class WrittenCluster:
         return self._pages[kind]
 
 
-def _nodes(look: Look) -> Page:
+def _nodes(look: ClusterSnapshot) -> CachedPage:
     status = {"stale": look.stale, "scheduler": look.scheduler}
     news = [node.model_dump(mode="python", exclude={"seen_at"}) for node in look.cluster.nodes]
     return _written({"items": look.cluster.nodes, "as_of": look.as_of, **status}, [news, status])
 
 
-def _partitions(look: Look) -> Page:
+def _partitions(look: ClusterSnapshot) -> CachedPage:
     cluster = look.cluster
     content = {
         "items": summarize(cluster),
@@ -72,6 +72,6 @@ def _partitions(look: Look) -> Page:
     return _written({**content, "as_of": look.as_of}, content)
 
 
-def _written(page: dict[str, Any], news: Any) -> Page:
+def _written(page: dict[str, Any], news: Any) -> CachedPage:
     digest = hashlib.sha256(to_json(news)).hexdigest()[:20]
-    return Page(to_json(page), f'"{digest}"')
+    return CachedPage(to_json(page), f'"{digest}"')

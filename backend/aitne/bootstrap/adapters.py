@@ -14,7 +14,7 @@ from aitne.adapters.accounts import OwnAccount, UnixAccounts, permitted_user
 from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
 from aitne.adapters.node_software import SoftwareFolder
-from aitne.adapters.places import BrokerPlaces, OwnPlaces
+from aitne.adapters.places import BrokerUserFolders, OwnUserFolders
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.accounts import Accounts
@@ -25,7 +25,7 @@ from aitne.core.ports.files import JobFiles
 from aitne.core.ports.identity import IdentitySource
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
-from aitne.core.ports.storage import Places, Storage
+from aitne.core.ports.storage import Storage, UserFolders
 from aitne.core.ports.tools import Tools
 from aitne.core.registry import Registry
 from aitne.core.settings import Settings
@@ -163,15 +163,15 @@ def identity_sources(settings: Settings, clock: Callable[[], datetime]) -> list[
     return [IDENTITIES.get(name)(settings, clock) for name in settings.auth.sources]
 
 
-def make_places(settings: Settings) -> Places:
+def make_places(settings: Settings) -> UserFolders:
     """Return the query of folders and paths, through the broker or as the process's own account.
 
     Raises:
         SetupError: the settings name a storage adapter that does not exist.
     """
     if settings.broker.socket is not None:
-        return BrokerPlaces(settings)
-    return OwnPlaces(settings.storage, storages(settings.storage))
+        return BrokerUserFolders(settings)
+    return OwnUserFolders(settings.storage, storages(settings.storage))
 
 
 def make_runtimes(settings: Settings) -> dict[str, Runtime]:

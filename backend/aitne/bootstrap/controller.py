@@ -19,7 +19,7 @@ from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.services.controller import Controller
-from aitne.services.controller.telling import TellingParts
+from aitne.services.controller.telling import NotificationConfig
 from aitne.services.secrets import read_secret
 
 
@@ -59,7 +59,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
         sessions_url=settings.sessions_base,
         poll_interval_s=settings.poll_interval_s,
         accounting=make_accounting(settings),
-        telling=TellingParts(
+        telling=NotificationConfig(
             make_channels(settings),
             settings.portal_url,
             settings.idle,

@@ -41,7 +41,7 @@ from aitne.services.admission import Admission
 from aitne.services.advice import AdviceService
 from aitne.services.agents import AgentService
 from aitne.services.announcements import AnnouncementService
-from aitne.services.arrivals import Arrivals
+from aitne.services.arrivals import LoginService
 from aitne.services.audit import AuditService
 from aitne.services.bulk import BulkCancel
 from aitne.services.capacity import CapacityService
@@ -56,7 +56,7 @@ from aitne.services.events import EventHub
 from aitne.services.first_run import FirstRun
 from aitne.services.forecast import Forecaster
 from aitne.services.health import HealthService
-from aitne.services.health_checks import Checks
+from aitne.services.health_checks import HealthChecks
 from aitne.services.hub_logins import HubLogouts
 from aitne.services.identity import IdentityService
 from aitne.services.image_choice import ImageChooser
@@ -68,7 +68,7 @@ from aitne.services.limits import LimitCheck
 from aitne.services.maintenance import MaintenanceService
 from aitne.services.notifications import NotificationService
 from aitne.services.oauth import OAuthService
-from aitne.services.offers import Offers
+from aitne.services.offers import AvailabilityService
 from aitne.services.preferences import PreferenceService
 from aitne.services.process_restarts import ProcessRestarts
 from aitne.services.project_life import ProjectLife
@@ -91,7 +91,7 @@ from aitne.services.users import UserService
 
 
 @dataclass(frozen=True, slots=True)
-class Platform:
+class PlatformServices:
     """Services over one store."""
 
     settings: Settings
@@ -150,13 +150,13 @@ class Platform:
         self.hub_logouts.wake()
 
 
-def build(settings: Settings) -> Platform:
+def build(settings: Settings) -> PlatformServices:
     """Build all services over a store that is not open yet: call ``platform.store.start()``."""
     store = make_store(settings)
     accounts = PasswordIdentity()
     audit = AuditService(store, utc_now)
     factors = SecondFactors(store, settings, utc_now)
-    arrivals = Arrivals(store, settings, utc_now, identity_sources(settings, utc_now))
+    arrivals = LoginService(store, settings, utc_now, identity_sources(settings, utc_now))
     templates = TemplateCatalog([builtin_folder(), *settings.templates])
     events = EventHub(store)
     runtimes = make_runtimes(settings)
@@ -175,7 +175,7 @@ def build(settings: Settings) -> Platform:
     )
     chooser = ImageChooser(runtimes, settings.containers, remote=settings.capabilities.remote)
     snapshots, sweeps = SnapshotService(store), SweepService(store, utc_now)
-    offers = Offers(images, datasets, storage, places, chooser, settings)
+    offers = AvailabilityService(images, datasets, storage, places, chooser, settings)
     cipher = Cipher(partial(read_secret, settings, ENCRYPTION_KEY))
     secrets = UserSecretService(store, cipher, utc_now)
     admission = Admission(
@@ -202,7 +202,7 @@ def build(settings: Settings) -> Platform:
     imports = AccountImport(
         store, accounting, unix, utc_now, map_=settings.accounts.map, operators=operators
     )
-    return Platform(
+    return PlatformServices(
         settings=settings,
         store=store,
         scheduler=scheduler,
@@ -265,7 +265,7 @@ def build(settings: Settings) -> Platform:
         announcements=AnnouncementService(store, utc_now),
         maintenance=MaintenanceService(store, utc_now),
         health=HealthService(
-            Checks(store, settings, LocalProbes(), cluster, events, templates, utc_now),
+            HealthChecks(store, settings, LocalProbes(), cluster, events, templates, utc_now),
             ProcessRestarts(store, settings.run_dir),
             utc_now,
         ),

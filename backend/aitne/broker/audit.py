@@ -14,7 +14,7 @@ from aitne.core.errors import SetupError
 _LOG = logging.getLogger("aitne.broker")
 
 
-class Audit:
+class BrokerAuditLog:
     """Log file of root, with mode 0600.
 
     After it was moved (log rotation), a new one is created.

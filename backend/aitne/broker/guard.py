@@ -11,7 +11,7 @@ from aitne.broker.config import BrokerConfig
 from aitne.core.broker_protocol import WireRequest
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.ports.accounting import ROOT, Change, RemoveMember
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 
 _REMEMBER_S = 10.0
 """Seconds for which a directory service is not queried again for the same account."""
@@ -57,7 +57,7 @@ class Guard:
         if user is not None and not isinstance(change, RemoveMember):
             self.account(user)
 
-    def place(self, place: JobPlace) -> UnixUser:
+    def place(self, place: JobLocation) -> UnixUser:
         """Return the Unix account of the job folder.
 
         Raises:

@@ -13,51 +13,51 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from aitne.adapters._pam import check_password
-from aitne.adapters.looking import Patience
+from aitne.adapters.looking import TimeoutExecutor
 from aitne.adapters.places import make_folders
 from aitne.broker.config import BrokerConfig
 from aitne.broker.guard import Guard
 from aitne.broker.helpers import Helpers
-from aitne.broker.polls import Generations, Shared
-from aitne.core.broker_args import Args, Done, NoArgs
-from aitne.core.broker_identity import CheckPasswordArgs, PasswordChecked
+from aitne.broker.polls import Generations, SharedQuery
+from aitne.core.broker_args import Args, EmptyResult, NoArgs
+from aitne.core.broker_identity import CheckPasswordArgs, CheckPasswordResult
 from aitne.core.broker_protocol import (
     VERBS,
     AccountingArgs,
     AttachArgs,
-    Attached,
+    AttachResult,
     CreateArgs,
     DrainArgs,
     ExtendArgs,
-    FenceRead,
+    FenceResult,
     FindArgs,
-    Forecasted,
-    Found,
-    LogRead,
-    Notes,
-    OutcomeRead,
-    PlaceArgs,
+    FindResult,
+    ForecastResult,
+    JobLocationArgs,
+    NotesResult,
+    OutcomeResult,
     PollArgs,
-    Polled,
+    PollResult,
     ReadLogArgs,
+    ReadLogResult,
     ResumeArgs,
     RunArgs,
     SubmitArgs,
-    Submitted,
+    SubmitResult,
     TaskArgs,
     UsageArgs,
-    Used,
+    UsageResult,
 )
 from aitne.core.broker_storage import (
     AccountArgs,
     AreasArgs,
-    AreasMade,
-    AreasSeen,
+    AreasResult,
+    MakeAreasResult,
     PathsArgs,
-    PathsSeen,
+    PathsResult,
 )
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected
-from aitne.core.models.limits import InUse
+from aitne.core.models.limits import LimitUsage
 from aitne.core.models.node import Cluster
 from aitne.core.ports.accounting import Accounting, Associations
 from aitne.core.ports.attach import Attacher, AttachTarget
@@ -91,13 +91,13 @@ class Handlers:
         self._guard = guard
         self._scheduler = scheduler
         self._accounting = accounting
-        self._in_use: Shared[InUse] = Shared(accounting.in_use, _FRESH_S)
+        self._in_use: SharedQuery[LimitUsage] = SharedQuery(accounting.in_use, _FRESH_S)
         self._helpers = helpers
         self._attacher = attacher
-        self._polled: Shared[Sequence[SchedulerJob]] = Shared(scheduler.poll, _FRESH_S)
-        self._cluster: Shared[Cluster] = Shared(scheduler.cluster, _FRESH_S)
+        self._polled: SharedQuery[Sequence[SchedulerJob]] = SharedQuery(scheduler.poll, _FRESH_S)
+        self._cluster: SharedQuery[Cluster] = SharedQuery(scheduler.cluster, _FRESH_S)
         self._generations = Generations()
-        self._patience = Patience()
+        self._patience = TimeoutExecutor()
         # Separate threads: PAM may block one beyond the verb's timeout.
         self._passwords = ThreadPoolExecutor(_PASSWORDS_AT_ONCE, thread_name_prefix="pam")
         self.start_notes: Sequence[str] = ()
@@ -107,40 +107,40 @@ class Handlers:
         answer: BaseModel = await getattr(self, verb)(args)
         return answer
 
-    async def submit(self, args: SubmitArgs) -> Submitted:
+    async def submit(self, args: SubmitArgs) -> SubmitResult:
         """Submit the job as its account, after the request was checked."""
         await asyncio.to_thread(self._guard.request, args.request)
         with self._polled.changing():
-            return Submitted(scheduler_id=await self._scheduler.submit(args.request))
+            return SubmitResult(scheduler_id=await self._scheduler.submit(args.request))
 
-    async def forecast(self, args: SubmitArgs) -> Forecasted:
+    async def forecast(self, args: SubmitArgs) -> ForecastResult:
         """Forecast the job like ``submit``, without queueing it."""
         await asyncio.to_thread(self._guard.request, args.request)
-        return Forecasted(forecast=await self._scheduler.forecast(args.request))
+        return ForecastResult(forecast=await self._scheduler.forecast(args.request))
 
-    async def find(self, args: FindArgs) -> Found:
+    async def find(self, args: FindArgs) -> FindResult:
         """Find jobs in the scheduler, as the operator account."""
         runs = [
             run if run.possible else run.model_copy(update={"scheduler_id": None})
             for run in args.runs
         ]
         jobs = list(await self._scheduler.find(runs))
-        return Found(jobs=jobs, settle_s=self._scheduler.settle_s)
+        return FindResult(jobs=jobs, settle_s=self._scheduler.settle_s)
 
-    async def poll(self, args: PollArgs) -> Polled:
+    async def poll(self, args: PollArgs) -> PollResult:
         """Poll the scheduler as the operator account; concurrent callers share one query."""
         self._generations.update(await self._polled.get())
         return self._generations.since(args.since)
 
-    async def cancel(self, args: RunArgs) -> Done:
+    async def cancel(self, args: RunArgs) -> EmptyResult:
         """Cancel the job, as its account."""
         await asyncio.to_thread(self._guard.account, args.run.account)
         if args.run.possible:
             with self._polled.changing():
                 await self._scheduler.cancel(args.run)
-        return Done()
+        return EmptyResult()
 
-    async def attach(self, args: AttachArgs) -> Attached:
+    async def attach(self, args: AttachArgs) -> AttachResult:
         """Attach to a running job of the account, as that account.
 
         Slurm's record must confirm it.
@@ -155,9 +155,9 @@ class Handlers:
         target = AttachTarget(
             run=args.run, place=args.place, node=args.node, agent=tuple(args.agent)
         )
-        return Attached.with_socket(await self._attacher.attach(target))
+        return AttachResult.with_socket(await self._attacher.attach(target))
 
-    async def extend(self, args: ExtendArgs) -> Done:
+    async def extend(self, args: ExtendArgs) -> EmptyResult:
         """Extend the job as the operator account, within this site's maximum."""
         await asyncio.to_thread(self._guard.account, args.run.account)
         self._guard.duration(args.time_limit_s)
@@ -165,58 +165,58 @@ class Handlers:
             raise SchedulerRejected("There is no job with this ID that could be extended.")
         with self._polled.changing():
             await self._scheduler.extend(args.run, args.time_limit_s)
-        return Done()
+        return EmptyResult()
 
     async def cluster(self, args: NoArgs) -> Cluster:
         """Query the cluster as the operator account; concurrent callers share one query."""
         return await self._cluster.get()
 
-    async def drain(self, args: DrainArgs) -> Done:
+    async def drain(self, args: DrainArgs) -> EmptyResult:
         """Drain a node, as an administrator of Slurm."""
         _check_node(args)
         with self._cluster.changing():
             await self._scheduler.drain(args.node, args.reason)
-        return Done()
+        return EmptyResult()
 
-    async def resume(self, args: ResumeArgs) -> Done:
+    async def resume(self, args: ResumeArgs) -> EmptyResult:
         """Resume a node, as an administrator of Slurm."""
         _check_node(args)
         with self._cluster.changing():
             await self._scheduler.resume(args.node)
-        return Done()
+        return EmptyResult()
 
-    async def create(self, args: CreateArgs) -> Done:
+    async def create(self, args: CreateArgs) -> EmptyResult:
         """Create the files of a job as the account, by its helper."""
-        return await self._by_helper("create", args, Done)
+        return await self._by_helper("create", args, EmptyResult)
 
-    async def read_log(self, args: ReadLogArgs) -> LogRead:
+    async def read_log(self, args: ReadLogArgs) -> ReadLogResult:
         """Read a piece of a log as the account, by its helper."""
-        return await self._by_helper("read_log", args, LogRead)
+        return await self._by_helper("read_log", args, ReadLogResult)
 
-    async def fence(self, args: TaskArgs) -> FenceRead:
+    async def fence(self, args: TaskArgs) -> FenceResult:
         """Read the fence as the account, by its helper."""
-        return await self._by_helper("fence", args, FenceRead)
+        return await self._by_helper("fence", args, FenceResult)
 
-    async def close_fence(self, args: TaskArgs) -> FenceRead:
+    async def close_fence(self, args: TaskArgs) -> FenceResult:
         """Close the fence as the account, by its helper."""
-        return await self._by_helper("close_fence", args, FenceRead)
+        return await self._by_helper("close_fence", args, FenceResult)
 
-    async def outcome(self, args: TaskArgs) -> OutcomeRead:
+    async def outcome(self, args: TaskArgs) -> OutcomeResult:
         """Read the outcome as the account, by its helper."""
-        return await self._by_helper("outcome", args, OutcomeRead)
+        return await self._by_helper("outcome", args, OutcomeResult)
 
-    async def areas(self, args: AreasArgs) -> AreasSeen:
+    async def areas(self, args: AreasArgs) -> AreasResult:
         """Query storage areas as the account, by a helper of its own.
 
         A scratch file system that hangs does not delay the logs of jobs.
         """
-        return await self._by_looker("areas", args, AreasSeen)
+        return await self._by_looker("areas", args, AreasResult)
 
-    async def paths(self, args: PathsArgs) -> PathsSeen:
+    async def paths(self, args: PathsArgs) -> PathsResult:
         """Inspect paths with the same helper as ``areas``."""
-        return await self._by_looker("paths", args, PathsSeen)
+        return await self._by_looker("paths", args, PathsResult)
 
-    async def make_areas(self, args: AreasArgs) -> AreasMade:
+    async def make_areas(self, args: AreasArgs) -> MakeAreasResult:
         """Create storage areas as root.
 
         Limited to what this broker's own settings give the account.
@@ -225,13 +225,13 @@ class Handlers:
         problems = await asyncio.to_thread(
             make_folders, self._patience, self._config.storage, user, tuple(args.areas)
         )
-        return AreasMade(problems=problems)
+        return MakeAreasResult(problems=problems)
 
     async def accounting_read(self, args: NoArgs) -> Associations:
         """Read the associations, as the operator account."""
         return await self._accounting.read()
 
-    async def accounting_apply(self, args: AccountingArgs) -> Done:
+    async def accounting_apply(self, args: AccountingArgs) -> EmptyResult:
         """Apply changes of accounting as the operator account.
 
         Limited to accounts and users that jobs may run as.
@@ -239,17 +239,17 @@ class Handlers:
         for change in args.changes:
             await asyncio.to_thread(self._guard.accounting, change)
         await self._accounting.apply(args.changes)
-        return Done()
+        return EmptyResult()
 
-    async def accounting_usage(self, args: UsageArgs) -> Used:
+    async def accounting_usage(self, args: UsageArgs) -> UsageResult:
         """Read the usage between two times, as the operator account."""
-        return Used(rows=list(await self._accounting.usage(args.start, args.end)))
+        return UsageResult(rows=list(await self._accounting.usage(args.start, args.end)))
 
-    async def accounting_in_use(self, args: NoArgs) -> InUse:
+    async def accounting_in_use(self, args: NoArgs) -> LimitUsage:
         """Return the use of limits, as the operator account; concurrent callers share one query."""
         return await self._in_use.get()
 
-    async def check_password(self, args: CheckPasswordArgs) -> PasswordChecked:
+    async def check_password(self, args: CheckPasswordArgs) -> CheckPasswordResult:
         """Check a password by PAM as root, with the service that the broker's own settings name."""
         service = self._config.pam_service
         if service is None:
@@ -260,24 +260,24 @@ class Handlers:
         right = await asyncio.get_running_loop().run_in_executor(
             self._passwords, check_password, user.name, args.password, service
         )
-        return PasswordChecked(right=right)
+        return CheckPasswordResult(right=right)
 
-    async def notes(self, args: NoArgs) -> Notes:
+    async def notes(self, args: NoArgs) -> NotesResult:
         """Return the notes of the scheduler adapter's start.
 
         They name the account that queries Slurm.
         """
-        return Notes(notes=list(self.start_notes))
+        return NotesResult(notes=list(self.start_notes))
 
-    async def ping(self, args: NoArgs) -> Done:
+    async def ping(self, args: NoArgs) -> EmptyResult:
         """Answer that the broker runs."""
-        return Done()
+        return EmptyResult()
 
     async def _by_looker(self, verb: str, args: AccountArgs, answer: type[A]) -> A:
         user = await asyncio.to_thread(self._guard.account, args.account)
         return await self._helpers.look(user, verb, args.model_dump(mode="json"), answer)
 
-    async def _by_helper(self, verb: str, args: PlaceArgs, answer: type[A]) -> A:
+    async def _by_helper(self, verb: str, args: JobLocationArgs, answer: type[A]) -> A:
         return await self._helpers.call(verb, args.model_dump(mode="json"), answer)
 
 

@@ -19,7 +19,7 @@ from aitne.adapters.accounts import UnixUser
 from aitne.broker.guard import Guard
 from aitne.broker.zygote import LENGTH, MAX_FRAME_BYTES, Zygote
 from aitne.core.broker_errors import error_from_wire
-from aitne.core.broker_protocol import VERBS, PlaceArgs
+from aitne.core.broker_protocol import VERBS, JobLocationArgs
 from aitne.core.errors import Unavailable
 
 IDLE_S = 60.0
@@ -52,7 +52,7 @@ class Helpers:
             NotAllowed: the account or the folder is not permitted.
             Unavailable: the file system does not answer, or what the helper itself raised.
         """
-        place = PlaceArgs.model_validate({"place": args["place"]}).place
+        place = JobLocationArgs.model_validate({"place": args["place"]}).place
         user = await asyncio.to_thread(self._guard.place, place)
         return await self._ask(user, "files", verb, args, answer)
 

@@ -17,12 +17,12 @@ from aitne.adapters.accounts import unix_user
 from aitne.adapters.broker import FilesByVerb
 from aitne.adapters.command.as_user import AsUserCommand
 from aitne.bootstrap.adapters import accounting_of, attacher_of, storages
-from aitne.broker.audit import Audit
+from aitne.broker.audit import BrokerAuditLog
 from aitne.broker.config import BrokerConfig, load_config
 from aitne.broker.guard import Guard
 from aitne.broker.handlers import Handlers, check_handlers
 from aitne.broker.helpers import Helpers
-from aitne.broker.server import Server, lock_socket, peer_uids
+from aitne.broker.server import BrokerServer, lock_socket, peer_uids
 from aitne.broker.zygote import Zygote
 from aitne.core.broker_protocol import PROTOCOL, Welcome
 from aitne.core.errors import AitneError, NotAllowed, SetupError
@@ -85,7 +85,7 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     guard = Guard(config)
     helpers = Helpers(zygote, guard)
-    audit = Audit(config.audit)
+    audit = BrokerAuditLog(config.audit)
     audit.start()
     command = _command(config, guard)
     settings = config.for_adapter()
@@ -108,7 +108,7 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
             settle_s=scheduler.settle_s,  # the adapter learns it from Slurm, perhaps late
         )
 
-    server = Server(config.socket, peer_uids(config.peers), handlers, audit, welcome)
+    server = BrokerServer(config.socket, peer_uids(config.peers), handlers, audit, welcome)
     try:
         handlers.start_notes = await scheduler.start()
         for note in handlers.start_notes:

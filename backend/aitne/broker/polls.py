@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from aitne.core.broker_protocol import Polled
+from aitne.core.broker_protocol import PollResult
 from aitne.core.errors import AitneError
 from aitne.core.ports.scheduler import SchedulerJob
 
@@ -19,7 +19,7 @@ _MAX_GONE = 200_000
 T = TypeVar("T")
 
 
-class Shared(Generic[T]):
+class SharedQuery(Generic[T]):
     """Shared query for all calls within ``fresh_s``; an error is shared, too."""
 
     def __init__(self, ask: Callable[[], Awaitable[T]], fresh_s: float) -> None:
@@ -107,12 +107,14 @@ class Generations:
         while len(self._gone) > _MAX_GONE:
             self._forgotten_before = self._gone.popleft()[0]
 
-    def since(self, caller_generation: str | None) -> Polled:
+    def since(self, caller_generation: str | None) -> PollResult:
         """Return the changes since the generation that the caller holds."""
         generation = f"{self._origin}:{self._generation}"
         base = self._known(caller_generation)
         if base is None:
-            return Polled(generation=generation, full=True, gone=[], new=list(self._live.items()))
+            return PollResult(
+                generation=generation, full=True, gone=[], new=list(self._live.items())
+            )
         removed_numbers = []
         for at, number in reversed(self._gone):
             if at <= base:
@@ -123,7 +125,7 @@ class Generations:
             if self._born[number] <= base:
                 break
             new.append((number, self._live[number]))
-        return Polled(generation=generation, full=False, gone=removed_numbers, new=new)
+        return PollResult(generation=generation, full=False, gone=removed_numbers, new=new)
 
     def _known(self, caller_generation: str | None) -> int | None:
         origin, _, number = (caller_generation or "").partition(":")

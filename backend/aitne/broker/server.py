@@ -21,14 +21,14 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ValidationError
 
 from aitne import __version__
-from aitne.broker.audit import Audit
+from aitne.broker.audit import BrokerAuditLog
 from aitne.core.broker_args import Args
 from aitne.core.broker_errors import error_to_wire
 from aitne.core.broker_protocol import (
     MAX_REQUEST_BYTES,
     PROTOCOL,
     VERBS,
-    Ask,
+    BrokerRequest,
     Hello,
     Verb,
     Welcome,
@@ -63,7 +63,7 @@ _REFUSAL_EVERY_S = 60.0
 _MOST_REFUSED = 1_000
 
 
-class Handling(Protocol):
+class VerbHandler(Protocol):
     """Execution of the verbs of the broker."""
 
     async def handle(self, verb: str, args: Args) -> BaseModel:
@@ -103,15 +103,15 @@ def peer_uids(peers: list[int | str]) -> frozenset[int]:
     return frozenset(uids)
 
 
-class Server:
+class BrokerServer:
     """Server that offers the verbs to the peers."""
 
     def __init__(
         self,
         path: Path,
         peers: frozenset[int],
-        handlers: Handling,
-        audit: Audit,
+        handlers: VerbHandler,
+        audit: BrokerAuditLog,
         welcome: Callable[[], Welcome],
     ) -> None:
         self._path = path
@@ -281,7 +281,7 @@ class Server:
 
     async def _answer(self, connection: _Connection, peer: Peer, line: bytes) -> None:
         try:
-            ask = Ask.model_validate_json(line)
+            ask = BrokerRequest.model_validate_json(line)
         except ValidationError as error:
             self._record(peer, "?", (None, None), "refused", "not a request")
             await connection.tell(_invalid("The line is not a request", error))
@@ -295,7 +295,7 @@ class Server:
         handed_over: socket.socket | None = getattr(answer, "handed_over", None)
         await connection.send(head + answer.model_dump_json().encode() + b"}\n", handed_over)
 
-    async def _do(self, peer: Peer, ask: Ask) -> BaseModel:
+    async def _do(self, peer: Peer, ask: BrokerRequest) -> BaseModel:
         verb = VERBS.get(ask.verb)
         if verb is None:
             self._record(peer, ask.verb, (None, None), "refused", "unknown verb")

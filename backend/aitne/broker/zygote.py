@@ -22,19 +22,19 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from aitne.adapters import files
-from aitne.adapters.looking import Patience, look_at, look_at_paths
-from aitne.core.broker_args import Done
+from aitne.adapters.looking import TimeoutExecutor, look_at, look_at_paths
+from aitne.core.broker_args import EmptyResult
 from aitne.core.broker_errors import error_to_wire
 from aitne.core.broker_protocol import (
     MAX_READ_BYTES,
     CreateArgs,
-    FenceRead,
-    LogRead,
-    OutcomeRead,
+    FenceResult,
+    OutcomeResult,
     ReadLogArgs,
+    ReadLogResult,
     TaskArgs,
 )
-from aitne.core.broker_storage import AreasArgs, AreasSeen, PathsArgs, PathsSeen
+from aitne.core.broker_storage import AreasArgs, AreasResult, PathsArgs, PathsResult
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
 from aitne.core.ports.storage import Storage
 
@@ -108,17 +108,17 @@ class _Work:
 
     def __init__(self, storages: Mapping[str, Storage]) -> None:
         self._storages = storages
-        self._patience = Patience()
+        self._patience = TimeoutExecutor()
 
     def do(self, verb: str, args: dict[str, Any]) -> BaseModel:
         """Execute the verb and return its result."""
         if verb == "areas":
             areas = AreasArgs.model_validate(args)
             facts = look_at(self._patience, self._storages, areas.areas, areas.account)
-            return AreasSeen(areas=facts)
+            return AreasResult(areas=facts)
         if verb == "paths":
             paths = PathsArgs.model_validate(args)
-            return PathsSeen(paths=look_at_paths(self._patience, paths.paths))
+            return PathsResult(paths=look_at_paths(self._patience, paths.paths))
         return _do_files(verb, args)
 
 
@@ -237,18 +237,18 @@ def _do_files(verb: str, args: dict[str, Any]) -> BaseModel:
     if verb == "create":
         create = CreateArgs.model_validate(args)
         files.create(create.place, create.files)
-        return Done()
+        return EmptyResult()
     if verb == "read_log":
         read = ReadLogArgs.model_validate(args)
         limit = min(read.limit, MAX_READ_BYTES)
         chunk = files.read_log(read.place, read.task, offset=read.offset, limit=limit)
         data = base64.b64encode(chunk.data)
-        return LogRead(data=data, offset=chunk.offset, size=chunk.size)
+        return ReadLogResult(data=data, offset=chunk.offset, size=chunk.size)
     task = TaskArgs.model_validate(args)
     if verb == "fence":
-        return FenceRead(fence=files.read_fence(task.place, task.task))
+        return FenceResult(fence=files.read_fence(task.place, task.task))
     if verb == "close_fence":
-        return FenceRead(fence=files.close_fence(task.place, task.task))
+        return FenceResult(fence=files.close_fence(task.place, task.task))
     if verb == "outcome":
-        return OutcomeRead(outcome=files.read_outcome(task.place, task.task))
+        return OutcomeResult(outcome=files.read_outcome(task.place, task.task))
     raise InvalidInput(f"A helper has no verb {verb!r}.")

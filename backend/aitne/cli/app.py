@@ -22,7 +22,7 @@ aitne ps --help                              the options of a verb
 """
 
 
-class Later(typer.core.TyperCommand):
+class LazyCommand(typer.core.TyperCommand):
     """A verb of which only name and summary are known; the rest is imported when it is used."""
 
     def __init__(self, name: str) -> None:
@@ -66,5 +66,5 @@ def command() -> Any:
     app.callback(epilog=examples(EXAMPLES))(root)
     group: Any = typer.main.get_command(app)
     for name in VERBS:
-        group.add_command(Later(name))
+        group.add_command(LazyCommand(name))
     return group

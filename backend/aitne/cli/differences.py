@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from aitne.client.manifests import Difference, Verification
+    from aitne.client.manifests import ManifestDifference, Verification
 
 MOST_SHOWN = 50
 """Maximum number of lines that are shown on a terminal."""
 
 
-def show(differences: Sequence[Difference], file: TextIO) -> None:
+def show(differences: Sequence[ManifestDifference], file: TextIO) -> None:
     """Print the first differences as a table, and the number of further ones."""
     shown = differences[:MOST_SHOWN]
     rows = [(difference.kind, difference.path, difference.reason) for difference in shown]
@@ -25,7 +25,7 @@ def show(differences: Sequence[Difference], file: TextIO) -> None:
         output.say(f"... and {len(differences) - len(shown)} more.")
 
 
-def write(report: Path, differences: Sequence[Difference]) -> None:
+def write(report: Path, differences: Sequence[ManifestDifference]) -> None:
     """Write all differences to a file, one a line: kind, path and reason, separated by tabs."""
     report.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with report.open("w", encoding="utf-8") as file:

@@ -8,13 +8,13 @@ from typing import BinaryIO
 from aitne.cli import output
 from aitne.cli.verbs.logs import shown, write_all
 from aitne.client import Client, Job
-from aitne.client.records import Stage
+from aitne.client.records import StageRecord
 
 MARKS = {"done": "✓", "current": "…", "failed": "✗"}
 WAITING = frozenset({"PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED", "STARTING"})
 
 
-class Narrator:
+class StagePrinter:
     """Printer of a job's stages: each is printed when it begins, has a new reason, or ends; never
     twice."""
 
@@ -32,11 +32,11 @@ class Narrator:
             self._told[key] = stage.detail
             output.say(f"  {MARKS[status]} {_line(stage, status)}")
 
-    def _is_news(self, key: tuple[int, str, str], stage: Stage) -> bool:
+    def _is_news(self, key: tuple[int, str, str], stage: StageRecord) -> bool:
         return key[2] != "done" and bool(stage.detail) and stage.detail != self._told[key]
 
 
-def _line(stage: Stage, status: str) -> str:
+def _line(stage: StageRecord, status: str) -> str:
     took = output.since(stage.started_at, stage.ended_at) if stage.ended_at else ""
     detail = "" if status == "done" else output.plain(stage.detail or "")
     return f"{stage.title:<12} {took:<7} {detail}".rstrip()
@@ -44,7 +44,7 @@ def _line(stage: Stage, status: str) -> str:
 
 def until_ready(client: Client, job: Job) -> Job:
     """Follow a session until it is ready or has ended."""
-    narrator = Narrator()
+    narrator = StagePrinter()
 
     def ready(now: Job) -> bool:
         narrator.tell(now)
@@ -55,7 +55,7 @@ def until_ready(client: Client, job: Job) -> Job:
 
 def to_the_end(client: Client, job: Job, log: BinaryIO) -> Job:
     """Follow a job until it has ended; its log goes to ``log`` as it is written."""
-    narrator = Narrator()
+    narrator = StagePrinter()
 
     def begun(now: Job) -> bool:
         narrator.tell(now)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from aitne.adapters.images import layers, store
-from aitne.adapters.images.daemon import DOCKER, Daemon
+from aitne.adapters.images.daemon import DOCKER, DockerDaemon
 from aitne.cli import output
 from aitne.core.errors import Conflict, InvalidInput, NotFound, SetupError
 from aitne.core.models.image import (
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aitne.client import Client
-    from aitne.client.images import Image
+    from aitne.client.images import ImageRecord
     from aitne.core.settings import Settings
 
 
-def matching(images: Sequence[Image], reference: str | None) -> list[Image]:
+def matching(images: Sequence[ImageRecord], reference: str | None) -> list[ImageRecord]:
     """Return all images, those of a name, or one version. Raises ``NotFound`` if none matches."""
     matches = [
         image for image in images if reference is None or reference in (image.name, image.reference)
@@ -41,7 +41,7 @@ def matching(images: Sequence[Image], reference: str | None) -> list[Image]:
     return matches
 
 
-def damage(image: Image, daemon: Daemon) -> str | None:
+def damage(image: ImageRecord, daemon: DockerDaemon) -> str | None:
     """Return the damage of an image's artifacts as a sentence; None means that they are intact.
 
     Raises:
@@ -61,10 +61,10 @@ def damage(image: Image, daemon: Daemon) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rubbish:
+class GarbageCandidates:
     """Candidates for garbage collection, before the catalogue is asked for each image."""
 
-    retired: tuple[Image, ...]
+    retired: tuple[ImageRecord, ...]
     files: tuple[store.Leftover, ...]
     layers: tuple[store.Leftover, ...]
     scratch: tuple[store.Leftover, ...]
@@ -100,9 +100,9 @@ class Rubbish:
         return images + rest
 
 
-def find(images: Sequence[Image], settings: Settings) -> Rubbish:
+def find(images: Sequence[ImageRecord], settings: Settings) -> GarbageCandidates:
     """Return the images and files that could be removed."""
-    return Rubbish(
+    return GarbageCandidates(
         retired=tuple(image for image in images if image.state == ImageState.RETIRED),
         files=tuple(_unknown(images, settings)),
         layers=tuple(store.Leftover(path, store.size_of(path)) for path in layers.stale()),
@@ -110,12 +110,12 @@ def find(images: Sequence[Image], settings: Settings) -> Rubbish:
     )
 
 
-def _unknown(images: Sequence[Image], settings: Settings) -> list[store.Leftover]:
+def _unknown(images: Sequence[ImageRecord], settings: Settings) -> list[store.Leftover]:
     known_paths = {Path(a.path) for image in images for a in image.artifacts if a.path}
     return store.ImageFolder(settings.images_dir).leftovers(known_paths)
 
 
-def remove(rubbish: Rubbish, client: Client, settings: Settings) -> dict[str, Any]:
+def remove(rubbish: GarbageCandidates, client: Client, settings: Settings) -> dict[str, Any]:
     """Remove the candidates and return the result; an image that a job uses is kept, and listed as
     such.
 
@@ -124,7 +124,7 @@ def remove(rubbish: Rubbish, client: Client, settings: Settings) -> dict[str, An
     """
     removed, in_use, freed = [], [], 0
     folder = store.ImageFolder(settings.images_dir)
-    daemon = Daemon(settings.containers.docker_url, settings.containers.tmp_dir)
+    daemon = DockerDaemon(settings.containers.docker_url, settings.containers.tmp_dir)
     try:
         for image in rubbish.retired:
             try:

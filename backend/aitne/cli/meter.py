@@ -15,7 +15,7 @@ LINE_S = 30.0
 """Seconds between two lines without a terminal, few enough for a log."""
 
 
-class Meter:
+class ProgressMeter:
     """Listener that shows a ``Progress`` on stderr; leave its context before other output."""
 
     def __init__(self) -> None:

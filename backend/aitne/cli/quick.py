@@ -7,7 +7,7 @@ Only command lines that are certainly valid are accepted. All others (an abbrevi
 from __future__ import annotations
 
 
-class Quick:
+class QuickVerb:
     """One verb: its function in ``aitne.cli.verbs``, and the names of its options there.
 
     ``argument`` is the name of its only positional argument.
@@ -30,11 +30,11 @@ class Quick:
 
 _PLATFORM = {"--url": "url", "--data-dir": "data_dir"}
 QUICK = {
-    "ps": Quick(
+    "ps": QuickVerb(
         "ps", "ps", {"--json": "as_json", "--all": "everything", "-a": "everything"}, _PLATFORM
     ),
-    "status": Quick("status", "status", {"--json": "as_json"}, _PLATFORM),
-    "logs": Quick("logs", "logs", {"--follow": "follow", "-f": "follow"}, _PLATFORM, "job"),
+    "status": QuickVerb("status", "status", {"--json": "as_json"}, _PLATFORM),
+    "logs": QuickVerb("logs", "logs", {"--follow": "follow", "-f": "follow"}, _PLATFORM, "job"),
 }
 
 
@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int | None:
     return status
 
 
-def read(verb: Quick, words: list[str]) -> dict[str, str | bool] | None:
+def read(verb: QuickVerb, words: list[str]) -> dict[str, str | bool] | None:
     """Return the verb's keyword arguments; None if the command line is not plain."""
     arguments: dict[str, str | bool] = {}
     rest = iter(words)

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from aitne.cli import follow, output
 from aitne.cli.verbs.ps import resources
 from aitne.client import Client, Job, Plan
-from aitne.client.records import Spec
+from aitne.client.records import JobSpecRecord
 from aitne.client.session import new_key
 
 MOST_SETTINGS = 50
@@ -115,7 +115,7 @@ def refuse_unfit(plan: Plan) -> None:
         )
 
 
-def _image(spec: Spec) -> str:
+def _image(spec: JobSpecRecord) -> str:
     if spec.runtime == "bare":
         return "none: the node as it is"
     more = [
@@ -134,7 +134,7 @@ def _options(options: dict[str, Any]) -> str:
     )
 
 
-def _ranks(spec: Spec) -> str:
+def _ranks(spec: JobSpecRecord) -> str:
     chosen = spec.distributed
     if not chosen:
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from aitne.client.records import LoginLink, Record, Token, User
+from aitne.client.records import LoginLinkRecord, Record, Token, User
 from aitne.client.session import segment
 
 TYPE_CHECKING = False
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 
-class SignIn(Record):
+class SignInRecord(Record):
     """One browser in which the user is logged in."""
 
     id: str
@@ -29,7 +29,7 @@ class SignIn(Record):
     current: bool
 
 
-class Protection(Record):
+class ProtectionRecord(Record):
     """Protection of an account, for administrators: password, second factor, lock, sign-ins."""
 
     source: str
@@ -42,12 +42,14 @@ class Protection(Record):
 class Account:
     """Operations on the user's own account, as ``client.account``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def sign_ins(self) -> list[SignIn]:
+    def sign_ins(self) -> list[SignInRecord]:
         """Return the browsers in which the user is logged in, most recently used first."""
-        return [SignIn(item) for item in self._session.json("GET", "/account/sign-ins")["items"]]
+        return [
+            SignInRecord(item) for item in self._session.json("GET", "/account/sign-ins")["items"]
+        ]
 
     def revoke_sign_in(self, sign_in_id: str) -> None:
         """Revoke one sign-in. Raises ``NotFound``."""
@@ -62,7 +64,7 @@ class Account:
 class Tokens:
     """Operations on personal access tokens, as ``client.tokens``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
     def list(self, *, user: str | None = None) -> list[Token]:
@@ -89,15 +91,15 @@ class Tokens:
         """Revoke a token; requests with it are rejected from now on."""
         self._session.json("DELETE", f"/tokens/{segment(token_id)}")
 
-    def login_link(self) -> LoginLink:
+    def login_link(self) -> LoginLinkRecord:
         """Create a link that logs a browser in as this user, once."""
-        return LoginLink(self._session.json("POST", "/auth/login-links"))
+        return LoginLinkRecord(self._session.json("POST", "/auth/login-links"))
 
 
 class Users:
     """Operations on all accounts, as ``client.users``; administrators only."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
     def list(self) -> Iterator[User]:
@@ -133,13 +135,13 @@ class Users:
         keep their values."""
         return User(self._session.json("PATCH", f"/users/{segment(name)}", body=changes))
 
-    def protection(self, name: str) -> Protection:
+    def protection(self, name: str) -> ProtectionRecord:
         """Return the protection of an account and whether it is locked. Raises ``NotFound``."""
-        return Protection(self._session.json("GET", f"/users/{segment(name)}/protection"))
+        return ProtectionRecord(self._session.json("GET", f"/users/{segment(name)}/protection"))
 
-    def reset_link(self, name: str) -> LoginLink:
+    def reset_link(self, name: str) -> LoginLinkRecord:
         """Create a link that sets a new password for ``name``, once."""
-        return LoginLink(self._session.json("POST", f"/users/{segment(name)}/reset-link"))
+        return LoginLinkRecord(self._session.json("POST", f"/users/{segment(name)}/reset-link"))
 
     def unlock(self, name: str) -> None:
         """Delete the failed logins of an account, which unlocks it."""

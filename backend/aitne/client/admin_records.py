@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class AuditEntry(Record):
+class AuditEntryRecord(Record):
     """One entry of the audit log: time, actor, action, object, address and outcome."""
 
     id: int
@@ -28,7 +28,7 @@ class AuditEntry(Record):
     hash: str
 
 
-class AuditCheck(Record):
+class AuditCheckRecord(Record):
     """Result of a check of the audit log's chain of hashes."""
 
     whole: bool
@@ -38,7 +38,7 @@ class AuditCheck(Record):
     problem: str | None
 
 
-class Announcement(Record):
+class AnnouncementRecord(Record):
     """Message from an administrator to all users or to the members of some projects."""
 
     id: str
@@ -54,7 +54,7 @@ class Announcement(Record):
     dismissible: bool
 
 
-class Maintenance(Record):
+class MaintenanceRecord(Record):
     """State of maintenance, in which no new work starts. ``phase``: off, scheduled or on."""
 
     phase: str
@@ -65,7 +65,7 @@ class Maintenance(Record):
     created_at: datetime | None
 
 
-class NodeEvent(Record):
+class NodeEventRecord(Record):
     """One entry in the history of a node."""
 
     id: int
@@ -75,7 +75,7 @@ class NodeEvent(Record):
     actor: str | None
 
 
-class PartHealth(Record):
+class PartHealthRecord(Record):
     """State of one part of the platform. ``state``: ok, unknown, degraded or down."""
 
     name: str
@@ -88,16 +88,16 @@ class PartHealth(Record):
     facts: dict[str, Any]
 
 
-class Health(Record, parts=PartHealth):
+class HealthRecord(Record, parts=PartHealthRecord):
     """State of the platform with all of its parts, the worst first."""
 
     state: str
     version: str
     as_of: datetime
-    parts: list[PartHealth]
+    parts: list[PartHealthRecord]
 
 
-class Setting(Record):
+class SettingRecord(Record):
     """One setting with its value and the source of the value."""
 
     name: str

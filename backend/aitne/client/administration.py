@@ -5,14 +5,14 @@ from __future__ import annotations
 import builtins
 
 from aitne.client.admin_records import (
-    Announcement,
-    AuditCheck,
-    AuditEntry,
-    Health,
-    Maintenance,
-    Setting,
+    AnnouncementRecord,
+    AuditCheckRecord,
+    AuditEntryRecord,
+    HealthRecord,
+    MaintenanceRecord,
+    SettingRecord,
 )
-from aitne.client.session import Session, segment
+from aitne.client.session import ApiSession, segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,15 +26,15 @@ EXPORT_SILENCE_S = 60.0
 class Audit:
     """Operations on the audit log, as ``client.audit``; administrators only."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
     def list(
         self, *, most: int | None = None, **where: str | datetime | None
-    ) -> Iterator[AuditEntry]:
+    ) -> Iterator[AuditEntryRecord]:
         """Iterate over entries, newest first. ``where``: actor, action, object, outcome, since,
         until."""
-        return map(AuditEntry, self._session.pages("/admin/audit", _query(where), most=most))
+        return map(AuditEntryRecord, self._session.pages("/admin/audit", _query(where), most=most))
 
     def export(
         self,
@@ -53,29 +53,29 @@ class Audit:
         finally:
             reply.close()
 
-    def check(self) -> AuditCheck:
+    def check(self) -> AuditCheckRecord:
         """Have the platform check the chain of hashes, and return the result."""
-        return AuditCheck(self._session.json("GET", "/admin/audit/check"))
+        return AuditCheckRecord(self._session.json("GET", "/admin/audit/check"))
 
 
 class Announcements:
     """Operations on announcements, as ``client.announcements``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def list(self) -> list[Announcement]:
+    def list(self) -> list[AnnouncementRecord]:
         """Return the user's current announcements, the most important first."""
         answer = self._session.json("GET", "/announcements")
-        return [Announcement(item) for item in answer["items"]]
+        return [AnnouncementRecord(item) for item in answer["items"]]
 
-    def all(self) -> Iterator[Announcement]:
+    def all(self) -> Iterator[AnnouncementRecord]:
         """Iterate over all announcements, also past and future ones; administrators only."""
-        return map(Announcement, self._session.pages("/announcements", {"all": True}))
+        return map(AnnouncementRecord, self._session.pages("/announcements", {"all": True}))
 
-    def get(self, announcement_id: str) -> Announcement:
+    def get(self, announcement_id: str) -> AnnouncementRecord:
         """Return one announcement. Raises ``NotFound``."""
-        return Announcement(self._session.json("GET", _one(announcement_id)))
+        return AnnouncementRecord(self._session.json("GET", _one(announcement_id)))
 
     def create(
         self,
@@ -85,18 +85,18 @@ class Announcements:
         projects: Sequence[str] = (),
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
-    ) -> Announcement:
+    ) -> AnnouncementRecord:
         """Publish an announcement to all users, or to the members of ``projects``; administrators
         only."""
         body: dict[str, Any] = {"text": text, "severity": severity, "projects": [*projects]}
         body |= _times(starts_at=starts_at, ends_at=ends_at)
-        return Announcement(self._session.json("POST", "/announcements", body=body))
+        return AnnouncementRecord(self._session.json("POST", "/announcements", body=body))
 
-    def change(self, announcement_id: str, **changes: Any) -> Announcement:
+    def change(self, announcement_id: str, **changes: Any) -> AnnouncementRecord:
         """Set ``text``, ``severity``, ``projects``, ``starts_at`` or ``ends_at``; other fields keep
         their values."""
         body = {name: _plain(value) for name, value in changes.items()}
-        return Announcement(self._session.json("PATCH", _one(announcement_id), body=body))
+        return AnnouncementRecord(self._session.json("PATCH", _one(announcement_id), body=body))
 
     def delete(self, announcement_id: str) -> None:
         """Delete an announcement; administrators only. Raises ``NotFound``."""
@@ -110,12 +110,12 @@ class Announcements:
 class MaintenanceSwitch:
     """Operations on maintenance, as ``client.maintenance``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def status(self) -> Maintenance:
+    def status(self) -> MaintenanceRecord:
         """Return whether maintenance is off, scheduled or on, and when that changes."""
-        return Maintenance(self._session.json("GET", "/maintenance"))
+        return MaintenanceRecord(self._session.json("GET", "/maintenance"))
 
     def on(
         self,
@@ -123,29 +123,31 @@ class MaintenanceSwitch:
         *,
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
-    ) -> Maintenance:
+    ) -> MaintenanceRecord:
         """Start maintenance now or at ``starts_at``: new work is held; administrators only."""
         body = {"message": message, **_times(starts_at=starts_at, ends_at=ends_at)}
-        return Maintenance(self._session.json("PUT", "/maintenance", body=body))
+        return MaintenanceRecord(self._session.json("PUT", "/maintenance", body=body))
 
-    def off(self) -> Maintenance:
+    def off(self) -> MaintenanceRecord:
         """End maintenance, so that new work starts again; administrators only."""
-        return Maintenance(self._session.json("DELETE", "/maintenance"))
+        return MaintenanceRecord(self._session.json("DELETE", "/maintenance"))
 
 
 class Administration:
     """Health and settings of the platform, as ``client.admin``; administrators only."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def health(self) -> Health:
+    def health(self) -> HealthRecord:
         """Return the state of every part of the platform, the worst first."""
-        return Health(self._session.json("GET", "/admin/health"))
+        return HealthRecord(self._session.json("GET", "/admin/health"))
 
-    def settings(self) -> builtins.list[Setting]:
+    def settings(self) -> builtins.list[SettingRecord]:
         """Return every setting with the source of its value. Secrets are masked."""
-        return [Setting(item) for item in self._session.json("GET", "/admin/settings")["items"]]
+        return [
+            SettingRecord(item) for item in self._session.json("GET", "/admin/settings")["items"]
+        ]
 
 
 def _one(announcement_id: str) -> str:

@@ -29,66 +29,73 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any, Self
 
-    from aitne.client.accounts import Account, Protection, SignIn, Tokens, Users
+    from aitne.client.accounts import Account, ProtectionRecord, SignInRecord, Tokens, Users
     from aitne.client.admin_records import (
-        Announcement,
-        AuditCheck,
-        AuditEntry,
-        Health,
-        Maintenance,
-        NodeEvent,
-        Setting,
+        AnnouncementRecord,
+        AuditCheckRecord,
+        AuditEntryRecord,
+        HealthRecord,
+        MaintenanceRecord,
+        NodeEventRecord,
+        SettingRecord,
     )
     from aitne.client.administration import Administration, Announcements, Audit, MaintenanceSwitch
     from aitne.client.catalog import Nodes, Templates
-    from aitne.client.datasets import Dataset, Datasets
+    from aitne.client.datasets import DatasetRecord, Datasets
     from aitne.client.discovery import Platform
-    from aitne.client.images import Artifact, Image, Images
+    from aitne.client.images import ArtifactRecord, ImageRecord, Images
     from aitne.client.jobs import Jobs
     from aitne.client.notifications import (
-        Delivery,
-        Notification,
+        DeliveryRecord,
+        NotificationRecord,
         Notifications,
-        NotificationSettings,
-        Webhook,
+        NotificationSettingsRecord,
+        WebhookRecord,
         Webhooks,
     )
     from aitne.client.preferences import Preferences
     from aitne.client.project_records import (
-        Balance,
-        Invitation,
-        InvitationLink,
-        InvitationPreview,
-        Membership,
-        Project,
-        ProjectLimits,
-        ProjectReport,
-        SyncReport,
-        UsageReport,
-        WaitingJob,
+        BalanceRecord,
+        InvitationLinkRecord,
+        InvitationPreviewRecord,
+        InvitationRecord,
+        MembershipRecord,
+        ProjectLimitsRecord,
+        ProjectRecord,
+        ProjectReportRecord,
+        SyncReportRecord,
+        UsageReportRecord,
+        WaitingJobRecord,
     )
     from aitne.client.projects import Projects
     from aitne.client.records import (
-        Advice,
+        AdviceRecord,
+        CurrentUserRecord,
         Event,
         Job,
-        LoginLink,
-        Me,
+        LoginLinkRecord,
         Node,
-        Partition,
+        PartitionRecord,
         Plan,
-        QueuePlace,
+        QueuePlaceRecord,
         Template,
-        TemplateProblem,
+        TemplateProblemRecord,
         Token,
         User,
     )
-    from aitne.client.runs import Comparison, Rerun, Results, Snapshot, Sweep, WrittenFiles
-    from aitne.client.secrets import Secrets, StoredSecret
+    from aitne.client.runs import (
+        ComparisonRecord,
+        RerunRecord,
+        ResultsRecord,
+        SnapshotRecord,
+        SweepRecord,
+        WrittenFilesRecord,
+    )
+    from aitne.client.secrets import SecretRecord, Secrets
     from aitne.client.sessions import Sessions
-    from aitne.client.storage import Storage, StorageView
-    from aitne.client.terminals import Terminal
-    from aitne.client.transport import Transport
+    from aitne.client.storage import StorageAreas, StorageViewRecord
+    from aitne.client.terminals import TerminalConnection
+    from aitne.client.transport import RequestTransport
 
 
 class AsyncJobs:
@@ -119,23 +126,23 @@ class AsyncJobs:
         rows: int = 24,
         cols: int = 80,
         term: str = "xterm-256color",
-    ) -> Terminal:
+    ) -> TerminalConnection:
         return await call(
             self._sync.attach, job_id, argv, node=node, tty=tty, rows=rows, cols=cols, term=term
         )
 
     async def attach_ssh(
         self, job_id: str, public_key: str, *, node: str | None = None
-    ) -> Terminal:
+    ) -> TerminalConnection:
         return await call(self._sync.attach_ssh, job_id, public_key, node=node)
 
     async def ssh_account(self) -> str:
         return await call(self._sync.ssh_account)
 
-    async def queue_place(self, job_id: str) -> QueuePlace | None:
+    async def queue_place(self, job_id: str) -> QueuePlaceRecord | None:
         return await call(self._sync.queue_place, job_id)
 
-    async def advice(self, job_id: str) -> builtins.list[Advice]:
+    async def advice(self, job_id: str) -> builtins.list[AdviceRecord]:
         return await call(self._sync.advice, job_id)
 
     def list(
@@ -220,28 +227,28 @@ class AsyncJobs:
     ) -> Job:
         return await call(self._sync.wait, job_id, until=until, timeout_s=timeout_s)
 
-    async def snapshot(self, job_id: str) -> Snapshot:
+    async def snapshot(self, job_id: str) -> SnapshotRecord:
         return await call(self._sync.snapshot, job_id)
 
-    async def files(self, job_id: str) -> WrittenFiles:
+    async def files(self, job_id: str) -> WrittenFilesRecord:
         return await call(self._sync.files, job_id)
 
-    async def results(self, job_id: str) -> Results:
+    async def results(self, job_id: str) -> ResultsRecord:
         return await call(self._sync.results, job_id)
 
-    async def compare(self, job_id: str, other_id: str) -> Comparison:
+    async def compare(self, job_id: str, other_id: str) -> ComparisonRecord:
         return await call(self._sync.compare, job_id, other_id)
 
-    async def plan_resubmit(self, job_id: str) -> Rerun:
+    async def plan_resubmit(self, job_id: str) -> RerunRecord:
         return await call(self._sync.plan_resubmit, job_id)
 
-    async def sweep(self, job_id: str) -> Sweep:
+    async def sweep(self, job_id: str) -> SweepRecord:
         return await call(self._sync.sweep, job_id)
 
     async def stop_sweep(self, job_id: str) -> Job:
         return await call(self._sync.stop_sweep, job_id)
 
-    def watch_sweep(self, job_id: str) -> AsyncIterator[Sweep]:
+    def watch_sweep(self, job_id: str) -> AsyncIterator[SweepRecord]:
         return stream(self._sync.watch_sweep, job_id)
 
 
@@ -297,7 +304,7 @@ class AsyncTemplates:
     async def list(self) -> builtins.list[Template]:
         return await call(self._sync.list)
 
-    async def problems(self) -> builtins.list[TemplateProblem]:
+    async def problems(self) -> builtins.list[TemplateProblemRecord]:
         return await call(self._sync.problems)
 
     async def get(self, name: str) -> Template:
@@ -313,13 +320,13 @@ class AsyncNodes:
     async def list(self) -> builtins.list[Node]:
         return await call(self._sync.list)
 
-    async def partitions(self) -> builtins.list[Partition]:
+    async def partitions(self) -> builtins.list[PartitionRecord]:
         return await call(self._sync.partitions)
 
     async def capacity(self) -> builtins.list[dict[str, Any]]:
         return await call(self._sync.capacity)
 
-    def history(self, name: str, *, most: int | None = None) -> AsyncIterator[NodeEvent]:
+    def history(self, name: str, *, most: int | None = None) -> AsyncIterator[NodeEventRecord]:
         return stream(self._sync.history, name, most=most)
 
     async def drain(self, name: str, reason: str) -> Node:
@@ -351,7 +358,7 @@ class AsyncTokens:
     async def revoke(self, token_id: str) -> None:
         await call(self._sync.revoke, token_id)
 
-    async def login_link(self) -> LoginLink:
+    async def login_link(self) -> LoginLinkRecord:
         return await call(self._sync.login_link)
 
 
@@ -388,10 +395,10 @@ class AsyncUsers:
     async def change(self, name: str, **changes: Any) -> User:
         return await call(self._sync.change, name, **changes)
 
-    async def protection(self, name: str) -> Protection:
+    async def protection(self, name: str) -> ProtectionRecord:
         return await call(self._sync.protection, name)
 
-    async def reset_link(self, name: str) -> LoginLink:
+    async def reset_link(self, name: str) -> LoginLinkRecord:
         return await call(self._sync.reset_link, name)
 
     async def unlock(self, name: str) -> None:
@@ -410,7 +417,7 @@ class AsyncAccount:
     def __init__(self, sync: Account) -> None:
         self._sync = sync
 
-    async def sign_ins(self) -> builtins.list[SignIn]:
+    async def sign_ins(self) -> builtins.list[SignInRecord]:
         return await call(self._sync.sign_ins)
 
     async def revoke_sign_in(self, sign_in_id: str) -> None:
@@ -426,10 +433,10 @@ class AsyncProjects:
     def __init__(self, sync: Projects) -> None:
         self._sync = sync
 
-    async def list(self, *, state: str | None = None) -> builtins.list[Project]:
+    async def list(self, *, state: str | None = None) -> builtins.list[ProjectRecord]:
         return await call(self._sync.list, state=state)
 
-    async def get(self, name: str) -> Project:
+    async def get(self, name: str) -> ProjectRecord:
         return await call(self._sync.get, name)
 
     async def create(
@@ -440,7 +447,7 @@ class AsyncProjects:
         description: str = "",
         reason: str | None = None,
         expires_at: datetime | None = None,
-    ) -> Project:
+    ) -> ProjectRecord:
         return await call(
             self._sync.create,
             name,
@@ -452,7 +459,7 @@ class AsyncProjects:
 
     async def describe(
         self, name: str, *, title: str | None = None, description: str | None = None
-    ) -> Project:
+    ) -> ProjectRecord:
         return await call(self._sync.describe, name, title=title, description=description)
 
     async def approve(
@@ -462,53 +469,53 @@ class AsyncProjects:
         expires_at: datetime | None = None,
         budget: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | None = None,
-    ) -> Project:
+    ) -> ProjectRecord:
         return await call(
             self._sync.approve, name, expires_at=expires_at, budget=budget, limits=limits
         )
 
-    async def decline(self, name: str, reason: str) -> Project:
+    async def decline(self, name: str, reason: str) -> ProjectRecord:
         return await call(self._sync.decline, name, reason)
 
-    async def close(self, name: str, reason: str = "") -> Project:
+    async def close(self, name: str, reason: str = "") -> ProjectRecord:
         return await call(self._sync.close, name, reason)
 
-    async def reopen(self, name: str) -> Project:
+    async def reopen(self, name: str) -> ProjectRecord:
         return await call(self._sync.reopen, name)
 
-    async def ask_for_time(self, name: str, until: datetime, reason: str = "") -> Project:
+    async def ask_for_time(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
         return await call(self._sync.ask_for_time, name, until, reason)
 
-    async def set_end(self, name: str, expires_at: datetime | None) -> Project:
+    async def set_end(self, name: str, expires_at: datetime | None) -> ProjectRecord:
         return await call(self._sync.set_end, name, expires_at)
 
-    async def set_budget(self, name: str, budget: Mapping[str, Any]) -> Project:
+    async def set_budget(self, name: str, budget: Mapping[str, Any]) -> ProjectRecord:
         return await call(self._sync.set_budget, name, budget)
 
-    async def balance(self, name: str) -> Balance:
+    async def balance(self, name: str) -> BalanceRecord:
         return await call(self._sync.balance, name)
 
-    def waiting(self, name: str, *, most: int | None = None) -> AsyncIterator[WaitingJob]:
+    def waiting(self, name: str, *, most: int | None = None) -> AsyncIterator[WaitingJobRecord]:
         return stream(self._sync.waiting, name, most=most)
 
-    async def invitations(self, name: str) -> builtins.list[Invitation]:
+    async def invitations(self, name: str) -> builtins.list[InvitationRecord]:
         return await call(self._sync.invitations, name)
 
     async def invite(
         self, name: str, *, role: str = "member", max_uses: int = 1, lifetime: int | str = "7d"
-    ) -> InvitationLink:
+    ) -> InvitationLinkRecord:
         return await call(self._sync.invite, name, role=role, max_uses=max_uses, lifetime=lifetime)
 
     async def revoke_invitation(self, name: str, invitation: str) -> None:
         await call(self._sync.revoke_invitation, name, invitation)
 
-    async def look_at_invitation(self, token: str) -> InvitationPreview:
+    async def look_at_invitation(self, token: str) -> InvitationPreviewRecord:
         return await call(self._sync.look_at_invitation, token)
 
-    async def join(self, token: str) -> Membership:
+    async def join(self, token: str) -> MembershipRecord:
         return await call(self._sync.join, token)
 
-    async def members(self, name: str) -> builtins.list[Membership]:
+    async def members(self, name: str) -> builtins.list[MembershipRecord]:
         return await call(self._sync.members, name)
 
     async def put_member(
@@ -519,7 +526,7 @@ class AsyncProjects:
         limits: Mapping[str, Any] | None = None,
         role: str | None = None,
         default: bool = False,
-    ) -> Membership:
+    ) -> MembershipRecord:
         return await call(
             self._sync.put_member, name, user, limits=limits, role=role, default=default
         )
@@ -527,19 +534,21 @@ class AsyncProjects:
     async def remove_member(self, name: str, user: str) -> None:
         await call(self._sync.remove_member, name, user)
 
-    async def limits(self, name: str) -> ProjectLimits:
+    async def limits(self, name: str) -> ProjectLimitsRecord:
         return await call(self._sync.limits, name)
 
-    async def set_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimits:
+    async def set_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimitsRecord:
         return await call(self._sync.set_limits, name, limits)
 
-    async def set_own_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimits:
+    async def set_own_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimitsRecord:
         return await call(self._sync.set_own_limits, name, limits)
 
-    async def usage(self, name: str | None = None, *, month: str | None = None) -> UsageReport:
+    async def usage(
+        self, name: str | None = None, *, month: str | None = None
+    ) -> UsageReportRecord:
         return await call(self._sync.usage, name, month=month)
 
-    async def report(self, name: str, *, month: str | None = None) -> ProjectReport:
+    async def report(self, name: str, *, month: str | None = None) -> ProjectReportRecord:
         return await call(self._sync.report, name, month=month)
 
     async def usage_csv(
@@ -547,10 +556,10 @@ class AsyncProjects:
     ) -> str:
         return await call(self._sync.usage_csv, name, month=month, since=since)
 
-    async def compare(self) -> SyncReport:
+    async def compare(self) -> SyncReportRecord:
         return await call(self._sync.compare)
 
-    async def sync(self, digest: str) -> SyncReport:
+    async def sync(self, digest: str) -> SyncReportRecord:
         return await call(self._sync.sync, digest)
 
 
@@ -560,10 +569,10 @@ class AsyncImages:
     def __init__(self, sync: Images) -> None:
         self._sync = sync
 
-    async def list(self) -> builtins.list[Image]:
+    async def list(self) -> builtins.list[ImageRecord]:
         return await call(self._sync.list)
 
-    async def get(self, reference: str) -> Image:
+    async def get(self, reference: str) -> ImageRecord:
         return await call(self._sync.get, reference)
 
     async def register(
@@ -573,24 +582,24 @@ class AsyncImages:
         *,
         packages: Sequence[Mapping[str, str]] = (),
         projects: Sequence[str] = (),
-    ) -> Image:
+    ) -> ImageRecord:
         return await call(
             self._sync.register, image, artifacts, packages=packages, projects=projects
         )
 
-    async def retire(self, reference: str) -> Image:
+    async def retire(self, reference: str) -> ImageRecord:
         return await call(self._sync.retire, reference)
 
-    async def offer(self, reference: str) -> Image:
+    async def offer(self, reference: str) -> ImageRecord:
         return await call(self._sync.offer, reference)
 
-    async def set_projects(self, reference: str, projects: Sequence[str]) -> Image:
+    async def set_projects(self, reference: str, projects: Sequence[str]) -> ImageRecord:
         return await call(self._sync.set_projects, reference, projects)
 
-    async def note_verification(self, reference: str, damage: str | None) -> Image:
+    async def note_verification(self, reference: str, damage: str | None) -> ImageRecord:
         return await call(self._sync.note_verification, reference, damage)
 
-    async def remove(self, reference: str) -> builtins.list[Artifact]:
+    async def remove(self, reference: str) -> builtins.list[ArtifactRecord]:
         return await call(self._sync.remove, reference)
 
 
@@ -600,13 +609,13 @@ class AsyncDatasets:
     def __init__(self, sync: Datasets) -> None:
         self._sync = sync
 
-    async def list(self) -> builtins.list[Dataset]:
+    async def list(self) -> builtins.list[DatasetRecord]:
         return await call(self._sync.list)
 
-    async def versions(self, name: str) -> builtins.list[Dataset]:
+    async def versions(self, name: str) -> builtins.list[DatasetRecord]:
         return await call(self._sync.versions, name)
 
-    async def get(self, reference: str) -> Dataset:
+    async def get(self, reference: str) -> DatasetRecord:
         return await call(self._sync.get, reference)
 
     def manifest(self, reference: str) -> AsyncIterator[bytes]:
@@ -617,36 +626,36 @@ class AsyncDatasets:
 
     async def add(
         self, dataset: Mapping[str, Any], *, manifest: str, text: Iterable[bytes]
-    ) -> Dataset:
+    ) -> DatasetRecord:
         return await call(self._sync.add, dataset, manifest=manifest, text=text)
 
     async def upload_manifest(self, digest: str, text: Iterable[bytes]) -> None:
         await call(self._sync.upload_manifest, digest, text)
 
-    async def grant(self, reference: str, project: str) -> Dataset:
+    async def grant(self, reference: str, project: str) -> DatasetRecord:
         return await call(self._sync.grant, reference, project)
 
-    async def revoke(self, reference: str, project: str) -> Dataset:
+    async def revoke(self, reference: str, project: str) -> DatasetRecord:
         return await call(self._sync.revoke, reference, project)
 
-    async def retire(self, reference: str, *, retired: bool = True) -> Dataset:
+    async def retire(self, reference: str, *, retired: bool = True) -> DatasetRecord:
         return await call(self._sync.retire, reference, retired=retired)
 
     async def note_verification(
         self, reference: str, *, manifest: str, damaged_files: int
-    ) -> Dataset:
+    ) -> DatasetRecord:
         return await call(
             self._sync.note_verification, reference, manifest=manifest, damaged_files=damaged_files
         )
 
 
-class AsyncStorage:
+class AsyncStorageAreas:
     """``client.storage``, awaited."""
 
-    def __init__(self, sync: Storage) -> None:
+    def __init__(self, sync: StorageAreas) -> None:
         self._sync = sync
 
-    async def get(self, project: str | None = None) -> StorageView:
+    async def get(self, project: str | None = None) -> StorageViewRecord:
         return await call(self._sync.get, project)
 
 
@@ -656,10 +665,10 @@ class AsyncAdministration:
     def __init__(self, sync: Administration) -> None:
         self._sync = sync
 
-    async def health(self) -> Health:
+    async def health(self) -> HealthRecord:
         return await call(self._sync.health)
 
-    async def settings(self) -> builtins.list[Setting]:
+    async def settings(self) -> builtins.list[SettingRecord]:
         return await call(self._sync.settings)
 
 
@@ -671,7 +680,7 @@ class AsyncAudit:
 
     def list(
         self, *, most: int | None = None, **where: str | datetime | None
-    ) -> AsyncIterator[AuditEntry]:
+    ) -> AsyncIterator[AuditEntryRecord]:
         return stream(self._sync.list, most=most, **where)
 
     def export(
@@ -679,7 +688,7 @@ class AsyncAudit:
     ) -> AsyncIterator[bytes]:
         return stream(self._sync.export, as_csv=as_csv, **where)
 
-    async def check(self) -> AuditCheck:
+    async def check(self) -> AuditCheckRecord:
         return await call(self._sync.check)
 
 
@@ -689,13 +698,13 @@ class AsyncAnnouncements:
     def __init__(self, sync: Announcements) -> None:
         self._sync = sync
 
-    async def list(self) -> builtins.list[Announcement]:
+    async def list(self) -> builtins.list[AnnouncementRecord]:
         return await call(self._sync.list)
 
-    def all(self) -> AsyncIterator[Announcement]:
+    def all(self) -> AsyncIterator[AnnouncementRecord]:
         return stream(self._sync.all)
 
-    async def get(self, announcement_id: str) -> Announcement:
+    async def get(self, announcement_id: str) -> AnnouncementRecord:
         return await call(self._sync.get, announcement_id)
 
     async def create(
@@ -706,7 +715,7 @@ class AsyncAnnouncements:
         projects: Sequence[str] = (),
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
-    ) -> Announcement:
+    ) -> AnnouncementRecord:
         return await call(
             self._sync.create,
             text,
@@ -716,7 +725,7 @@ class AsyncAnnouncements:
             ends_at=ends_at,
         )
 
-    async def change(self, announcement_id: str, **changes: Any) -> Announcement:
+    async def change(self, announcement_id: str, **changes: Any) -> AnnouncementRecord:
         return await call(self._sync.change, announcement_id, **changes)
 
     async def delete(self, announcement_id: str) -> None:
@@ -732,7 +741,7 @@ class AsyncMaintenanceSwitch:
     def __init__(self, sync: MaintenanceSwitch) -> None:
         self._sync = sync
 
-    async def status(self) -> Maintenance:
+    async def status(self) -> MaintenanceRecord:
         return await call(self._sync.status)
 
     async def on(
@@ -741,10 +750,10 @@ class AsyncMaintenanceSwitch:
         *,
         starts_at: datetime | None = None,
         ends_at: datetime | None = None,
-    ) -> Maintenance:
+    ) -> MaintenanceRecord:
         return await call(self._sync.on, message, starts_at=starts_at, ends_at=ends_at)
 
-    async def off(self) -> Maintenance:
+    async def off(self) -> MaintenanceRecord:
         return await call(self._sync.off)
 
 
@@ -767,10 +776,10 @@ class AsyncSecrets:
     def __init__(self, sync: Secrets) -> None:
         self._sync = sync
 
-    async def list(self) -> builtins.list[StoredSecret]:
+    async def list(self) -> builtins.list[SecretRecord]:
         return await call(self._sync.list)
 
-    async def put(self, name: str, value: str) -> StoredSecret:
+    async def put(self, name: str, value: str) -> SecretRecord:
         return await call(self._sync.put, name, value)
 
     async def delete(self, name: str) -> None:
@@ -783,13 +792,15 @@ class AsyncNotifications:
     def __init__(self, sync: Notifications) -> None:
         self._sync = sync
 
-    def list(self, *, unread: bool = False, most: int | None = None) -> AsyncIterator[Notification]:
+    def list(
+        self, *, unread: bool = False, most: int | None = None
+    ) -> AsyncIterator[NotificationRecord]:
         return stream(self._sync.list, unread=unread, most=most)
 
     async def read(self, ids: Sequence[int] | None = None) -> int:
         return await call(self._sync.read, ids)
 
-    async def settings(self) -> NotificationSettings:
+    async def settings(self) -> NotificationSettingsRecord:
         return await call(self._sync.settings)
 
     async def set(
@@ -798,13 +809,13 @@ class AsyncNotifications:
         *,
         mail: str | None = None,
         quiet_until: str | None = None,
-    ) -> NotificationSettings:
+    ) -> NotificationSettingsRecord:
         return await call(self._sync.set, choices, mail=mail, quiet_until=quiet_until)
 
-    async def test_mail(self) -> Delivery:
+    async def test_mail(self) -> DeliveryRecord:
         return await call(self._sync.test_mail)
 
-    async def mails(self) -> builtins.list[Delivery]:
+    async def mails(self) -> builtins.list[DeliveryRecord]:
         return await call(self._sync.mails)
 
     async def idle_gpus(self) -> builtins.list[Job]:
@@ -817,27 +828,27 @@ class AsyncWebhooks:
     def __init__(self, sync: Webhooks) -> None:
         self._sync = sync
 
-    async def list(self) -> builtins.list[Webhook]:
+    async def list(self) -> builtins.list[WebhookRecord]:
         return await call(self._sync.list)
 
-    async def get(self, webhook_id: str) -> Webhook:
+    async def get(self, webhook_id: str) -> WebhookRecord:
         return await call(self._sync.get, webhook_id)
 
-    async def create(self, url: str) -> Webhook:
+    async def create(self, url: str) -> WebhookRecord:
         return await call(self._sync.create, url)
 
     async def update(
         self, webhook_id: str, *, url: str | None = None, enabled: bool | None = None
-    ) -> Webhook:
+    ) -> WebhookRecord:
         return await call(self._sync.update, webhook_id, url=url, enabled=enabled)
 
-    async def rotate(self, webhook_id: str) -> Webhook:
+    async def rotate(self, webhook_id: str) -> WebhookRecord:
         return await call(self._sync.rotate, webhook_id)
 
-    async def test(self, webhook_id: str) -> Delivery:
+    async def test(self, webhook_id: str) -> DeliveryRecord:
         return await call(self._sync.test, webhook_id)
 
-    async def deliveries(self, webhook_id: str) -> builtins.list[Delivery]:
+    async def deliveries(self, webhook_id: str) -> builtins.list[DeliveryRecord]:
         return await call(self._sync.deliveries, webhook_id)
 
     async def delete(self, webhook_id: str) -> None:
@@ -854,7 +865,7 @@ class AsyncClient:
         data_dir: str | os.PathLike[str] | None = None,
         *,
         platform: Platform | None = None,
-        transport: Transport | None = None,
+        transport: RequestTransport | None = None,
     ) -> None:
         self._sync = Client(url, token, data_dir, platform=platform, transport=transport)
         self.platform = self._sync.platform
@@ -868,7 +879,7 @@ class AsyncClient:
         self.projects = AsyncProjects(self._sync.projects)
         self.images = AsyncImages(self._sync.images)
         self.datasets = AsyncDatasets(self._sync.datasets)
-        self.storage = AsyncStorage(self._sync.storage)
+        self.storage = AsyncStorageAreas(self._sync.storage)
         self.admin = AsyncAdministration(self._sync.admin)
         self.audit = AsyncAudit(self._sync.audit)
         self.announcements = AsyncAnnouncements(self._sync.announcements)
@@ -887,7 +898,7 @@ class AsyncClient:
     def __repr__(self) -> str:
         return f"AsyncClient({self.platform.url!r})"
 
-    async def me(self) -> Me:
+    async def me(self) -> CurrentUserRecord:
         return await call(self._sync.me)
 
     async def ready(self) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import builtins
 
-from aitne.client.admin_records import NodeEvent
-from aitne.client.records import Node, Partition, Template, TemplateProblem
-from aitne.client.session import Session, segment
+from aitne.client.admin_records import NodeEventRecord
+from aitne.client.records import Node, PartitionRecord, Template, TemplateProblemRecord
+from aitne.client.session import ApiSession, segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 class Templates:
     """Operations on templates, as ``client.templates``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
     def list(self) -> list[Template]:
         """Return the templates that load without an error."""
         return [Template(item) for item in self._session.json("GET", "/templates")["items"]]
 
-    def problems(self) -> builtins.list[TemplateProblem]:
+    def problems(self) -> builtins.list[TemplateProblemRecord]:
         """Return the template files that were rejected, with the reasons; empty unless the user is
         an administrator."""
         problems = self._session.json("GET", "/templates").get("problems", [])
-        return [TemplateProblem(item) for item in problems]
+        return [TemplateProblemRecord(item) for item in problems]
 
     def get(self, name: str) -> Template:
         """Return one template. Raises ``NotFound``."""
@@ -38,27 +38,27 @@ class Templates:
 class Nodes:
     """Operations on nodes and partitions, as ``client.nodes``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
     def list(self) -> list[Node]:
         """Return the nodes in their last known state."""
         return [Node(item) for item in self._session.json("GET", "/cluster/nodes")["items"]]
 
-    def partitions(self) -> builtins.list[Partition]:
+    def partitions(self) -> builtins.list[PartitionRecord]:
         """Return the partitions, the default one first."""
         partitions = self._session.json("GET", "/cluster/partitions")["items"]
-        return [Partition(item) for item in partitions]
+        return [PartitionRecord(item) for item in partitions]
 
     def capacity(self) -> builtins.list[dict[str, Any]]:
         """Return the GPUs by type: how many are free and used, and when others become free."""
         gpus: builtins.list[dict[str, Any]] = self._session.json("GET", "/cluster/capacity")["gpus"]
         return gpus
 
-    def history(self, name: str, *, most: int | None = None) -> Iterator[NodeEvent]:
+    def history(self, name: str, *, most: int | None = None) -> Iterator[NodeEventRecord]:
         """Iterate over the history of a node, newest first: outages, drains and resumes."""
         path = f"/cluster/nodes/{segment(name)}/history"
-        return map(NodeEvent, self._session.pages(path, {}, most=most))
+        return map(NodeEventRecord, self._session.pages(path, {}, most=most))
 
     def drain(self, name: str, reason: str) -> Node:
         """Drain a node, so that it starts no new jobs; administrators only. Raises ``NotFound``."""

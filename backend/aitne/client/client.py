@@ -18,11 +18,11 @@ from aitne.client.jobs import Jobs
 from aitne.client.notifications import Notifications, Webhooks
 from aitne.client.preferences import Preferences
 from aitne.client.projects import Projects
-from aitne.client.records import Event, Me
+from aitne.client.records import CurrentUserRecord, Event
 from aitne.client.secrets import Secrets
-from aitne.client.session import Session
+from aitne.client.session import ApiSession
 from aitne.client.sessions import Sessions
-from aitne.client.storage import Storage
+from aitne.client.storage import StorageAreas
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, Self
 
-    from aitne.client.transport import Transport
+    from aitne.client.transport import RequestTransport
 
 
 class Client:
@@ -47,10 +47,10 @@ class Client:
         data_dir: str | os.PathLike[str] | None = None,
         *,
         platform: Platform | None = None,
-        transport: Transport | None = None,
+        transport: RequestTransport | None = None,
     ) -> None:
         self.platform = platform or find_platform(url, token, data_dir)
-        self._session = Session(self.platform, transport=transport)
+        self._session = ApiSession(self.platform, transport=transport)
         self.jobs = Jobs(self._session)
         self.sessions = Sessions(self._session, self.jobs)
         self.templates = Templates(self._session)
@@ -61,7 +61,7 @@ class Client:
         self.projects = Projects(self._session)
         self.images = Images(self._session)
         self.datasets = Datasets(self._session)
-        self.storage = Storage(self._session)
+        self.storage = StorageAreas(self._session)
         self.admin = Administration(self._session)
         self.audit = Audit(self._session)
         self.announcements = Announcements(self._session)
@@ -80,9 +80,9 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({self.platform.url!r})"
 
-    def me(self) -> Me:
+    def me(self) -> CurrentUserRecord:
         """Return the user that this client acts as, with projects and platform."""
-        return Me(self._session.json("GET", "/me"))
+        return CurrentUserRecord(self._session.json("GET", "/me"))
 
     def ready(self) -> dict[str, Any]:
         """Return the answer of ``/readyz``. Raises ``Unavailable`` while the platform is not

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 CHECK_S = 300.0
 """Timeout in seconds: the platform reads a manifest completely before it answers."""
 
 
-class Dataset(Record):
+class DatasetRecord(Record):
     """One version of one dataset."""
 
     name: str
@@ -49,25 +49,25 @@ class Datasets:
     """Operations on datasets, as ``client.datasets``. A reference is ``name:version``, or ``name``
     for the newest version that is not retired."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def list(self) -> list[Dataset]:
+    def list(self) -> list[DatasetRecord]:
         """Return the versions that the user may read, by name and newest first; for administrators
         all."""
-        return [Dataset(item) for item in self._session.json("GET", "/datasets")["items"]]
+        return [DatasetRecord(item) for item in self._session.json("GET", "/datasets")["items"]]
 
-    def versions(self, name: str) -> builtins.list[Dataset]:
+    def versions(self, name: str) -> builtins.list[DatasetRecord]:
         """Return all versions of one dataset, newest first. Raises ``NotFound``."""
         versions = self._session.json("GET", f"/datasets/{segment(name)}")["items"]
-        return [Dataset(item) for item in versions]
+        return [DatasetRecord(item) for item in versions]
 
-    def get(self, reference: str) -> Dataset:
+    def get(self, reference: str) -> DatasetRecord:
         """Return one version; by name alone, the newest that is not retired. Raises
         ``NotFound``."""
         name, _, version = reference.partition(":")
         if version:
-            return Dataset(self._session.json("GET", _path(name, version)))
+            return DatasetRecord(self._session.json("GET", _path(name, version)))
         versions = self.versions(name)
         return next((dataset for dataset in versions if not dataset.retired), versions[0])
 
@@ -100,7 +100,9 @@ class Datasets:
             # No text has this digest, which the platform checks after all other fields.
             self._session.json("POST", "/datasets", body={**dataset, "manifest": "0" * 64})
 
-    def add(self, dataset: Mapping[str, Any], *, manifest: str, text: Iterable[bytes]) -> Dataset:
+    def add(
+        self, dataset: Mapping[str, Any], *, manifest: str, text: Iterable[bytes]
+    ) -> DatasetRecord:
         """Add a version. ``dataset`` has name, version, path, and optionally description, licence
         and project; ``manifest`` is the digest of ``text``, which is uploaded if the platform lacks
         it.
@@ -110,10 +112,10 @@ class Datasets:
 
         body = {**dataset, "manifest": manifest}
         try:
-            return Dataset(self._session.json("POST", "/datasets", body=body))
+            return DatasetRecord(self._session.json("POST", "/datasets", body=body))
         except ManifestMissing:
             self.upload_manifest(manifest, text)
-        return Dataset(self._session.json("POST", "/datasets", body=body))
+        return DatasetRecord(self._session.json("POST", "/datasets", body=body))
 
     def upload_manifest(self, digest: str, text: Iterable[bytes]) -> None:
         """Upload a manifest for a dataset that is to be added; the platform keeps it for a day.
@@ -129,33 +131,35 @@ class Datasets:
             timeout_s=CHECK_S,
         )
 
-    def grant(self, reference: str, project: str) -> Dataset:
+    def grant(self, reference: str, project: str) -> DatasetRecord:
         """Allow the members of a project to read the dataset. Raises ``NotFound``,
         ``NotAllowed``."""
         path = f"{self._found(reference)}/projects/{segment(project)}"
-        return Dataset(self._session.json("PUT", path, repeatable=True))
+        return DatasetRecord(self._session.json("PUT", path, repeatable=True))
 
-    def revoke(self, reference: str, project: str) -> Dataset:
+    def revoke(self, reference: str, project: str) -> DatasetRecord:
         """Withdraw a project's permission to read the dataset. Raises ``NotFound``,
         ``NotAllowed``."""
         path = f"{self._found(reference)}/projects/{segment(project)}"
-        return Dataset(self._session.json("DELETE", path))
+        return DatasetRecord(self._session.json("DELETE", path))
 
-    def retire(self, reference: str, *, retired: bool = True) -> Dataset:
+    def retire(self, reference: str, *, retired: bool = True) -> DatasetRecord:
         """Retire a version, so that new jobs cannot use it, or undo that. Raises ``NotFound``,
         ``NotAllowed``."""
         body = {"retired": retired}
-        return Dataset(
+        return DatasetRecord(
             self._session.json("PATCH", self._found(reference), body=body, repeatable=True)
         )
 
-    def note_verification(self, reference: str, *, manifest: str, damaged_files: int) -> Dataset:
+    def note_verification(
+        self, reference: str, *, manifest: str, damaged_files: int
+    ) -> DatasetRecord:
         """Record how many files were missing or differed from the manifest with that digest.
 
         Raises ``NotFound``, ``NotAllowed``, ``Conflict``."""
         body = {"manifest": manifest, "damaged_files": damaged_files}
         path = f"{self._found(reference)}/verification"
-        return Dataset(self._session.json("POST", path, body=body, repeatable=True))
+        return DatasetRecord(self._session.json("POST", path, body=body, repeatable=True))
 
     def _found(self, reference: str) -> str:
         name, _, version = reference.partition(":")

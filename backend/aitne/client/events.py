@@ -6,13 +6,13 @@ import json
 
 from aitne.client.http import ConnectionFailed
 from aitne.client.records import Event
-from aitne.client.session import Patience
+from aitne.client.session import RequestBackoff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
     from aitne.client.transport import Reply
 
 SILENCE_S = 40.0
@@ -22,7 +22,7 @@ CONTROL = frozenset({"hello", "reset"})
 """Messages about the stream itself: its beginning, and that events were skipped."""
 
 
-def events(session: Session, after: int | None = None) -> Iterator[Event | None]:
+def events(session: ApiSession, after: int | None = None) -> Iterator[Event | None]:
     """Yield every event that the user may see, from now on or after event ``after``, without end.
 
     None is yielded each time the stream (re)opens, and when the platform skips events: a caller
@@ -32,7 +32,7 @@ def events(session: Session, after: int | None = None) -> Iterator[Event | None]
     Raises:
         Unavailable: the platform does not answer for as long as requests are retried.
     """
-    patience = Patience(session)
+    patience = RequestBackoff(session)
     while True:
         headers = {"Accept": "text/event-stream"}
         if after is not None:

@@ -13,7 +13,7 @@ import queue
 import stat
 import threading
 
-from aitne.client.tree import CHANGED, REFUSED, Problem, stamp, unreadable
+from aitne.client.tree import CHANGED, REFUSED, TreeProblem, stamp, unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ BATCH_BYTES, BATCH_FILES = 8 << 20, 256
 TICK_S = 0.1
 
 
-class Task:
+class HashTask:
     """A file to be read.
 
     ``stamp`` is the state that the file must have from now on; without one it must have ``size``
@@ -44,7 +44,7 @@ class Task:
         self.stamp = stamp
 
 
-class Hashed:
+class HashedFile:
     """A file and its checksum; ``sha256`` is None if its size differs from the task's.
 
     ``known`` states whether the checksum is from an earlier run, so that the file was not read.
@@ -59,7 +59,7 @@ class Hashed:
         self.known = known
 
 
-Outcome = Hashed | Problem
+Outcome = HashedFile | TreeProblem
 
 
 def cores() -> int:
@@ -69,7 +69,7 @@ def cores() -> int:
 
 def hash_files(
     root: bytes,
-    tasks: Iterable[Task],
+    tasks: Iterable[HashTask],
     *,
     known: Known | None = None,
     workers: int | None = None,
@@ -117,14 +117,14 @@ class _Work:
     def __init__(self, root: bytes, known_files: Known) -> None:
         self._root = root
         self._known = known_files
-        self.batches: list[list[Task]] = []
+        self.batches: list[list[HashTask]] = []
         self.outcomes: queue.SimpleQueue[list[Outcome] | BaseException] = queue.SimpleQueue()
         self.done: list[int] = []
         self.stopped = False
 
-    def plan(self, tasks: Iterable[Task]) -> None:
+    def plan(self, tasks: Iterable[HashTask]) -> None:
         """Divide the tasks into batches, which threads take from the end."""
-        large, batch, batch_bytes = [], list[Task](), 0
+        large, batch, batch_bytes = [], list[HashTask](), 0
         for task in tasks:
             if task.size >= LARGE:
                 large.append(task)
@@ -160,7 +160,9 @@ class _Work:
         except BaseException as error:  # noqa: BLE001 - raised again by the caller
             self.outcomes.put(error)
 
-    def _read(self, task: Task, buffer: bytearray, view: memoryview, number: int) -> Outcome | None:
+    def _read(
+        self, task: HashTask, buffer: bytearray, view: memoryview, number: int
+    ) -> Outcome | None:
         """Read and hash one file; return None if the run was interrupted."""
         # Each task counts with its expected size, so that the sum reaches the total.
         counted = self.done[number] + task.size
@@ -189,23 +191,23 @@ class _Work:
                 if remaining > 0:
                     self.done[number] += count
             if remaining != 0 or stamp(os.fstat(handle)) != stamp(before):
-                return Problem(task.path, CHANGED, "was changed while it was read")
-            return Hashed(task.path, stamp(before), digest.hexdigest(), known=False)
+                return TreeProblem(task.path, CHANGED, "was changed while it was read")
+            return HashedFile(task.path, stamp(before), digest.hexdigest(), known=False)
         except OSError as error:
             return unreadable(task.path, error)
         finally:
             os.close(handle)
             self.done[number] = counted
 
-    def _outcome_without_reading(self, task: Task, now: os.stat_result) -> Outcome | None:
+    def _outcome_without_reading(self, task: HashTask, now: os.stat_result) -> Outcome | None:
         if not stat.S_ISREG(now.st_mode):
-            return Problem(task.path, REFUSED, "is no longer a file")
+            return TreeProblem(task.path, REFUSED, "is no longer a file")
         present = stamp(now)
         if task.stamp is not None and present != task.stamp:
-            return Problem(task.path, CHANGED, "was changed since the folder was listed")
+            return TreeProblem(task.path, CHANGED, "was changed since the folder was listed")
         if task.stamp is None and now.st_size != task.size:
-            return Hashed(task.path, present, None, known=False)
+            return HashedFile(task.path, present, None, known=False)
         earlier = self._known.get(task.path)
         if earlier is not None and earlier[0] == present:
-            return Hashed(task.path, present, earlier[1], known=True)
+            return HashedFile(task.path, present, earlier[1], known=True)
         return None

@@ -45,7 +45,7 @@ def quote(text: str) -> str:
 
 
 class HttpTransport:
-    """``Transport`` over a TCP connection to one address."""
+    """``RequestTransport`` over a TCP connection to one address."""
 
     def __init__(self, base_url: str) -> None:
         """Set the address. Raises ``ValueError`` if ``base_url`` is not an address."""

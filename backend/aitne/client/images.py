@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 CHECK_S = 900.0
 """Timeout in seconds: the platform reads a new image's files completely before it answers."""
 
 
-class Artifact(Record):
+class ArtifactRecord(Record):
     """The file or Docker image that one runtime starts."""
 
     runtime: str
@@ -28,7 +28,7 @@ class Artifact(Record):
     mtime_ns: int | None
 
 
-class Package(Record):
+class PackageRecord(Record):
     """One entry of the software bill."""
 
     name: str
@@ -36,7 +36,7 @@ class Package(Record):
     source: str
 
 
-class Image(Record, artifacts=Artifact, packages=Package):
+class ImageRecord(Record, artifacts=ArtifactRecord, packages=PackageRecord):
     """One version of one image. Lists omit the packages."""
 
     name: str
@@ -45,8 +45,8 @@ class Image(Record, artifacts=Artifact, packages=Package):
     apps: dict[str, dict[str, Any]]
     needs: dict[str, Any]
     env: dict[str, str]
-    artifacts: list[Artifact]
-    packages: list[Package]
+    artifacts: list[ArtifactRecord]
+    packages: list[PackageRecord]
     state: str
     projects: list[str]
     created_at: datetime
@@ -69,17 +69,17 @@ class Images:
     """Operations on images, as ``client.images``. A reference is ``name:version``, or ``name`` for
     the newest version."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def list(self) -> list[Image]:
+    def list(self) -> list[ImageRecord]:
         """Return the images that the user may use, for administrators all, by name, newest first,
         without packages."""
-        return [Image(item) for item in self._session.json("GET", "/images")["items"]]
+        return [ImageRecord(item) for item in self._session.json("GET", "/images")["items"]]
 
-    def get(self, reference: str) -> Image:
+    def get(self, reference: str) -> ImageRecord:
         """Return one image with its packages. Raises ``NotFound``."""
-        return Image(self._session.json("GET", self._path(reference)))
+        return ImageRecord(self._session.json("GET", self._path(reference)))
 
     def register(
         self,
@@ -88,7 +88,7 @@ class Images:
         *,
         packages: Sequence[Mapping[str, str]] = (),
         projects: Sequence[str] = (),
-    ) -> Image:
+    ) -> ImageRecord:
         """Register an image; administrators only. ``image`` has name, version, description, apps,
         needs and env; each artifact has runtime, digest, and path or size_bytes.
 
@@ -102,37 +102,39 @@ class Images:
         answer = self._session.json(
             "POST", "/images", body=body, repeatable=True, timeout_s=CHECK_S
         )
-        return Image(answer)
+        return ImageRecord(answer)
 
-    def retire(self, reference: str) -> Image:
+    def retire(self, reference: str) -> ImageRecord:
         """Retire an image, so that new jobs cannot use it; administrators only. Raises
         ``NotFound``."""
         return self._change(reference, {"state": "retired"})
 
-    def offer(self, reference: str) -> Image:
+    def offer(self, reference: str) -> ImageRecord:
         """Offer a retired image again; administrators only. Raises ``NotFound``."""
         return self._change(reference, {"state": "offered"})
 
-    def set_projects(self, reference: str, projects: Sequence[str]) -> Image:
+    def set_projects(self, reference: str, projects: Sequence[str]) -> ImageRecord:
         """Set the projects whose members may use the image; empty: all users. Administrators only.
         Raises ``NotFound``."""
         return self._change(reference, {"projects": [*projects]})
 
-    def note_verification(self, reference: str, damage: str | None) -> Image:
+    def note_verification(self, reference: str, damage: str | None) -> ImageRecord:
         """Record the result of a verification; administrators only. Raises ``NotFound``."""
         path = f"{self._path(reference)}/verification"
-        return Image(self._session.json("POST", path, body={"damage": damage}, repeatable=True))
+        return ImageRecord(
+            self._session.json("POST", path, body={"damage": damage}, repeatable=True)
+        )
 
-    def remove(self, reference: str) -> builtins.list[Artifact]:
+    def remove(self, reference: str) -> builtins.list[ArtifactRecord]:
         """Delete a retired image from the catalogue and return its artifacts; administrators only.
 
         Raises ``NotFound``, ``Conflict``."""
         answer = self._session.json("DELETE", self._path(reference))
-        return [Artifact(item) for item in answer["items"]]
+        return [ArtifactRecord(item) for item in answer["items"]]
 
-    def _change(self, reference: str, changes: Mapping[str, Any]) -> Image:
+    def _change(self, reference: str, changes: Mapping[str, Any]) -> ImageRecord:
         path = self._path(reference)
-        return Image(self._session.json("PATCH", path, body=changes, repeatable=True))
+        return ImageRecord(self._session.json("PATCH", path, body=changes, repeatable=True))
 
     def _path(self, reference: str) -> str:
         name, _, version = reference.partition(":")

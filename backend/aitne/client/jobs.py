@@ -6,17 +6,17 @@ import builtins
 
 from aitne.client.events import events
 from aitne.client.http import SILENCE, ConnectionFailed
-from aitne.client.records import Advice, Event, Job, Plan, QueuePlace
+from aitne.client.records import AdviceRecord, Event, Job, Plan, QueuePlaceRecord
 from aitne.client.runs import Runs
-from aitne.client.session import Patience, new_key, segment
+from aitne.client.session import RequestBackoff, new_key, segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from aitne.client.session import Session
-    from aitne.client.terminals import Terminal
+    from aitne.client.session import ApiSession
+    from aitne.client.terminals import TerminalConnection
 
 FOLLOW_SILENCE_S = 60.0
 REOPEN_S = 0.5
@@ -26,7 +26,7 @@ class Jobs(Runs):
     """Operations on jobs, as ``client.jobs``. Sessions are jobs too: all of these methods accept
     them."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
     def plan(self, job_file: Mapping[str, Any]) -> Plan:
@@ -57,7 +57,7 @@ class Jobs(Runs):
         rows: int = 24,
         cols: int = 80,
         term: str = "xterm-256color",
-    ) -> Terminal:
+    ) -> TerminalConnection:
         """Start a program, or a shell if ``argv`` is empty, in the user's running job.
 
         It runs beside the job's program, with its variables, and ends with the job or when the
@@ -79,7 +79,9 @@ class Jobs(Runs):
             self._session, job_id, argv, node=node, tty=tty, rows=rows, cols=cols, term=term
         )
 
-    def attach_ssh(self, job_id: str, public_key: str, *, node: str | None = None) -> Terminal:
+    def attach_ssh(
+        self, job_id: str, public_key: str, *, node: str | None = None
+    ) -> TerminalConnection:
         """Start an SSH server beside the program of the user's running job, for one connection with
         that key.
 
@@ -93,16 +95,16 @@ class Jobs(Runs):
         """Return the user name that ssh needs for the user's jobs."""
         return str(self._session.json("GET", "/ssh")["account"])
 
-    def queue_place(self, job_id: str) -> QueuePlace | None:
+    def queue_place(self, job_id: str) -> QueuePlaceRecord | None:
         """Return the position of a waiting job in the queue; None: it does not wait, or its
         position is unknown."""
         place = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["place"]
-        return None if place is None else QueuePlace(place)
+        return None if place is None else QueuePlaceRecord(place)
 
-    def advice(self, job_id: str) -> builtins.list[Advice]:
+    def advice(self, job_id: str) -> builtins.list[AdviceRecord]:
         """Return advice on how a waiting job could start earlier; often empty."""
         items = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["advice"]
-        return [Advice(advice) for advice in items]
+        return [AdviceRecord(advice) for advice in items]
 
     def list(
         self,
@@ -232,7 +234,7 @@ class Jobs(Runs):
         restarted has a new log; that follows from its beginning.
         """
         attempt = self.get(job_id).attempt
-        patience = Patience(self._session)
+        patience = RequestBackoff(self._session)
         while True:
             position = {"offset": offset} if tail is None else {"tail": tail}
             whole = False

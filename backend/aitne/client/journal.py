@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO, Self
 
-    from aitne.client.hashing import Hashed
+    from aitne.client.hashing import HashedFile
     from aitne.client.tree import Stamp
 
 LONGEST_AGE_S = 7 * 86_400
@@ -74,7 +74,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 file.close()
 
-    def add(self, hashes: Iterable[Hashed]) -> None:
+    def add(self, hashes: Iterable[HashedFile]) -> None:
         """Append the checksums that were computed."""
         file = self._file
         if file is None:

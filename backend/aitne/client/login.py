@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from aitne.client.discovery import Platform
 from aitne.client.http import ConnectionFailed, HttpTransport
-from aitne.client.session import API, TIMEOUT_S, Patience, Session
+from aitne.client.session import API, TIMEOUT_S, ApiSession, RequestBackoff
 
 if TYPE_CHECKING:
-    from aitne.client.transport import Reply, Transport
+    from aitne.client.transport import Reply, RequestTransport
 
 
 def token_for_password(
@@ -23,7 +23,7 @@ def token_for_password(
     token_name: str,
     expires_in: str | None = "90d",
     code: Callable[[], str] | None = None,
-    transport: Transport | None = None,
+    transport: RequestTransport | None = None,
 ) -> str:
     """Log in, create a token and log out. ``code`` is called for a second factor where one is
     required.
@@ -67,7 +67,7 @@ def _scopes(me: Mapping[str, Any]) -> list[str]:
 class _Browser:
     """HTTP client that acts as the portal does: with a cookie, the origin and the CSRF token."""
 
-    def __init__(self, url: str, transport: Transport) -> None:
+    def __init__(self, url: str, transport: RequestTransport) -> None:
         self._platform = Platform(url, None)
         self._transport = transport
         self._cookie: str | None = None
@@ -79,7 +79,7 @@ class _Browser:
             headers["Cookie"] = self._cookie
         if self.csrf is not None:
             headers["X-CSRF-Token"] = self.csrf
-        patience = Patience(Session(self._platform, transport=self._transport))
+        patience = RequestBackoff(ApiSession(self._platform, transport=self._transport))
         while True:
             try:
                 return self._exchange(path, headers, json.dumps(body).encode())

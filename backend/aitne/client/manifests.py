@@ -19,11 +19,11 @@ import hashlib
 import os
 import stat
 
-from aitne.client.hashing import Hashed, Task, hash_files
+from aitne.client.hashing import HashedFile, HashTask, hash_files
 from aitne.client.journal import Journal
-from aitne.client.tree import BROKEN, CHANGED, UNREADABLE, Problem, Tree, scan
+from aitne.client.tree import BROKEN, CHANGED, UNREADABLE, Tree, TreeProblem, scan
 from aitne.core.errors import InvalidInput
-from aitne.core.manifest import Entry, File, Link, escape, parse, serialize
+from aitne.core.manifest import Entry, ManifestFile, ManifestLink, escape, parse, serialize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 MISSING, ADDITIONAL, DIFFERS = "missing", "additional", "differs"
 
 
-class Listed:
+class FolderListing:
     """Contents of a folder, listed before any file is read."""
 
     def __init__(self, root: str, tree: Tree) -> None:
@@ -65,7 +65,7 @@ class Progress:
         """Number of those bytes that an earlier, interrupted run had read."""
 
 
-class Made:
+class FolderManifest:
     """Manifest of a folder; if there are ``problems``, there is no manifest and ``text`` is
     empty."""
 
@@ -73,14 +73,14 @@ class Made:
         self,
         root: str,
         entries: list[Entry],
-        problems: list[Problem],
+        problems: list[TreeProblem],
         journal: Journal | None = None,
     ) -> None:
         self.root = root
         self._journal = journal
         self.problems = problems
-        self.files = [entry for entry in entries if isinstance(entry, File)]
-        self.links = [entry for entry in entries if isinstance(entry, Link)]
+        self.files = [entry for entry in entries if isinstance(entry, ManifestFile)]
+        self.links = [entry for entry in entries if isinstance(entry, ManifestLink)]
         self.size_bytes = sum(file.size for file in self.files)
         self.text = b"" if problems else b"".join(serialize(entries))
         self.digest = hashlib.sha256(self.text).hexdigest()
@@ -91,7 +91,7 @@ class Made:
             self._journal.remove()
 
 
-class Difference:
+class ManifestDifference:
     """One path that differs from the manifest.
 
     ``kind`` is ``differs``, ``missing``, ``additional``, or a problem's: ``refused``, ``broken``,
@@ -122,7 +122,11 @@ class Verification:
     """Result of the comparison of a folder with a manifest."""
 
     def __init__(
-        self, root: str, digest: str, files: list[File], differences: list[Difference]
+        self,
+        root: str,
+        digest: str,
+        files: list[ManifestFile],
+        differences: list[ManifestDifference],
     ) -> None:
         self.root = root
         self.manifest = digest
@@ -146,17 +150,17 @@ class Verification:
 def make(
     path: str | os.PathLike[str],
     *,
-    listed: Callable[[Listed], None] | None = None,
+    listed: Callable[[FolderListing], None] | None = None,
     journal_dir: Path | None = None,
     heard: Listener | None = None,
     workers: int | None = None,
-) -> Made:
+) -> FolderManifest:
     """Create the manifest of the folder ``path``, which may itself be a link, by reading all of its
     files.
 
     ``listed`` is called with the folder's contents before the first file is read, and may raise.
     Files that changed before the last file was read are among the problems. The journal is kept
-    until ``Made.forget``, so that no file has to be read twice if the manifest cannot be used.
+    until ``FolderManifest.forget``, so that no file has to be read twice if the manifest cannot be used.
 
     Raises:
         InvalidInput: there is no such folder, it may not be read, or it has no files.
@@ -167,13 +171,13 @@ def make(
         raise InvalidInput(f"{run.shown} has no files: a dataset needs at least one.")
     if before.problems:
         # Reading the other files can take hours and would be useless.
-        return Made(run.shown, [], before.problems)
+        return FolderManifest(run.shown, [], before.problems)
     if listed is not None:
-        listed(Listed(run.shown, before))
-    entries: list[Entry] = [Link(*link) for link in before.links.items()]
-    problems: list[Problem] = []
+        listed(FolderListing(run.shown, before))
+    entries: list[Entry] = [ManifestLink(*link) for link in before.links.items()]
+    problems: list[TreeProblem] = []
     tasks = [
-        Task(file_path, file_stamp[0], file_stamp)
+        HashTask(file_path, file_stamp[0], file_stamp)
         for file_path, file_stamp in before.files.items()
         if file_stamp
     ]
@@ -182,13 +186,13 @@ def make(
         contextlib.closing(run.read(tasks, journal)) as outcomes,
     ):
         for outcome in outcomes:
-            if isinstance(outcome, Problem):
+            if isinstance(outcome, TreeProblem):
                 problems.append(outcome)
             elif outcome.sha256 is not None:
-                entries.append(File(outcome.path, outcome.stamp[0], outcome.sha256))
+                entries.append(ManifestFile(outcome.path, outcome.stamp[0], outcome.sha256))
         if not problems:
             problems = _since(before, run.scan(stamps=True, stage="check"))
-    return Made(run.shown, entries, problems, journal)
+    return FolderManifest(run.shown, entries, problems, journal)
 
 
 def verify(
@@ -209,7 +213,7 @@ def verify(
     digest = hashlib.sha256()
     entries = list(parse(_digesting(text, digest)))
     comparison = _Comparison(run.scan(stamps=False))
-    tasks = [Task(file.path, file.size) for file in comparison.files(entries)]
+    tasks = [HashTask(file.path, file.size) for file in comparison.files(entries)]
     with (
         Journal(journal_dir, f"verify {digest.hexdigest()}", run.root) as journal,
         contextlib.closing(run.read(tasks, journal)) as outcomes,
@@ -217,7 +221,7 @@ def verify(
         for outcome in outcomes:
             comparison.read(outcome)
     journal.remove()
-    files = [entry for entry in entries if isinstance(entry, File)]
+    files = [entry for entry in entries if isinstance(entry, ManifestFile)]
     return Verification(run.shown, digest.hexdigest(), files, comparison.found)
 
 
@@ -239,7 +243,7 @@ class _Run:
         self._tell(0)
         return scan(self.root, stamps=stamps, heard=self._found)
 
-    def read(self, tasks: Sequence[Task], journal: Journal) -> Generator[Outcome]:
+    def read(self, tasks: Sequence[HashTask], journal: Journal) -> Generator[Outcome]:
         """Read the files and yield the results; each is in the journal before it is yielded."""
         progress = self._progress
         progress.stage = "read"
@@ -252,7 +256,7 @@ class _Run:
             )
         ) as batches:
             for batch in batches:
-                read = [outcome for outcome in batch if isinstance(outcome, Hashed)]
+                read = [outcome for outcome in batch if isinstance(outcome, HashedFile)]
                 journal.add(read)
                 known_files = [file for file in read if file.known]
                 progress.kept_files += len(known_files)
@@ -275,22 +279,22 @@ class _Comparison:
     additional."""
 
     def __init__(self, tree: Tree) -> None:
-        self.found: list[Difference] = []
+        self.found: list[ManifestDifference] = []
         self._tree = tree
         self._bad = {problem.path: problem for problem in tree.problems}
         self._unlisted = {
             problem.path for problem in tree.problems if problem.kind in (UNREADABLE, BROKEN)
         }
-        self._expected: dict[bytes, File] = {}
+        self._expected: dict[bytes, ManifestFile] = {}
 
-    def files(self, entries: Iterable[Entry]) -> Sequence[File]:
+    def files(self, entries: Iterable[Entry]) -> Sequence[ManifestFile]:
         """Compare all entries and return the files whose contents must be read."""
         tree = self._tree
         for entry in entries:
             path = entry.path
             if path in self._bad:
                 self._cannot_tell(self._bad.pop(path))
-            elif isinstance(entry, File):
+            elif isinstance(entry, ManifestFile):
                 if path in tree.files:
                     del tree.files[path]
                     self._expected[path] = entry
@@ -307,14 +311,14 @@ class _Comparison:
                         path, f"points to {escape(target)} instead of {escape(entry.target)}"
                     )
         for path in (*tree.files, *tree.links):
-            self.found.append(Difference(path, ADDITIONAL, "is not in the manifest"))
+            self.found.append(ManifestDifference(path, ADDITIONAL, "is not in the manifest"))
         for problem in self._bad.values():
             self._cannot_tell(problem)
         return list(self._expected.values())
 
     def read(self, outcome: Outcome) -> None:
         """Compare the content of a file that was read."""
-        if isinstance(outcome, Problem):
+        if isinstance(outcome, TreeProblem):
             self._cannot_tell(outcome)
             return
         expected = self._expected[outcome.path]
@@ -327,7 +331,7 @@ class _Comparison:
         if other is not None:
             self._differs(path, f"is {instead}")
         elif not self._is_hidden(path):
-            self.found.append(Difference(path, MISSING, "is missing"))
+            self.found.append(ManifestDifference(path, MISSING, "is missing"))
 
     def _is_hidden(self, path: bytes) -> bool:
         """Return whether the path is below a folder that could not be listed, which is reported
@@ -339,10 +343,10 @@ class _Comparison:
         return False
 
     def _differs(self, path: bytes, reason: str) -> None:
-        self.found.append(Difference(path, DIFFERS, reason))
+        self.found.append(ManifestDifference(path, DIFFERS, reason))
 
-    def _cannot_tell(self, problem: Problem) -> None:
-        self.found.append(Difference(problem.path, problem.kind, problem.reason))
+    def _cannot_tell(self, problem: TreeProblem) -> None:
+        self.found.append(ManifestDifference(problem.path, problem.kind, problem.reason))
 
 
 def _folder(path: bytes) -> bytes:
@@ -367,18 +371,18 @@ def _digesting(text: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
         yield chunk
 
 
-def _since(before: Tree, after: Tree) -> list[Problem]:
+def _since(before: Tree, after: Tree) -> list[TreeProblem]:
     """Return the problems of the second scan, with the changes since the first."""
     problems = list(after.problems)
     for path, state in after.files.items():
         if path not in before.files:
-            problems.append(Problem(path, CHANGED, "was added while other files were read"))
+            problems.append(TreeProblem(path, CHANGED, "was added while other files were read"))
         elif before.files[path] != state:
-            problems.append(Problem(path, CHANGED, "was changed while other files were read"))
+            problems.append(TreeProblem(path, CHANGED, "was changed while other files were read"))
     for path, target in after.links.items():
         if before.links.get(path) != target:
-            problems.append(Problem(path, CHANGED, "was changed while other files were read"))
+            problems.append(TreeProblem(path, CHANGED, "was changed while other files were read"))
     removed = (before.files.keys() | before.links.keys()) - after.files.keys() - after.links.keys()
     return problems + [
-        Problem(path, CHANGED, "was removed while other files were read") for path in removed
+        TreeProblem(path, CHANGED, "was removed while other files were read") for path in removed
     ]

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 
-class Notification(Record):
+class NotificationRecord(Record):
     """One notification; ``read_at`` is None while it is unread."""
 
     id: int
@@ -30,7 +30,7 @@ class Notification(Record):
     read_at: datetime | None
 
 
-class Webhook(Record):
+class WebhookRecord(Record):
     """URL that receives notifications; ``secret`` is set only after creation or rotation."""
 
     id: str
@@ -42,7 +42,7 @@ class Webhook(Record):
     secret: str | None
 
 
-class Delivery(Record):
+class DeliveryRecord(Record):
     """One delivery of a notification. ``state``: ``waiting``, ``sent`` or ``failed``."""
 
     id: int
@@ -57,7 +57,7 @@ class Delivery(Record):
     finished_at: datetime | None
 
 
-class NotificationSettings(Record):
+class NotificationSettingsRecord(Record):
     """Choices of channels for each notification kind, with the defaults filled in."""
 
     channels: list[str]
@@ -69,14 +69,17 @@ class NotificationSettings(Record):
 class Notifications:
     """Operations on notifications, as ``client.notifications``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def list(self, *, unread: bool = False, most: int | None = None) -> Iterator[Notification]:
+    def list(
+        self, *, unread: bool = False, most: int | None = None
+    ) -> Iterator[NotificationRecord]:
         """Iterate over notifications, newest first; pages are fetched as needed."""
         query = {"unread": True if unread else None}
         return (
-            Notification(raw) for raw in self._session.pages("/notifications", query, most=most)
+            NotificationRecord(raw)
+            for raw in self._session.pages("/notifications", query, most=most)
         )
 
     def read(self, ids: Sequence[int] | None = None) -> int:
@@ -85,9 +88,9 @@ class Notifications:
         answer = self._session.json("POST", "/notifications/read", body=body, repeatable=True)
         return int(answer["unread"])
 
-    def settings(self) -> NotificationSettings:
+    def settings(self) -> NotificationSettingsRecord:
         """Return the notification settings of the user."""
-        return NotificationSettings(self._session.json("GET", "/notifications/settings"))
+        return NotificationSettingsRecord(self._session.json("GET", "/notifications/settings"))
 
     def set(
         self,
@@ -95,21 +98,21 @@ class Notifications:
         *,
         mail: str | None = None,
         quiet_until: str | None = None,
-    ) -> NotificationSettings:
+    ) -> NotificationSettingsRecord:
         """Replace the notification settings; what is omitted gets its default. Raises
         ``InvalidInput``."""
         body = {"choices": choices, "mail": mail, "quiet_until": quiet_until}
         settings = self._session.json("PUT", "/notifications/settings", body=body, repeatable=True)
-        return NotificationSettings(settings)
+        return NotificationSettingsRecord(settings)
 
-    def test_mail(self) -> Delivery:
+    def test_mail(self) -> DeliveryRecord:
         """Send a test mail to the user. ``mails`` lists its outcome."""
-        return Delivery(self._session.json("POST", "/notifications/mail/test"))
+        return DeliveryRecord(self._session.json("POST", "/notifications/mail/test"))
 
-    def mails(self) -> builtins.list[Delivery]:
+    def mails(self) -> builtins.list[DeliveryRecord]:
         """Return the last mails to the user, newest first."""
         deliveries = self._session.json("GET", "/notifications/mail/deliveries")
-        return [Delivery(raw) for raw in deliveries["items"]]
+        return [DeliveryRecord(raw) for raw in deliveries["items"]]
 
     def idle_gpus(self) -> builtins.list[Job]:
         """Return the batch jobs that leave their GPUs idle, longest first; administrators only."""
@@ -120,43 +123,43 @@ class Notifications:
 class Webhooks:
     """Operations on webhooks, as ``client.webhooks``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def list(self) -> builtins.list[Webhook]:
+    def list(self) -> builtins.list[WebhookRecord]:
         """Return the user's webhooks, oldest first."""
-        return [Webhook(raw) for raw in self._session.json("GET", "/webhooks")["items"]]
+        return [WebhookRecord(raw) for raw in self._session.json("GET", "/webhooks")["items"]]
 
-    def get(self, webhook_id: str) -> Webhook:
+    def get(self, webhook_id: str) -> WebhookRecord:
         """Return one webhook. Raises ``NotFound``."""
-        return Webhook(self._session.json("GET", f"/webhooks/{segment(webhook_id)}"))
+        return WebhookRecord(self._session.json("GET", f"/webhooks/{segment(webhook_id)}"))
 
-    def create(self, url: str) -> Webhook:
+    def create(self, url: str) -> WebhookRecord:
         """Create a webhook; its ``secret`` is returned only once. Raises ``InvalidInput``."""
-        return Webhook(self._session.json("POST", "/webhooks", body={"url": url}))
+        return WebhookRecord(self._session.json("POST", "/webhooks", body={"url": url}))
 
     def update(
         self, webhook_id: str, *, url: str | None = None, enabled: bool | None = None
-    ) -> Webhook:
+    ) -> WebhookRecord:
         """Change the URL of a webhook, disable it, or enable it again. Raises ``NotFound``."""
         changes = {"url": url, "enabled": enabled}
         body = {name: value for name, value in changes.items() if value is not None}
         path = f"/webhooks/{segment(webhook_id)}"
-        return Webhook(self._session.json("PATCH", path, body=body, repeatable=True))
+        return WebhookRecord(self._session.json("PATCH", path, body=body, repeatable=True))
 
-    def rotate(self, webhook_id: str) -> Webhook:
+    def rotate(self, webhook_id: str) -> WebhookRecord:
         """Replace the ``secret`` of a webhook; the old one is not used any more. Raises
         ``NotFound``."""
-        return Webhook(self._session.json("POST", f"/webhooks/{segment(webhook_id)}/rotate"))
+        return WebhookRecord(self._session.json("POST", f"/webhooks/{segment(webhook_id)}/rotate"))
 
-    def test(self, webhook_id: str) -> Delivery:
+    def test(self, webhook_id: str) -> DeliveryRecord:
         """Send a test message. ``deliveries`` lists its outcome. Raises ``NotFound``."""
-        return Delivery(self._session.json("POST", f"/webhooks/{segment(webhook_id)}/test"))
+        return DeliveryRecord(self._session.json("POST", f"/webhooks/{segment(webhook_id)}/test"))
 
-    def deliveries(self, webhook_id: str) -> builtins.list[Delivery]:
+    def deliveries(self, webhook_id: str) -> builtins.list[DeliveryRecord]:
         """Return the last deliveries to a webhook, newest first. Raises ``NotFound``."""
         deliveries = self._session.json("GET", f"/webhooks/{segment(webhook_id)}/deliveries")
-        return [Delivery(raw) for raw in deliveries["items"]]
+        return [DeliveryRecord(raw) for raw in deliveries["items"]]
 
     def delete(self, webhook_id: str) -> None:
         """Delete a webhook. Raises ``NotFound``."""

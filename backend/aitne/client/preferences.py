@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 
 class Preferences:
     """Operations on preferences, as ``client.preferences``: a document for each key (portal,
     job_views, last_launch)."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
     def get(self, key: str) -> dict[str, Any]:

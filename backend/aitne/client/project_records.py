@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Budget(Record):
+class BudgetRecord(Record):
     """Hours that a project may use, each ``month`` or in ``total``."""
 
     gpu_hours: int | None
@@ -19,7 +19,7 @@ class Budget(Record):
     since: str | None
 
 
-class ExtensionRequest(Record):
+class ExtensionRequestRecord(Record):
     """Request of a manager for a later end of the project."""
 
     until: datetime
@@ -28,7 +28,7 @@ class ExtensionRequest(Record):
     at: datetime
 
 
-class Project(Record, budget=Budget, extension=ExtensionRequest):
+class ProjectRecord(Record, budget=BudgetRecord, extension=ExtensionRequestRecord):
     """Group of users whose jobs are accounted together. ``state``: requested, active, expired or
     closed."""
 
@@ -42,12 +42,12 @@ class Project(Record, budget=Budget, extension=ExtensionRequest):
     requested_by: str | None
     closed_by: str | None
     expires_at: datetime | None
-    budget: Budget | None
-    extension: ExtensionRequest | None
+    budget: BudgetRecord | None
+    extension: ExtensionRequestRecord | None
     created_at: datetime
 
 
-class Membership(Record):
+class MembershipRecord(Record):
     """One user in one project, with the user's role and own limits.
 
     ``effective`` has the limits that apply: the lower of the member's and the project's.
@@ -63,7 +63,7 @@ class Membership(Record):
     in_slurm: bool | None
 
 
-class Invitation(Record):
+class InvitationRecord(Record):
     """Invitation to join a project, without the secret of its link."""
 
     id: str
@@ -77,14 +77,14 @@ class Invitation(Record):
     revoked_at: datetime | None
 
 
-class InvitationLink(Record, invitation=Invitation):
+class InvitationLinkRecord(Record, invitation=InvitationRecord):
     """Invitation with its link, which is returned only once."""
 
-    invitation: Invitation
+    invitation: InvitationRecord
     url: str
 
 
-class InvitationPreview(Record):
+class InvitationPreviewRecord(Record):
     """Project, role and inviter of an invitation, visible before joining."""
 
     project: str
@@ -98,7 +98,7 @@ class InvitationPreview(Record):
     closed_because: str | None
 
 
-class Share(Record):
+class BudgetShareRecord(Record):
     """Hours of one kind: the budget, those used, and those left."""
 
     budget: int | None
@@ -106,7 +106,7 @@ class Share(Record):
     left: float | None
 
 
-class Balance(Record, gpu_hours=Share, cpu_hours=Share):
+class BalanceRecord(Record, gpu_hours=BudgetShareRecord, cpu_hours=BudgetShareRecord):
     """Budget of a project, with the hours used and left."""
 
     project: str
@@ -114,12 +114,12 @@ class Balance(Record, gpu_hours=Share, cpu_hours=Share):
     since: datetime
     until: datetime | None
     as_of: datetime | None
-    gpu_hours: Share
-    cpu_hours: Share
+    gpu_hours: BudgetShareRecord
+    cpu_hours: BudgetShareRecord
     spent: bool
 
 
-class WaitingJob(Record):
+class WaitingJobRecord(Record):
     """Job that waits, with its owner and the reason."""
 
     id: str
@@ -131,7 +131,7 @@ class WaitingJob(Record):
     expected_start_at: datetime | None
 
 
-class Use(Record):
+class LimitUseRecord(Record):
     """Use of one limit, in total and by user."""
 
     limit: str
@@ -141,19 +141,19 @@ class Use(Record):
     summary: str | None
 
 
-class ProjectLimits(Record, members=Membership, use=Use):
+class ProjectLimitsRecord(Record, members=MembershipRecord, use=LimitUseRecord):
     """Limits of a project and of its members, and their use."""
 
     project: str
     limits: dict[str, Any]
     granted: dict[str, Any]
     own: dict[str, Any]
-    members: list[Membership]
-    use: list[Use]
+    members: list[MembershipRecord]
+    use: list[LimitUseRecord]
     as_of: datetime | None
 
 
-class UsageRow(Record):
+class UsageRowRecord(Record):
     """Usage of one user's jobs in one project."""
 
     project: str
@@ -164,17 +164,17 @@ class UsageRow(Record):
     gpu_hours_by_type: dict[str, float]
 
 
-class UsageReport(Record, rows=UsageRow):
+class UsageReportRecord(Record, rows=UsageRowRecord):
     """Usage of one month, by project and user."""
 
     month: str
     starts_at: datetime
     ends_at: datetime
     as_of: datetime
-    rows: list[UsageRow]
+    rows: list[UsageRowRecord]
 
 
-class UserWait(Record):
+class UserWaitRecord(Record):
     """Waiting times of one user's jobs before they started, in seconds."""
 
     user: str
@@ -184,7 +184,7 @@ class UserWait(Record):
     longest_s: float
 
 
-class MonthSum(Record):
+class MonthSumRecord(Record):
     """Usage of all members together in one month."""
 
     month: str
@@ -193,22 +193,27 @@ class MonthSum(Record):
     gpu_hours: float
 
 
-class ProjectReport(
-    UsageReport, total=UsageRow, rows=UsageRow, waits=UserWait, months=MonthSum, balance=Balance
+class ProjectReportRecord(
+    UsageReportRecord,
+    total=UsageRowRecord,
+    rows=UsageRowRecord,
+    waits=UserWaitRecord,
+    months=MonthSumRecord,
+    balance=BalanceRecord,
 ):
     """Usage report of one project for one month."""
 
     project: str
     title: str
     source: str
-    total: UsageRow
-    waits: list[UserWait]
+    total: UsageRowRecord
+    waits: list[UserWaitRecord]
     outcomes: dict[str, int]
-    months: list[MonthSum]
-    balance: Balance
+    months: list[MonthSumRecord]
+    balance: BalanceRecord
 
 
-class Difference(Record):
+class SyncDifferenceRecord(Record):
     """One difference between Slurm's accounts and the projects."""
 
     project: str
@@ -218,11 +223,11 @@ class Difference(Record):
     portal: str
 
 
-class SyncReport(Record, differences=Difference):
+class SyncReportRecord(Record, differences=SyncDifferenceRecord):
     """Differences between the projects and Slurm's accounts; ``digest`` identifies them."""
 
     cluster: str
-    differences: list[Difference]
+    differences: list[SyncDifferenceRecord]
     left_alone: list[str]
     digest: str
     applied: bool

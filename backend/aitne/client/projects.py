@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from aitne.client.project_records import (
-    Balance,
-    Invitation,
-    InvitationLink,
-    InvitationPreview,
-    Membership,
-    Project,
-    ProjectLimits,
-    ProjectReport,
-    SyncReport,
-    UsageReport,
-    WaitingJob,
+    BalanceRecord,
+    InvitationLinkRecord,
+    InvitationPreviewRecord,
+    InvitationRecord,
+    MembershipRecord,
+    ProjectLimitsRecord,
+    ProjectRecord,
+    ProjectReportRecord,
+    SyncReportRecord,
+    UsageReportRecord,
+    WaitingJobRecord,
 )
 from aitne.client.session import segment
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 
 class Projects:
     """Operations on projects, as ``client.projects``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def list(self, *, state: str | None = None) -> list[Project]:
+    def list(self, *, state: str | None = None) -> list[ProjectRecord]:
         """Return the user's projects; for administrators all. ``state``: only those in that state,
         such as requested."""
         projects = self._session.json("GET", "/projects", query={"state": state})["items"]
-        return [Project(item) for item in projects]
+        return [ProjectRecord(item) for item in projects]
 
-    def get(self, name: str) -> Project:
+    def get(self, name: str) -> ProjectRecord:
         """Return one project. Raises ``NotFound``."""
-        return Project(self._session.json("GET", f"/projects/{segment(name)}"))
+        return ProjectRecord(self._session.json("GET", f"/projects/{segment(name)}"))
 
     def create(
         self,
@@ -51,7 +51,7 @@ class Projects:
         description: str = "",
         reason: str | None = None,
         expires_at: datetime | None = None,
-    ) -> Project:
+    ) -> ProjectRecord:
         """Create a project, or request one where administrators approve them; ``state`` shows
         which.
 
@@ -59,16 +59,16 @@ class Projects:
         manager.
         """
         body = {"name": name, "title": title, "description": description, "reason": reason}
-        return Project(
+        return ProjectRecord(
             self._session.json("POST", "/projects", body={**body, "expires_at": _text(expires_at)})
         )
 
     def describe(
         self, name: str, *, title: str | None = None, description: str | None = None
-    ) -> Project:
+    ) -> ProjectRecord:
         """Change the title or description; managers only."""
         body = {"title": title, "description": description}
-        return Project(self._session.json("PATCH", f"/projects/{segment(name)}", body=body))
+        return ProjectRecord(self._session.json("PATCH", f"/projects/{segment(name)}", body=body))
 
     def approve(
         self,
@@ -77,86 +77,88 @@ class Projects:
         expires_at: datetime | None = None,
         budget: Mapping[str, Any] | None = None,
         limits: Mapping[str, Any] | None = None,
-    ) -> Project:
+    ) -> ProjectRecord:
         """Approve a requested project; administrators only."""
         body = {"expires_at": _text(expires_at), "budget": budget, "limits": limits}
         return self._do(name, "approve", body)
 
-    def decline(self, name: str, reason: str) -> Project:
+    def decline(self, name: str, reason: str) -> ProjectRecord:
         """Decline a requested project, or a requested later end; administrators only."""
         return self._do(name, "decline", {"reason": reason})
 
-    def close(self, name: str, reason: str = "") -> Project:
+    def close(self, name: str, reason: str = "") -> ProjectRecord:
         """Close a project for new jobs; those that wait or run are kept. Managers only."""
         return self._do(name, "close", {"reason": reason})
 
-    def reopen(self, name: str) -> Project:
+    def reopen(self, name: str) -> ProjectRecord:
         """Reopen a closed project. Managers only, unless an administrator closed it."""
         return self._do(name, "reopen", None)
 
-    def ask_for_time(self, name: str, until: datetime, reason: str = "") -> Project:
+    def ask_for_time(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
         """Request a later end from an administrator; managers only."""
         return self._do(name, "extension", {"until": _text(until), "reason": reason})
 
-    def set_end(self, name: str, expires_at: datetime | None) -> Project:
+    def set_end(self, name: str, expires_at: datetime | None) -> ProjectRecord:
         """Set the end of a project; None removes it. Administrators only."""
         body = {"expires_at": _text(expires_at)}
         path = f"/projects/{segment(name)}/end"
-        return Project(self._session.json("PUT", path, body=body, repeatable=True))
+        return ProjectRecord(self._session.json("PUT", path, body=body, repeatable=True))
 
-    def set_budget(self, name: str, budget: Mapping[str, Any]) -> Project:
+    def set_budget(self, name: str, budget: Mapping[str, Any]) -> ProjectRecord:
         """Set the hours that a project may use: ``gpu_hours``, ``cpu_hours``, ``period``.
         Administrators only."""
         path = f"/projects/{segment(name)}/budget"
-        return Project(self._session.json("PUT", path, body=budget, repeatable=True))
+        return ProjectRecord(self._session.json("PUT", path, body=budget, repeatable=True))
 
-    def balance(self, name: str) -> Balance:
+    def balance(self, name: str) -> BalanceRecord:
         """Return the budget of a project with the hours used and left."""
-        return Balance(self._session.json("GET", f"/projects/{segment(name)}/balance"))
+        return BalanceRecord(self._session.json("GET", f"/projects/{segment(name)}/balance"))
 
-    def waiting(self, name: str, *, most: int | None = None) -> Iterator[WaitingJob]:
+    def waiting(self, name: str, *, most: int | None = None) -> Iterator[WaitingJobRecord]:
         """Iterate over the project's waiting jobs; pages are fetched as needed."""
         for item in self._session.pages(f"/projects/{segment(name)}/waiting", {}, most=most):
-            yield WaitingJob(item)
+            yield WaitingJobRecord(item)
 
-    def invitations(self, name: str) -> builtins.list[Invitation]:
+    def invitations(self, name: str) -> builtins.list[InvitationRecord]:
         """Return the project's invitations, newest first; managers only."""
         invitations = self._session.json("GET", f"/projects/{segment(name)}/invitations")["items"]
-        return [Invitation(item) for item in invitations]
+        return [InvitationRecord(item) for item in invitations]
 
     def invite(
         self, name: str, *, role: str = "member", max_uses: int = 1, lifetime: int | str = "7d"
-    ) -> InvitationLink:
+    ) -> InvitationLinkRecord:
         """Create an invitation link to the project; managers only."""
         body = {"role": role, "max_uses": max_uses, "lifetime": lifetime}
         path = f"/projects/{segment(name)}/invitations"
-        return InvitationLink(self._session.json("POST", path, body=body))
+        return InvitationLinkRecord(self._session.json("POST", path, body=body))
 
     def revoke_invitation(self, name: str, invitation: str) -> None:
         """Revoke an invitation; managers only."""
         path = f"/projects/{segment(name)}/invitations/{segment(invitation)}"
         self._session.json("DELETE", path)
 
-    def look_at_invitation(self, token: str) -> InvitationPreview:
+    def look_at_invitation(self, token: str) -> InvitationPreviewRecord:
         """Return the project and the inviter of an invitation. ``token`` is the part of the link
         after the #, or the whole link."""
         body = {"token": _token(token)}
-        return InvitationPreview(self._session.json("POST", "/invitations/look", body=body))
+        return InvitationPreviewRecord(self._session.json("POST", "/invitations/look", body=body))
 
-    def join(self, token: str) -> Membership:
+    def join(self, token: str) -> MembershipRecord:
         """Join a project by an invitation."""
         body = {"token": _token(token)}
-        return Membership(
+        return MembershipRecord(
             self._session.json("POST", "/invitations/accept", body=body, repeatable=True)
         )
 
-    def _do(self, name: str, verb: str, body: object) -> Project:
-        return Project(self._session.json("POST", f"/projects/{segment(name)}/{verb}", body=body))
+    def _do(self, name: str, verb: str, body: object) -> ProjectRecord:
+        return ProjectRecord(
+            self._session.json("POST", f"/projects/{segment(name)}/{verb}", body=body)
+        )
 
-    def members(self, name: str) -> builtins.list[Membership]:
+    def members(self, name: str) -> builtins.list[MembershipRecord]:
         """Return the members of a project. Raises ``NotFound``."""
         members = self._session.json("GET", f"/projects/{segment(name)}/members")["items"]
-        return [Membership(item) for item in members]
+        return [MembershipRecord(item) for item in members]
 
     def put_member(
         self,
@@ -166,42 +168,42 @@ class Projects:
         limits: Mapping[str, Any] | None = None,
         role: str | None = None,
         default: bool = False,
-    ) -> Membership:
+    ) -> MembershipRecord:
         """Add a user to the project, or change a member's role and own limits; managers only.
 
         ``default`` makes it the user's default project; administrators only."""
         path = f"/projects/{segment(name)}/members/{segment(user)}"
         body = {"limits": limits, "role": role, "default": default}
-        return Membership(self._session.json("PUT", path, body=body, repeatable=True))
+        return MembershipRecord(self._session.json("PUT", path, body=body, repeatable=True))
 
     def remove_member(self, name: str, user: str) -> None:
         """Remove a member from the project; for managers, and for members themselves."""
         self._session.json("DELETE", f"/projects/{segment(name)}/members/{segment(user)}")
 
-    def limits(self, name: str) -> ProjectLimits:
+    def limits(self, name: str) -> ProjectLimitsRecord:
         """Return the limits of a project and their use. Raises ``NotFound``."""
-        return ProjectLimits(self._session.json("GET", f"/projects/{segment(name)}/limits"))
+        return ProjectLimitsRecord(self._session.json("GET", f"/projects/{segment(name)}/limits"))
 
-    def set_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimits:
+    def set_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimitsRecord:
         """Replace the limits that the project is granted; administrators only."""
         path = f"/projects/{segment(name)}/limits"
-        return ProjectLimits(self._session.json("PUT", path, body=limits, repeatable=True))
+        return ProjectLimitsRecord(self._session.json("PUT", path, body=limits, repeatable=True))
 
-    def set_own_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimits:
+    def set_own_limits(self, name: str, limits: Mapping[str, Any]) -> ProjectLimitsRecord:
         """Set limits of the project below those that it is granted; managers only."""
         path = f"/projects/{segment(name)}/limits/own"
-        return ProjectLimits(self._session.json("PUT", path, body=limits, repeatable=True))
+        return ProjectLimitsRecord(self._session.json("PUT", path, body=limits, repeatable=True))
 
-    def usage(self, name: str | None = None, *, month: str | None = None) -> UsageReport:
+    def usage(self, name: str | None = None, *, month: str | None = None) -> UsageReportRecord:
         """Return the usage of one month for one project, or for all that the user may see; without
         ``month``, of the current month so far."""
         path = "/usage" if name is None else f"/projects/{segment(name)}/usage"
-        return UsageReport(self._session.json("GET", path, query={"month": month}))
+        return UsageReportRecord(self._session.json("GET", path, query={"month": month}))
 
-    def report(self, name: str, *, month: str | None = None) -> ProjectReport:
+    def report(self, name: str, *, month: str | None = None) -> ProjectReportRecord:
         """Return the usage report of one project for one month."""
         path = f"/projects/{segment(name)}/report"
-        return ProjectReport(self._session.json("GET", path, query={"month": month}))
+        return ProjectReportRecord(self._session.json("GET", path, query={"month": month}))
 
     def usage_csv(self, name: str, *, month: str | None = None, since: str | None = None) -> str:
         """Return usage as CSV: one month, or all from ``since`` to ``month``."""
@@ -209,14 +211,14 @@ class Projects:
         query = {"month": month, "since": since}
         return self._session.read("GET", path, query=query)[1].decode()
 
-    def compare(self) -> SyncReport:
+    def compare(self) -> SyncReportRecord:
         """Return the differences between the projects and Slurm's accounts; administrators only."""
-        return SyncReport(self._session.json("GET", "/admin/sync"))
+        return SyncReportRecord(self._session.json("GET", "/admin/sync"))
 
-    def sync(self, digest: str) -> SyncReport:
+    def sync(self, digest: str) -> SyncReportRecord:
         """Apply to Slurm's accounts exactly the changes that ``compare`` showed; administrators
         only."""
-        return SyncReport(self._session.json("POST", "/admin/sync", body={"digest": digest}))
+        return SyncReportRecord(self._session.json("POST", "/admin/sync", body={"digest": digest}))
 
 
 def _text(moment: datetime | None) -> str | None:

@@ -77,7 +77,7 @@ class Record:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Gpu(Record):
+class GpuRecord(Record):
     """GPUs on each node: their number, and their type if one is required."""
 
     count: int
@@ -87,17 +87,17 @@ class Gpu(Record):
         return f"{self.type}:{self.count}" if self.type else str(self.count)
 
 
-class Resources(Record, gpu=Gpu):
+class ResourcesRecord(Record, gpu=GpuRecord):
     """Resources of a job, allocated or requested, per node."""
 
     nodes: int
     cpu: int
     memory_bytes: int
-    gpu: Gpu
+    gpu: GpuRecord
     gres: dict[str, int]
 
 
-class Stage(Record):
+class StageRecord(Record):
     """One stage of a job for display: title, status, and times."""
 
     key: str
@@ -108,7 +108,7 @@ class Stage(Record):
     detail: str | None
 
 
-class Job(Record, resources=Resources, stages=Stage):
+class Job(Record, resources=ResourcesRecord, stages=StageRecord):
     """A job, a session, an array job or one task of it."""
 
     id: str
@@ -129,7 +129,7 @@ class Job(Record, resources=Resources, stages=Stage):
     env: dict[str, str]
     secrets: list[str]
     workdir: str | None
-    resources: Resources
+    resources: ResourcesRecord
     max_duration_s: int
     array: str | None
     sweep: dict[str, Any] | None
@@ -164,7 +164,7 @@ class Job(Record, resources=Resources, stages=Stage):
     entry_points: list[dict[str, Any]]
     cancel_requested: bool
     version: int
-    stages: list[Stage]
+    stages: list[StageRecord]
     actions: list[str]
 
     @property
@@ -196,7 +196,7 @@ class Job(Record, resources=Resources, stages=Stage):
         return f"{self.array_job_id[:8]}_{self.array_task_id}"
 
 
-class Spec(Record, resources=Resources):
+class JobSpecRecord(Record, resources=ResourcesRecord):
     """Complete description of a job, with all defaults and templates resolved."""
 
     type: str
@@ -215,16 +215,16 @@ class Spec(Record, resources=Resources):
     env: dict[str, str]
     secrets: list[str]
     workdir: str | None
-    resources: Resources
+    resources: ResourcesRecord
     max_duration_s: int
     array: str | None
     slurm: dict[str, Any]
 
 
-class Plan(Record, spec=Spec):
+class Plan(Record, spec=JobSpecRecord):
     """Result of a plan: the job that a job file would create, before anything is stored."""
 
-    spec: Spec
+    spec: JobSpecRecord
     fits: bool
     starts_now: bool
     waits_for: str | None
@@ -247,7 +247,7 @@ class Event(Record):
     data: dict[str, Any]
 
 
-class Parameter(Record):
+class ParameterRecord(Record):
     """One typed field of a template."""
 
     name: str
@@ -260,7 +260,7 @@ class Parameter(Record):
     choices: list[str]
 
 
-class Template(Record, parameters=Parameter):
+class Template(Record, parameters=ParameterRecord):
     """One entry of the launch form."""
 
     name: str
@@ -269,12 +269,12 @@ class Template(Record, parameters=Parameter):
     description: str
     type: str
     image: str
-    parameters: list[Parameter]
+    parameters: list[ParameterRecord]
     resources: dict[str, Any]
     commands: list[str]
 
 
-class TemplateProblem(Record):
+class TemplateProblemRecord(Record):
     """Template file that was rejected: line and reason."""
 
     path: str
@@ -282,7 +282,7 @@ class TemplateProblem(Record):
     reason: str
 
 
-class GpuCount(Record):
+class GpuCountRecord(Record):
     """GPUs of one type on one node."""
 
     type: str | None
@@ -290,7 +290,7 @@ class GpuCount(Record):
     used: int
 
 
-class Node(Record, gpus=GpuCount):
+class Node(Record, gpus=GpuCountRecord):
     """A node with its state and resources, as reported by the scheduler."""
 
     name: str
@@ -301,14 +301,14 @@ class Node(Record, gpus=GpuCount):
     cpu_used: int
     memory_total_bytes: int
     memory_used_bytes: int
-    gpus: list[GpuCount]
+    gpus: list[GpuCountRecord]
     features: list[str]
     partitions: list[str]
     scheduler_state: str | None
     seen_at: datetime
 
 
-class QueuePlace(Record):
+class QueuePlaceRecord(Record):
     """Position in the queue, counted from 1, among the platform's jobs that wait for the
     partition."""
 
@@ -317,7 +317,7 @@ class QueuePlace(Record):
     partition: str
 
 
-class Advice(Record):
+class AdviceRecord(Record):
     """Advice on a waiting job; ``at`` and ``jobs`` complete the sentence where they are given."""
 
     text: str
@@ -325,7 +325,7 @@ class Advice(Record):
     jobs: list[dict[str, Any]]
 
 
-class GpuSum(Record):
+class GpuSumRecord(Record):
     """GPUs of one type on the nodes of a partition."""
 
     type: str | None
@@ -334,7 +334,7 @@ class GpuSum(Record):
     free: int
 
 
-class Partition(Record, gpus=GpuSum):
+class PartitionRecord(Record, gpus=GpuSumRecord):
     """A queue with its own limits, and the resources of its nodes."""
 
     name: str
@@ -345,7 +345,7 @@ class Partition(Record, gpus=GpuSum):
     states: dict[str, int]
     cpu_total: int
     cpu_used: int
-    gpus: list[GpuSum]
+    gpus: list[GpuSumRecord]
     features: list[str]
     max_time_s: int | None
     default_time_s: int | None
@@ -377,7 +377,7 @@ class User(Record):
     created_at: datetime
 
 
-class PlatformInfo(Record):
+class PlatformInfoRecord(Record):
     """Title, version, cluster and scheduler of the platform."""
 
     title: str
@@ -390,16 +390,16 @@ class PlatformInfo(Record):
     sessions_address: str | None
 
 
-class Me(Record, user=User, platform=PlatformInfo):
+class CurrentUserRecord(Record, user=User, platform=PlatformInfoRecord):
     """The user that the client acts as, with projects and platform."""
 
     user: User
     projects: list[str]
     csrf_token: str | None
-    platform: PlatformInfo
+    platform: PlatformInfoRecord
 
 
-class LoginLink(Record):
+class LoginLinkRecord(Record):
     """Link that logs a browser in, once."""
 
     url: str

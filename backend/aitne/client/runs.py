@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 
-class Snapshot(Record):
+class SnapshotRecord(Record):
     """Circumstances of a run. ``taken`` has what the agent recorded: git, environment, host; None
     if it recorded nothing."""
 
@@ -28,7 +28,7 @@ class Snapshot(Record):
     spec: dict[str, Any]
 
 
-class WrittenFile(Record):
+class WrittenFileRecord(Record):
     """A file that was changed while the job ran."""
 
     path: str
@@ -36,15 +36,15 @@ class WrittenFile(Record):
     modified_at: datetime
 
 
-class WrittenFiles(Record, files=WrittenFile):
+class WrittenFilesRecord(Record, files=WrittenFileRecord):
     """The files of a job's folder that were changed while it ran, newest first."""
 
     folder: str
-    files: list[WrittenFile]
+    files: list[WrittenFileRecord]
     cut: bool
 
 
-class Results(Record):
+class ResultsRecord(Record):
     """Metrics that a job's program recorded."""
 
     updated_at: datetime
@@ -54,7 +54,7 @@ class Results(Record):
     notes: list[str]
 
 
-class SweepTask(Record):
+class SweepTaskRecord(Record):
     """One task of a sweep: its parameters and their outcome."""
 
     task: int
@@ -66,7 +66,7 @@ class SweepTask(Record):
     ended_at: datetime | None
 
 
-class Sweep(Record, tasks=SweepTask):
+class SweepRecord(Record, tasks=SweepTaskRecord):
     """A sweep with all its tasks."""
 
     job_id: str
@@ -76,10 +76,10 @@ class Sweep(Record, tasks=SweepTask):
     goal: str
     stop_when: dict[str, Any] | None
     best: int | None
-    tasks: list[SweepTask]
+    tasks: list[SweepTaskRecord]
 
 
-class Rerun(Record):
+class RerunRecord(Record):
     """Preview of running a job again: problems, changes and notes."""
 
     possible: bool
@@ -88,7 +88,7 @@ class Rerun(Record):
     notes: list[str]
 
 
-class Comparison(Record):
+class ComparisonRecord(Record):
     """Two runs side by side: sections of rows, each with ``field``, ``a``, ``b`` and ``same``."""
 
     a: dict[str, Any]
@@ -100,42 +100,42 @@ class Comparison(Record):
 class Runs:
     """The part of ``client.jobs`` about runs: snapshots, files, results, sweeps."""
 
-    _session: Session
+    _session: ApiSession
 
-    def snapshot(self, job_id: str) -> Snapshot:
+    def snapshot(self, job_id: str) -> SnapshotRecord:
         """Return the snapshot of a job: code, environment, image, datasets."""
-        return Snapshot(self._session.json("GET", f"/jobs/{segment(job_id)}/snapshot"))
+        return SnapshotRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/snapshot"))
 
-    def files(self, job_id: str) -> WrittenFiles:
+    def files(self, job_id: str) -> WrittenFilesRecord:
         """Return the files that the job changed. Raises ``NotFound`` while they have not been
         listed."""
-        return WrittenFiles(self._session.json("GET", f"/jobs/{segment(job_id)}/files"))
+        return WrittenFilesRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/files"))
 
-    def results(self, job_id: str) -> Results:
+    def results(self, job_id: str) -> ResultsRecord:
         """Return the metrics that the job's program recorded. Raises ``NotFound`` while there are
         none."""
-        return Results(self._session.json("GET", f"/jobs/{segment(job_id)}/results"))
+        return ResultsRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/results"))
 
-    def compare(self, job_id: str, other_id: str) -> Comparison:
+    def compare(self, job_id: str, other_id: str) -> ComparisonRecord:
         """Return the differences between two runs."""
         path = f"/jobs/{segment(job_id)}/compare/{segment(other_id)}"
-        return Comparison(self._session.json("GET", path))
+        return ComparisonRecord(self._session.json("GET", path))
 
-    def plan_resubmit(self, job_id: str) -> Rerun:
+    def plan_resubmit(self, job_id: str) -> RerunRecord:
         """Return the changes since the job ran; nothing is stored."""
-        return Rerun(self._session.json("GET", f"/jobs/{segment(job_id)}/resubmit"))
+        return RerunRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/resubmit"))
 
-    def sweep(self, job_id: str) -> Sweep:
+    def sweep(self, job_id: str) -> SweepRecord:
         """Return the tasks of a sweep with their outcomes. Raises ``NotFound`` if the job is
         not a sweep."""
-        return Sweep(self._session.json("GET", f"/jobs/{segment(job_id)}/sweep"))
+        return SweepRecord(self._session.json("GET", f"/jobs/{segment(job_id)}/sweep"))
 
     def stop_sweep(self, job_id: str) -> Job:
         """Cancel all tasks that have not ended, except the best one so far."""
         path = f"/jobs/{segment(job_id)}/sweep/stop"
         return Job(self._session.json("POST", path, repeatable=True))
 
-    def watch_sweep(self, job_id: str) -> Iterator[Sweep]:
+    def watch_sweep(self, job_id: str) -> Iterator[SweepRecord]:
         """Yield the sweep now, and again each time one of its tasks changes, until it has ended."""
         from aitne.client.events import events
 

@@ -9,10 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 
-class StoredSecret(Record):
+class SecretRecord(Record):
     """A secret without its value."""
 
     name: str
@@ -23,18 +23,18 @@ class StoredSecret(Record):
 class Secrets:
     """Operations on the user's secrets, as ``client.secrets``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def list(self) -> list[StoredSecret]:
+    def list(self) -> list[SecretRecord]:
         """Return the secrets by name; values are never shown."""
-        return [StoredSecret(item) for item in self._session.json("GET", "/secrets")["items"]]
+        return [SecretRecord(item) for item in self._session.json("GET", "/secrets")["items"]]
 
-    def put(self, name: str, value: str) -> StoredSecret:
+    def put(self, name: str, value: str) -> SecretRecord:
         """Store a secret, or replace its value. Raises ``InvalidInput``, ``Conflict`` (too
         many)."""
         path = f"/secrets/{segment(name)}"
-        return StoredSecret(self._session.json("PUT", path, body={"value": value}, repeatable=True))
+        return SecretRecord(self._session.json("PUT", path, body={"value": value}, repeatable=True))
 
     def delete(self, name: str) -> None:
         """Delete a secret. Raises ``NotFound``."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aitne.client.discovery import Platform
-    from aitne.client.transport import Reply, Transport
+    from aitne.client.transport import Reply, RequestTransport
     from aitne.core.errors import AitneError
 
     Query = Mapping[str, str | int | bool | Sequence[str] | None]
@@ -40,14 +40,14 @@ def new_key() -> str:
     return os.urandom(16).hex()
 
 
-class Session:
+class ApiSession:
     """Requests to one platform as one user."""
 
     def __init__(
         self,
         platform: Platform,
         *,
-        transport: Transport | None = None,
+        transport: RequestTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -102,7 +102,7 @@ class Session:
         headers = {} if key is None else {"Idempotency-Key": key}
         if repeatable is None:
             repeatable = method == "GET" or key is not None
-        patience = Patience(self)
+        patience = RequestBackoff(self)
         while True:
             try:
                 reply = self._send(method, path, query, body, headers, timeout_s)
@@ -196,7 +196,7 @@ class Session:
         return from_problem(status, headers, body)
 
 
-def _transport(url: str) -> Transport:
+def _transport(url: str) -> RequestTransport:
     try:
         return HttpTransport(url)
     except ValueError as error:
@@ -219,14 +219,14 @@ def _encoded(query: Query | None) -> str:
     return "?" + "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs) if pairs else ""
 
 
-class Patience:
+class RequestBackoff:
     """Time for which requests are repeated while the platform does not answer.
 
     A supervised platform that is up restarts its API within seconds, so a broken connection is
     retried a few times; where no platform runs, the error is raised at once.
     """
 
-    def __init__(self, session: Session, seconds: float | None = None) -> None:
+    def __init__(self, session: ApiSession, seconds: float | None = None) -> None:
         self._session = session
         self._seconds = session.platform.patience_s if seconds is None else seconds
         self.reset()

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aitne.client.jobs import Jobs
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 
 class Sessions:
     """Operations on sessions, as ``client.sessions``."""
 
-    def __init__(self, session: Session, jobs: Jobs) -> None:
+    def __init__(self, session: ApiSession, jobs: Jobs) -> None:
         self._session = session
         self._jobs = jobs
 

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 
-class Area(Record):
+class AreaRecord(Record):
     """Storage area of the user or of a project."""
 
     name: str
@@ -22,7 +22,7 @@ class Area(Record):
     project: str | None
 
 
-class Quota(Record):
+class QuotaRecord(Record):
     """Use and limit of bytes and files; a limit of None means unlimited."""
 
     used_bytes: int | None
@@ -31,41 +31,41 @@ class Quota(Record):
     limit_files: int | None
 
 
-class AreaFacts(Record, area=Area, user_quota=Quota, project_quota=Quota):
+class AreaFactsRecord(Record, area=AreaRecord, user_quota=QuotaRecord, project_quota=QuotaRecord):
     """State of a storage area; a value that could not be determined is None."""
 
-    area: Area
+    area: AreaRecord
     there: bool
     writable: bool
     file_system: str | None
     total_bytes: int | None
     free_bytes: int | None
-    user_quota: Quota | None
-    project_quota: Quota | None
+    user_quota: QuotaRecord | None
+    project_quota: QuotaRecord | None
     striping: dict[str, Any] | None
     targets: list[dict[str, Any]]
     problem: str | None
 
 
-class StorageView(Record, areas=AreaFacts):
+class StorageViewRecord(Record, areas=AreaFactsRecord):
     """Storage areas of the user, and problems with them."""
 
     account: str | None
-    areas: list[AreaFacts]
+    areas: list[AreaFactsRecord]
     problems: list[str]
     as_of: datetime
 
 
-class Storage:
+class StorageAreas:
     """Operations on storage areas, as ``client.storage``."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def get(self, project: str | None = None) -> StorageView:
+    def get(self, project: str | None = None) -> StorageViewRecord:
         """Return the user's own areas and those of ``project``; None: those of all of the user's
         projects.
 
         Raises ``NotFound`` for a project that the user is not a member of.
         """
-        return StorageView(self._session.json("GET", "/storage", query={"project": project}))
+        return StorageViewRecord(self._session.json("GET", "/storage", query={"project": project}))

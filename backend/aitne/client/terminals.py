@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any, Self
 
-    from aitne.client.session import Session
+    from aitne.client.session import ApiSession
 
 OUT, ERRORS = 1, 2
 """Kinds of output: the program's standard output (of a terminal, all output), or its standard
@@ -27,12 +27,12 @@ _CLOSE_WITHIN_S = 2.0
 _LARGEST_MESSAGE = 4 << 20
 
 
-class Terminal:
+class TerminalConnection:
     """Connection that ``client.jobs.attach`` returns; a context manager. One thread may read while
     others write."""
 
     def __init__(
-        self, session: Session, job_id: str, *, node: str | None, start: dict[str, Any]
+        self, session: ApiSession, job_id: str, *, node: str | None, start: dict[str, Any]
     ) -> None:
         from websockets.exceptions import WebSocketException
         from websockets.sync.client import connect
@@ -180,7 +180,7 @@ class Terminal:
 
 
 def attach(
-    session: Session,
+    session: ApiSession,
     job_id: str,
     argv: Sequence[str] = (),
     *,
@@ -189,7 +189,7 @@ def attach(
     rows: int,
     cols: int,
     term: str,
-) -> Terminal:
+) -> TerminalConnection:
     """Implement ``Jobs.attach``: start a program in a running job."""
     start = {
         "kind": "shell",
@@ -199,9 +199,13 @@ def attach(
         "cols": cols,
         "term": term,
     }
-    return Terminal(session, job_id, node=node, start=start)
+    return TerminalConnection(session, job_id, node=node, start=start)
 
 
-def attach_ssh(session: Session, job_id: str, public_key: str, *, node: str | None) -> Terminal:
+def attach_ssh(
+    session: ApiSession, job_id: str, public_key: str, *, node: str | None
+) -> TerminalConnection:
     """Implement ``Jobs.attach_ssh``: start an SSH server in a running job."""
-    return Terminal(session, job_id, node=node, start={"kind": "ssh", "public_key": public_key})
+    return TerminalConnection(
+        session, job_id, node=node, start={"kind": "ssh", "public_key": public_key}
+    )

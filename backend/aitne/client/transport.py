@@ -22,7 +22,7 @@ class Reply(Protocol):
         ...
 
 
-class Transport(Protocol):
+class RequestTransport(Protocol):
     """A way to send requests, such as a TCP connection to one address."""
 
     def send(

@@ -24,7 +24,7 @@ OFTEN = 1_000
 """Number of entries between two calls of a scan's listener."""
 
 
-class Problem:
+class TreeProblem:
     """An entry that keeps a folder from being a dataset, or from being compared with one."""
 
     __slots__ = ("kind", "path", "reason")
@@ -44,14 +44,14 @@ class Tree:
         self.files: dict[bytes, Stamp | None] = {}
         """Stamps of the files; None if the scan did not read them."""
         self.links: dict[bytes, bytes] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[TreeProblem] = []
 
     def __len__(self) -> int:
         return len(self.files) + len(self.links)
 
     def problem(self, path: bytes, kind: str, reason: str) -> None:
         """Record a problem of the scan."""
-        self.problems.append(Problem(path, kind, reason))
+        self.problems.append(TreeProblem(path, kind, reason))
 
 
 def stamp(status: os.stat_result) -> Stamp:
@@ -59,10 +59,10 @@ def stamp(status: os.stat_result) -> Stamp:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def unreadable(path: bytes, error: OSError) -> Problem:
+def unreadable(path: bytes, error: OSError) -> TreeProblem:
     """Return the problem for a system call that failed at ``path``."""
     kind = UNREADABLE if error.errno in (errno.EACCES, errno.EPERM) else BROKEN
-    return Problem(path, kind, f"cannot be read: {error.strerror or error}")
+    return TreeProblem(path, kind, f"cannot be read: {error.strerror or error}")
 
 
 def scan(root: bytes, *, stamps: bool, heard: Callable[[int], None] | None = None) -> Tree:

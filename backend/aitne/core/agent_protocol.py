@@ -22,7 +22,7 @@ from pydantic import Field
 
 from aitne.core.models.base import Frozen, Strict
 from aitne.core.models.job import Sample, Scalar
-from aitne.core.ports.runtime import Launch, Limits
+from aitne.core.ports.runtime import RuntimeLaunch, RuntimeLimits
 
 VERSION = 1
 
@@ -117,13 +117,13 @@ class AgentSpec(Frozen):
     path: tuple[str, ...] = ()
     """Folders put before the node's own PATH; a PATH in ``env`` replaces both."""
     workdir: str
-    launch: Launch = Launch()
+    launch: RuntimeLaunch = RuntimeLaunch()
     """``commands`` and the apps' ``argv`` are the programs' own; this comes before each."""
     needs: tuple[AgentNeed, ...] = ()
     datasets: dict[str, str] = Field(default_factory=dict)
     """Name to folder: linked below a folder that ``AITNE_DATASETS`` names. In a container they are
     bound, and ``env`` has the variable."""
-    limits: Limits = Limits()
+    limits: RuntimeLimits = RuntimeLimits()
     tmp_dir: str = "/tmp"  # noqa: S108 - a default that a site may change
     """Node-local disk, where the run's own temporary folder is made."""
     listen: str = "127.0.0.1"
@@ -142,7 +142,7 @@ class AgentSpec(Frozen):
     """Settings of a sweep, by the tasks' indices."""
 
 
-class Phase(StrEnum):
+class ProgramPhase(StrEnum):
     """Progress of the program, as an ``AgentReport`` states it."""
 
     STARTED = "started"
@@ -163,7 +163,7 @@ class AgentReport(Frozen):
     task: int | None = None
     restart_count: int = Field(0, ge=0, le=1_000_000)
     """Number of restarts of the attempt by the scheduler, from the agent's environment."""
-    phase: Phase
+    phase: ProgramPhase
     node: str = Field(max_length=253)
     address: str | None = Field(None, pattern=r"^[A-Za-z0-9_.:\[\]-]{1,255}:[0-9]{1,5}$")
     """``host:port`` of the app."""

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from aitne.core.errors import InvalidInput
 from aitne.core.models.base import Frozen
 from aitne.core.models.storage import Area, AreaKind
-from aitne.core.ports.accounts import Account
+from aitne.core.ports.accounts import UnixAccount
 from aitne.core.storage_settings import HOME, PLACEHOLDER, AreaSettings, StorageSettings
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-class Owner(Frozen):
+class AreaOwner(Frozen):
     """Values for the placeholders of the path patterns."""
 
     user: str
@@ -25,13 +25,13 @@ class Owner(Frozen):
     home: str
 
 
-def owner_of(account: Account) -> Owner:
-    """Return the ``Owner`` of an account's folders."""
-    return Owner(user=account.user, uid=account.uid, home=account.home)
+def owner_of(account: UnixAccount) -> AreaOwner:
+    """Return the ``AreaOwner`` of an account's folders."""
+    return AreaOwner(user=account.user, uid=account.uid, home=account.home)
 
 
 def areas_of(
-    settings: StorageSettings, owner: Owner, projects: Iterable[str] = ()
+    settings: StorageSettings, owner: AreaOwner, projects: Iterable[str] = ()
 ) -> tuple[Area, ...]:
     """Return the owner's folders, home first, then in the order of the settings.
 
@@ -58,7 +58,7 @@ def made(settings: StorageSettings, area: Area) -> bool:
     return any(setting.make for setting in settings.areas if setting.name == area.name)
 
 
-def cache_folder(settings: StorageSettings, owner: Owner) -> str | None:
+def cache_folder(settings: StorageSettings, owner: AreaOwner) -> str | None:
     """Return the folder for the caches of the owner's jobs instead of home; None: nothing is
     redirected.
 
@@ -68,7 +68,7 @@ def cache_folder(settings: StorageSettings, owner: Owner) -> str | None:
     return None if settings.caches is None else _path(fill(settings.caches, owner))
 
 
-def fill(pattern: str, owner: Owner, project: str | None = None) -> str:
+def fill(pattern: str, owner: AreaOwner, project: str | None = None) -> str:
     """Return the pattern with all placeholders filled in, in one pass: a value is never read as a
     pattern.
 
@@ -101,7 +101,7 @@ def within(path: str, roots: Iterable[str]) -> bool:
 
     Component by component: ``/scratch/al`` is not within ``/scratch/alice``. A path that is not
     absolute or climbs with ``..`` is within nothing, and neither is anything within such a root.
-    Links are not followed: ask ``Places.paths`` for the real path and compare that one too.
+    Links are not followed: ask ``UserFolders.paths`` for the real path and compare that one too.
     """
     parts = _parts(path)
     if parts is None:
@@ -113,7 +113,7 @@ def within(path: str, roots: Iterable[str]) -> bool:
     return False
 
 
-def _area(settings: AreaSettings, owner: Owner, project: str | None) -> Area:
+def _area(settings: AreaSettings, owner: AreaOwner, project: str | None) -> Area:
     return Area(
         name=settings.name,
         kind=settings.kind,

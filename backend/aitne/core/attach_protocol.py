@@ -17,7 +17,7 @@ from aitne.core.models.base import Frozen, Strict
 
 START, DATA, ERROR, RESIZE, END, EXIT = b"S", b"D", b"E", b"R", b"F", b"X"
 SAID = b"?"
-"""Kind that ``Frames`` gives to a line of the launching program's own."""
+"""Kind that ``AgentFrameDecoder`` gives to a line of the launching program's own."""
 MAX_FRAME_BYTES = 1 << 20
 _HEAD = struct.Struct(">BcI")
 HEAD_BYTES = _HEAD.size
@@ -84,7 +84,7 @@ def frame(kind: bytes, content: bytes) -> bytes:
     return _HEAD.pack(0, kind, len(content)) + content
 
 
-class Frames:
+class AgentFrameDecoder:
     """Parser of the frames in what the agent sends."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ def digest(entry: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class ChainBreak:
     """First broken entry of the chain, and the problem with it."""
 
     entry: int
@@ -35,7 +35,7 @@ class Break:
 
 
 @dataclass(slots=True)
-class Chain:
+class AuditChain:
     """State of a walk along entries from old to new, up to the first that is wrong."""
 
     entries: int = 0
@@ -44,7 +44,7 @@ class Chain:
     last_hash: str | None = None
     gaps: int = 0
     """Number of places where numbers are left out, as in the export of a filtered list."""
-    broken: Break | None = None
+    broken: ChainBreak | None = None
 
     @property
     def whole(self) -> bool:
@@ -80,7 +80,7 @@ class Chain:
         return True
 
     def _break(self, number: int, problem: str) -> bool:
-        self.broken = Break(number, problem)
+        self.broken = ChainBreak(number, problem)
         return False
 
 

@@ -24,5 +24,5 @@ class NoArgs(Args):
     """Arguments of verbs that need none."""
 
 
-class Done(Frozen):
+class EmptyResult(Frozen):
     """Empty answer of a verb that succeeded."""

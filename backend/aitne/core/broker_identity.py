@@ -15,7 +15,7 @@ class CheckPasswordArgs(AccountArgs):
     password: str = Field(min_length=1, max_length=1_024, pattern=r"^[^\x00]*$", repr=False)
 
 
-class PasswordChecked(Frozen):
+class CheckPasswordResult(Frozen):
     """Answer of ``check_password``: whether it is the account's password and the account may log in
     now."""
 

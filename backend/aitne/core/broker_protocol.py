@@ -18,18 +18,24 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Base64Bytes, BaseModel, Field, PrivateAttr
 
 from aitne.core import units
-from aitne.core.broker_args import AbsolutePath, Args, Done, NoArgs
-from aitne.core.broker_identity import CheckPasswordArgs, PasswordChecked
-from aitne.core.broker_storage import AreasArgs, AreasMade, AreasSeen, PathsArgs, PathsSeen
+from aitne.core.broker_args import AbsolutePath, Args, EmptyResult, NoArgs
+from aitne.core.broker_identity import CheckPasswordArgs, CheckPasswordResult
+from aitne.core.broker_storage import (
+    AreasArgs,
+    AreasResult,
+    MakeAreasResult,
+    PathsArgs,
+    PathsResult,
+)
 from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, Unavailable
 from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
 from aitne.core.models.job import SlurmSpec
 from aitne.core.models.job_file import SlurmFile
-from aitne.core.models.limits import InUse, Usage
+from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
 from aitne.core.ports.accounting import Associations, Change
-from aitne.core.ports.files import Fence, JobPlace, Outcome
+from aitne.core.ports.files import Fence, JobLocation, ProgramOutcome
 from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
 
 PROTOCOL = 1
@@ -107,8 +113,8 @@ class WireRun(Run, extra="forbid"):
         return self.scheduler_id is None or _SCHEDULER_ID.fullmatch(self.scheduler_id) is not None
 
 
-class WirePlace(JobPlace, extra="forbid"):
-    """``JobPlace`` as it may come from outside."""
+class WireJobLocation(JobLocation, extra="forbid"):
+    """``JobLocation`` as it may come from outside."""
 
     attempt: Attempt
     folder: AbsolutePath
@@ -173,10 +179,10 @@ class DrainArgs(ResumeArgs):
     reason: str = Field(max_length=2_000)
 
 
-class PlaceArgs(Args):
+class JobLocationArgs(Args):
     """Arguments of the verbs for files."""
 
-    place: WirePlace
+    place: WireJobLocation
 
     @property
     def about(self) -> tuple[str | None, str | None]:
@@ -184,13 +190,13 @@ class PlaceArgs(Args):
         return self.place.account, f"{self.place.job_id}:{self.place.attempt}"
 
 
-class CreateArgs(PlaceArgs):
+class CreateArgs(JobLocationArgs):
     """Arguments of the verb ``create``."""
 
     files: Files
 
 
-class TaskArgs(PlaceArgs):
+class TaskArgs(JobLocationArgs):
     """Arguments of the verbs ``fence``, ``close_fence`` and ``outcome``."""
 
     task: TaskIndex | None = None
@@ -204,7 +210,7 @@ class ReadLogArgs(TaskArgs):
     """Values above ``MAX_READ_BYTES`` are reduced to it."""
 
 
-class AttachArgs(PlaceArgs):
+class AttachArgs(JobLocationArgs):
     """Arguments of the verb ``attach``."""
 
     run: WireRun
@@ -235,19 +241,19 @@ class UsageArgs(Args):
     end: UtcTime
 
 
-class Submitted(Frozen):
+class SubmitResult(Frozen):
     """The job's id in the scheduler."""
 
     scheduler_id: str
 
 
-class Forecasted(Frozen):
+class ForecastResult(Frozen):
     """The forecast; None if there is none."""
 
     forecast: Forecast | None
 
 
-class Found(Frozen):
+class FindResult(Frozen):
     """Records, and the time in which missing jobs may still appear, which the adapter may learn
     late."""
 
@@ -255,7 +261,7 @@ class Found(Frozen):
     settle_s: float
 
 
-class Polled(Frozen):
+class PollResult(Frozen):
     """Changes since the caller's generation; all records when ``full``.
 
     A record is immutable and has a number; a changed one is removed and returned under a new
@@ -268,13 +274,13 @@ class Polled(Frozen):
     new: list[tuple[int, SchedulerJob]]
 
 
-class Attached(Frozen):
+class AttachResult(Frozen):
     """Answer of ``attach``. The socket to it comes beside this answer (SCM_RIGHTS)."""
 
     _socket: socket.socket | None = PrivateAttr(None)
 
     @classmethod
-    def with_socket(cls, connection: socket.socket) -> Attached:
+    def with_socket(cls, connection: socket.socket) -> AttachResult:
         """Return the answer that hands over ``connection``."""
         made = cls()
         made._socket = connection
@@ -286,7 +292,7 @@ class Attached(Frozen):
         return self._socket
 
 
-class LogRead(Frozen):
+class ReadLogResult(Frozen):
     """``LogChunk`` in a form for JSON."""
 
     data: Base64Bytes
@@ -294,25 +300,25 @@ class LogRead(Frozen):
     size: int
 
 
-class FenceRead(Frozen):
+class FenceResult(Frozen):
     """The fence; None: no run has taken it."""
 
     fence: Fence | None
 
 
-class OutcomeRead(Frozen):
+class OutcomeResult(Frozen):
     """The outcome; None if there is none."""
 
-    outcome: Outcome | None
+    outcome: ProgramOutcome | None
 
 
-class Used(Frozen):
+class UsageResult(Frozen):
     """Usage rows of the requested period."""
 
     rows: list[Usage]
 
 
-class Notes(Frozen):
+class NotesResult(Frozen):
     """Sentences about what is missing or unusual, for the administrator who starts the platform."""
 
     notes: list[str]
@@ -341,31 +347,31 @@ class Verb:
 VERBS: Mapping[str, Verb] = {
     verb.name: verb
     for verb in (
-        Verb("submit", SubmitArgs, Submitted, 90, SubmitUncertain),
-        Verb("forecast", SubmitArgs, Forecasted, 45),
-        Verb("find", FindArgs, Found, 90, audited="refused", bulk=True),
-        Verb("poll", PollArgs, Polled, 90, audited="refused", bulk=True),
-        Verb("cancel", RunArgs, Done, 60),
-        Verb("extend", ExtendArgs, Done, 60),
+        Verb("submit", SubmitArgs, SubmitResult, 90, SubmitUncertain),
+        Verb("forecast", SubmitArgs, ForecastResult, 45),
+        Verb("find", FindArgs, FindResult, 90, audited="refused", bulk=True),
+        Verb("poll", PollArgs, PollResult, 90, audited="refused", bulk=True),
+        Verb("cancel", RunArgs, EmptyResult, 60),
+        Verb("extend", ExtendArgs, EmptyResult, 60),
         Verb("cluster", NoArgs, Cluster, 60, audited="refused", bulk=True),
-        Verb("drain", DrainArgs, Done, 60),
-        Verb("resume", ResumeArgs, Done, 60),
-        Verb("attach", AttachArgs, Attached, 45, Unavailable),
-        Verb("create", CreateArgs, Done, 30, Unavailable),
-        Verb("read_log", ReadLogArgs, LogRead, 15, Unavailable, audited="refused"),
-        Verb("fence", TaskArgs, FenceRead, 15, Unavailable, audited="refused"),
-        Verb("close_fence", TaskArgs, FenceRead, 15, Unavailable),
-        Verb("outcome", TaskArgs, OutcomeRead, 15, Unavailable, audited="refused"),
-        Verb("areas", AreasArgs, AreasSeen, 30, Unavailable, audited="refused"),
-        Verb("paths", PathsArgs, PathsSeen, 30, Unavailable, audited="refused"),
-        Verb("make_areas", AreasArgs, AreasMade, 30, Unavailable),
+        Verb("drain", DrainArgs, EmptyResult, 60),
+        Verb("resume", ResumeArgs, EmptyResult, 60),
+        Verb("attach", AttachArgs, AttachResult, 45, Unavailable),
+        Verb("create", CreateArgs, EmptyResult, 30, Unavailable),
+        Verb("read_log", ReadLogArgs, ReadLogResult, 15, Unavailable, audited="refused"),
+        Verb("fence", TaskArgs, FenceResult, 15, Unavailable, audited="refused"),
+        Verb("close_fence", TaskArgs, FenceResult, 15, Unavailable),
+        Verb("outcome", TaskArgs, OutcomeResult, 15, Unavailable, audited="refused"),
+        Verb("areas", AreasArgs, AreasResult, 30, Unavailable, audited="refused"),
+        Verb("paths", PathsArgs, PathsResult, 30, Unavailable, audited="refused"),
+        Verb("make_areas", AreasArgs, MakeAreasResult, 30, Unavailable),
         Verb("accounting_read", NoArgs, Associations, 100, Unavailable, "refused", bulk=True),
-        Verb("accounting_apply", AccountingArgs, Done, 600, Unavailable, bulk=True),
-        Verb("accounting_usage", UsageArgs, Used, 150, Unavailable, "refused", bulk=True),
-        Verb("accounting_in_use", NoArgs, InUse, 90, Unavailable, "refused", bulk=True),
-        Verb("check_password", CheckPasswordArgs, PasswordChecked, 30, Unavailable),
-        Verb("notes", NoArgs, Notes, 10, audited="refused"),
-        Verb("ping", NoArgs, Done, 10, audited="refused"),
+        Verb("accounting_apply", AccountingArgs, EmptyResult, 600, Unavailable, bulk=True),
+        Verb("accounting_usage", UsageArgs, UsageResult, 150, Unavailable, "refused", bulk=True),
+        Verb("accounting_in_use", NoArgs, LimitUsage, 90, Unavailable, "refused", bulk=True),
+        Verb("check_password", CheckPasswordArgs, CheckPasswordResult, 30, Unavailable),
+        Verb("notes", NoArgs, NotesResult, 10, audited="refused"),
+        Verb("ping", NoArgs, EmptyResult, 10, audited="refused"),
     )
 }
 
@@ -386,7 +392,7 @@ class Welcome(Frozen):
     settle_s: float
 
 
-class Ask(Strict):
+class BrokerRequest(Strict):
     """One request of the platform."""
 
     id: int = Field(ge=0)

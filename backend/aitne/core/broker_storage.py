@@ -49,19 +49,19 @@ class PathsArgs(AccountArgs):
     paths: list[AbsolutePath] = Field(max_length=MAX_PATHS)
 
 
-class AreasSeen(Frozen):
+class AreasResult(Frozen):
     """Facts about each requested area."""
 
     areas: list[AreaFacts]
 
 
-class PathsSeen(Frozen):
+class PathsResult(Frozen):
     """Facts about each requested path."""
 
     paths: list[PathFacts]
 
 
-class AreasMade(Frozen):
+class MakeAreasResult(Frozen):
     """Folders that could not be created, one sentence each."""
 
     problems: list[str]

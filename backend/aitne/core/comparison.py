@@ -32,7 +32,7 @@ _DIGITS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ComparisonInput:
     """Data of one run for the comparison."""
 
     job: Job
@@ -43,7 +43,7 @@ class Run:
     """Packages of the image's software bill; None: there is none."""
 
 
-def compare(a: Run, b: Run) -> Comparison:
+def compare(a: ComparisonInput, b: ComparisonInput) -> Comparison:
     """Return every section in which at least one of the runs has a value."""
     both = (a, b)
     sections = [
@@ -77,7 +77,7 @@ def setting_of(job: Job) -> dict[str, Scalar]:
     return parameters
 
 
-def _head(run: Run) -> Compared:
+def _head(run: ComparisonInput) -> Compared:
     taken, job = run.snapshot.taken, run.job
     return Compared(
         id=job.id,
@@ -116,7 +116,7 @@ def _cell(value: Any) -> Cell:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _job(run: Run) -> dict[str, Any]:
+def _job(run: ComparisonInput) -> dict[str, Any]:
     spec = run.job.spec.model_dump(mode="json")
     fields: dict[str, Any] = {
         "name": run.job.name,
@@ -131,7 +131,7 @@ def _job(run: Run) -> dict[str, Any]:
     return fields
 
 
-def _resources(run: Run) -> dict[str, Any]:
+def _resources(run: ComparisonInput) -> dict[str, Any]:
     resources = run.job.spec.resources
     gpu = resources.gpu
     return {
@@ -143,7 +143,7 @@ def _resources(run: Run) -> dict[str, Any]:
     }
 
 
-def _code(run: Run) -> dict[str, Any]:
+def _code(run: ComparisonInput) -> dict[str, Any]:
     taken = run.snapshot.taken
     git = None if taken is None else taken.git
     if git is None:
@@ -161,11 +161,11 @@ def _code(run: Run) -> dict[str, Any]:
     }
 
 
-def _environment(run: Run) -> Packages | None:
+def _environment(run: ComparisonInput) -> Packages | None:
     return None if run.snapshot.taken is None else run.snapshot.taken.environment
 
 
-def _packages(a: Run, b: Run) -> Section:
+def _packages(a: ComparisonInput, b: ComparisonInput) -> Section:
     lists: list[Mapping[str, str] | None] = []
     for run in (a, b):
         environment = _environment(run)
@@ -191,7 +191,7 @@ def _packages(a: Run, b: Run) -> Section:
     return Section(key="packages", rows=rows, same_left_out=len(names) - len(different))
 
 
-def _path(run: Run, name: str) -> str | None:
+def _path(run: ComparisonInput, name: str) -> str | None:
     environment = _environment(run)
     if name == "modules":
         return " ".join(run.snapshot.modules) or None
@@ -200,7 +200,7 @@ def _path(run: Run, name: str) -> str | None:
     return environment.python if name == "python" else environment.path
 
 
-def _data(run: Run) -> dict[str, Any]:
+def _data(run: ComparisonInput) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "image": None if run.snapshot.image == "bare" else run.snapshot.image,
         "image_digest": run.snapshot.image_digest,
@@ -210,7 +210,7 @@ def _data(run: Run) -> dict[str, Any]:
     }
 
 
-def _node(run: Run) -> dict[str, Any]:
+def _node(run: ComparisonInput) -> dict[str, Any]:
     fields: dict[str, Any] = {"nodes": " ".join(run.job.nodes) or None}
     fields["partition"] = run.job.partition
     taken = run.snapshot.taken
@@ -225,7 +225,7 @@ def _node(run: Run) -> dict[str, Any]:
     return fields
 
 
-def _outcome(run: Run) -> dict[str, Any]:
+def _outcome(run: ComparisonInput) -> dict[str, Any]:
     job = run.job
     began, end = job.started_at, job.ended_at
     return {
@@ -238,7 +238,7 @@ def _outcome(run: Run) -> dict[str, Any]:
     }
 
 
-def _use(run: Run) -> dict[str, Any]:
+def _use(run: ComparisonInput) -> dict[str, Any]:
     """Return mean and maximum use over all nodes and samples; empty without samples."""
     samples = run.samples
     if not samples:

@@ -31,7 +31,7 @@ SINGLE: tuple[LimitName, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AccountingTarget:
     """Target state of accounting. Users by their Unix names."""
 
     accounts: Mapping[str, Limits] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Wanted:
     """Users that are never removed from an account."""
 
 
-def difference(target: Wanted, current: Associations) -> list[Change]:
+def difference(target: AccountingTarget, current: Associations) -> list[Change]:
     """Return the changes, in an order in which they can be made."""
     accounts = {account.account: account for account in current.accounts}
     members = {(member.account, member.user): member for member in current.members if member.user}

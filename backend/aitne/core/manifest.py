@@ -59,7 +59,7 @@ class ManifestError(InvalidInput):
         self.line = line
 
 
-class File(NamedTuple):
+class ManifestFile(NamedTuple):
     """A file: its path in the dataset, size in bytes and sha256 in hexadecimal digits."""
 
     path: bytes
@@ -67,14 +67,14 @@ class File(NamedTuple):
     sha256: str
 
 
-class Link(NamedTuple):
+class ManifestLink(NamedTuple):
     """A symbolic link and where it points."""
 
     path: bytes
     target: bytes
 
 
-Entry = File | Link
+Entry = ManifestFile | ManifestLink
 
 
 class Summary(NamedTuple):
@@ -185,11 +185,11 @@ def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
         try:
             check_path(entry.path)
             ordered.check(entry.path)
-            if isinstance(entry, Link):
+            if isinstance(entry, ManifestLink):
                 check_target(entry.path, entry.target)
         except ValueError as error:
             raise ManifestError(f"cannot have {escape(entry.path)}: it {error}") from error
-        if isinstance(entry, Link):
+        if isinstance(entry, ManifestLink):
             line = f"link\t{escape(entry.target)}\t{escape(entry.path)}\n"
         else:
             line = f"{entry.sha256}\t{entry.size}\t{escape(entry.path)}\n"
@@ -217,7 +217,7 @@ def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
             entry = _entry(line)
             check_path(entry.path)
             ordered.check(entry.path)
-            if isinstance(entry, Link):
+            if isinstance(entry, ManifestLink):
                 check_target(entry.path, entry.target)
         except ValueError as error:
             raise ManifestError(str(error), number) from error
@@ -239,7 +239,7 @@ def summarize(chunks: Iterable[bytes]) -> Summary:
 
     files = links = size = 0
     for entry in parse(seen()):
-        if isinstance(entry, Link):
+        if isinstance(entry, ManifestLink):
             links += 1
         else:
             files += 1
@@ -255,10 +255,10 @@ def _entry(line: bytes) -> Entry:
         size = int(match[2])
         if size > MAX_SIZE:
             raise ValueError("has a size that no file has")
-        return File(unescape(match[3]), size, match[1].decode())
+        return ManifestFile(unescape(match[3]), size, match[1].decode())
     match = _LINK.fullmatch(line)
     if match is not None:
-        return Link(unescape(match[2]), unescape(match[1]))
+        return ManifestLink(unescape(match[2]), unescape(match[1]))
     raise ValueError("is neither a file (sha256, size, path) nor a link (link, target, path)")
 
 

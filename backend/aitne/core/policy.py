@@ -26,7 +26,7 @@ class Relation(StrEnum):
     OTHER = "other"
 
 
-class Action(StrEnum):
+class PolicyAction(StrEnum):
     """Everything that needs a permission."""
 
     JOB_READ = "job.read"
@@ -110,65 +110,95 @@ class Rule:
 
     allowed: frozenset[Relation]
     scope: Scope
-    seen_with: Action | None = None
+    seen_with: PolicyAction | None = None
     """The action that determines who may know of the object; None: this one does."""
 
 
-TABLE: dict[Action, Rule] = {
-    Action.JOB_READ: Rule(frozenset({_R.OWNER, _R.MEMBER, _R.ADMIN}), Scope.READ),
-    Action.JOB_CREATE: Rule(frozenset({_R.MEMBER, _R.ADMIN}), Scope.WRITE, Action.PROJECT_READ),
-    Action.JOB_CANCEL: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.JOB_READ),
-    Action.JOB_EXTEND: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.JOB_READ),
-    Action.JOB_OPEN: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.JOB_READ),
-    Action.JOB_ATTACH: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.JOB_READ),
-    Action.JOB_RESUBMIT: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.JOB_READ),
-    Action.CLUSTER_READ: Rule(_ALL, Scope.READ),
-    Action.NODE_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.CLUSTER_READ),
-    Action.PLATFORM_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.CLUSTER_READ),
-    Action.PROJECT_READ: Rule(frozenset({_R.MEMBER, _R.ADMIN}), Scope.READ),
-    Action.PROJECT_REQUEST: Rule(_ALL, Scope.WRITE),
-    Action.PROJECT_JOIN: Rule(_ALL, Scope.WRITE),
-    Action.PROJECT_LEAVE: Rule(frozenset({_R.MEMBER}), Scope.WRITE, Action.PROJECT_READ),
-    Action.PROJECT_MANAGE: Rule(
-        frozenset({_R.MANAGER, _R.ADMIN}), Scope.WRITE, Action.PROJECT_READ
+TABLE: dict[PolicyAction, Rule] = {
+    PolicyAction.JOB_READ: Rule(frozenset({_R.OWNER, _R.MEMBER, _R.ADMIN}), Scope.READ),
+    PolicyAction.JOB_CREATE: Rule(
+        frozenset({_R.MEMBER, _R.ADMIN}), Scope.WRITE, PolicyAction.PROJECT_READ
     ),
-    Action.PROJECT_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.PROJECT_READ),
-    Action.ACCOUNTING_SYNC: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.CLUSTER_READ),
-    Action.IMAGE_READ: Rule(frozenset({_R.MEMBER, _R.ADMIN}), Scope.READ),
-    Action.IMAGE_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.IMAGE_READ),
-    Action.DATASET_READ: Rule(frozenset({_R.OWNER, _R.MEMBER, _R.ADMIN}), Scope.READ),
-    Action.DATASET_ADD: Rule(frozenset({_R.MEMBER, _R.ADMIN}), Scope.WRITE, Action.PROJECT_READ),
-    Action.DATASET_EDIT: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.DATASET_READ),
-    Action.DATASET_REVOKE: Rule(
-        frozenset({_R.OWNER, _R.MANAGER, _R.ADMIN}), Scope.WRITE, Action.DATASET_READ
+    PolicyAction.JOB_CANCEL: Rule(
+        frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, PolicyAction.JOB_READ
     ),
-    Action.DATASET_VERIFY: Rule(
-        frozenset({_R.OWNER, _R.MEMBER, _R.ADMIN}), Scope.WRITE, Action.DATASET_READ
+    PolicyAction.JOB_EXTEND: Rule(
+        frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, PolicyAction.JOB_READ
     ),
-    Action.STORAGE_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
-    Action.TOKEN_READ: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.READ),
-    Action.TOKEN_WRITE: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.TOKEN_READ),
-    Action.NOTIFICATION_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
-    Action.NOTIFICATION_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.NOTIFICATION_READ),
-    Action.SECRET_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
-    Action.SECRET_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.SECRET_READ),
-    Action.PREFERENCE_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
-    Action.PREFERENCE_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.PREFERENCE_READ),
-    Action.SIGN_IN_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
-    Action.SIGN_IN_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, Action.SIGN_IN_READ),
-    Action.USER_READ: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.READ),
-    Action.USER_EDIT: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, Action.USER_READ),
-    Action.USER_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, Action.USER_READ),
+    PolicyAction.JOB_OPEN: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.JOB_READ),
+    PolicyAction.JOB_ATTACH: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.JOB_READ),
+    PolicyAction.JOB_RESUBMIT: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.JOB_READ),
+    PolicyAction.CLUSTER_READ: Rule(_ALL, Scope.READ),
+    PolicyAction.NODE_ADMINISTER: Rule(
+        frozenset({_R.ADMIN}), Scope.ADMIN, PolicyAction.CLUSTER_READ
+    ),
+    PolicyAction.PLATFORM_ADMINISTER: Rule(
+        frozenset({_R.ADMIN}), Scope.ADMIN, PolicyAction.CLUSTER_READ
+    ),
+    PolicyAction.PROJECT_READ: Rule(frozenset({_R.MEMBER, _R.ADMIN}), Scope.READ),
+    PolicyAction.PROJECT_REQUEST: Rule(_ALL, Scope.WRITE),
+    PolicyAction.PROJECT_JOIN: Rule(_ALL, Scope.WRITE),
+    PolicyAction.PROJECT_LEAVE: Rule(
+        frozenset({_R.MEMBER}), Scope.WRITE, PolicyAction.PROJECT_READ
+    ),
+    PolicyAction.PROJECT_MANAGE: Rule(
+        frozenset({_R.MANAGER, _R.ADMIN}), Scope.WRITE, PolicyAction.PROJECT_READ
+    ),
+    PolicyAction.PROJECT_ADMINISTER: Rule(
+        frozenset({_R.ADMIN}), Scope.ADMIN, PolicyAction.PROJECT_READ
+    ),
+    PolicyAction.ACCOUNTING_SYNC: Rule(
+        frozenset({_R.ADMIN}), Scope.ADMIN, PolicyAction.CLUSTER_READ
+    ),
+    PolicyAction.IMAGE_READ: Rule(frozenset({_R.MEMBER, _R.ADMIN}), Scope.READ),
+    PolicyAction.IMAGE_ADMINISTER: Rule(
+        frozenset({_R.ADMIN}), Scope.ADMIN, PolicyAction.IMAGE_READ
+    ),
+    PolicyAction.DATASET_READ: Rule(frozenset({_R.OWNER, _R.MEMBER, _R.ADMIN}), Scope.READ),
+    PolicyAction.DATASET_ADD: Rule(
+        frozenset({_R.MEMBER, _R.ADMIN}), Scope.WRITE, PolicyAction.PROJECT_READ
+    ),
+    PolicyAction.DATASET_EDIT: Rule(
+        frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, PolicyAction.DATASET_READ
+    ),
+    PolicyAction.DATASET_REVOKE: Rule(
+        frozenset({_R.OWNER, _R.MANAGER, _R.ADMIN}), Scope.WRITE, PolicyAction.DATASET_READ
+    ),
+    PolicyAction.DATASET_VERIFY: Rule(
+        frozenset({_R.OWNER, _R.MEMBER, _R.ADMIN}), Scope.WRITE, PolicyAction.DATASET_READ
+    ),
+    PolicyAction.STORAGE_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
+    PolicyAction.TOKEN_READ: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.READ),
+    PolicyAction.TOKEN_WRITE: Rule(
+        frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, PolicyAction.TOKEN_READ
+    ),
+    PolicyAction.NOTIFICATION_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
+    PolicyAction.NOTIFICATION_WRITE: Rule(
+        frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.NOTIFICATION_READ
+    ),
+    PolicyAction.SECRET_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
+    PolicyAction.SECRET_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.SECRET_READ),
+    PolicyAction.PREFERENCE_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
+    PolicyAction.PREFERENCE_WRITE: Rule(
+        frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.PREFERENCE_READ
+    ),
+    PolicyAction.SIGN_IN_READ: Rule(frozenset({_R.OWNER}), Scope.READ),
+    PolicyAction.SIGN_IN_WRITE: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.SIGN_IN_READ),
+    PolicyAction.USER_READ: Rule(frozenset({_R.OWNER, _R.ADMIN}), Scope.READ),
+    PolicyAction.USER_EDIT: Rule(
+        frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, PolicyAction.USER_READ
+    ),
+    PolicyAction.USER_ADMINISTER: Rule(frozenset({_R.ADMIN}), Scope.ADMIN, PolicyAction.USER_READ),
 }
 
 
-IMPERSONATED: frozenset[Action] = frozenset(
+IMPERSONATED: frozenset[PolicyAction] = frozenset(
     {
         *(action for action, rule in TABLE.items() if rule.scope is Scope.READ),
-        Action.JOB_CANCEL,
-        Action.JOB_EXTEND,
+        PolicyAction.JOB_CANCEL,
+        PolicyAction.JOB_EXTEND,
     }
-) - {Action.TOKEN_READ, Action.SIGN_IN_READ}
+) - {PolicyAction.TOKEN_READ, PolicyAction.SIGN_IN_READ}
 """Actions of an administrator who impersonates a user: reading, and what runs nothing as the
 user."""
 
@@ -201,7 +231,7 @@ def relations(
 
 
 def decide(
-    action: Action, actor: Actor, *, owner: str | None = None, project: str | None = None
+    action: PolicyAction, actor: Actor, *, owner: str | None = None, project: str | None = None
 ) -> Decision:
     """Return whether the actor may do this to an object of ``owner`` in ``project``."""
     rule = TABLE[action]
@@ -291,7 +321,7 @@ def require_recent_authentication(actor: Actor, now: datetime) -> None:
 
 
 def require(
-    action: Action,
+    action: PolicyAction,
     actor: Actor,
     kind: str,
     name: object,

@@ -20,7 +20,7 @@ _OPTION = re.compile(r"--([a-z][a-z-]*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class NodeSelection:
     """The nodes that a job may get, and the problems with its request."""
 
     nodes: tuple[Node, ...]
@@ -37,7 +37,7 @@ def choose_queue(
     max_duration_s: int,
     array: str | None,
     extra_allowed: Sequence[str],
-) -> Queue:
+) -> NodeSelection:
     """Return the nodes and partitions for which the job would wait. Without a snapshot nothing is
     refused."""
     problems = [*_extra_problems(slurm, extra_allowed), *_array_problems(array, cluster)]
@@ -52,7 +52,7 @@ def choose_queue(
         nodes = [node for node in nodes if node.name in names]
     needed = _needed_features(slurm.constraint)
     nodes = [node for node in nodes if needed <= {*node.features}]
-    return Queue(tuple(nodes), tuple(problems), tuple(partitions))
+    return NodeSelection(tuple(nodes), tuple(problems), tuple(partitions))
 
 
 def _partitions(slurm: SlurmSpec, cluster: Cluster) -> tuple[list[Partition], list[FieldProblem]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from aitne.core.sbatch_options import Wish
+from aitne.core.sbatch_options import SbatchConversion
 from aitne.core.units import format_memory
 
 _MEMORY = re.compile(r"([0-9]{1,15})([KMGT]?)B?", re.IGNORECASE)
@@ -17,7 +17,7 @@ _GRES = re.compile(
 _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
-def resources(wish: Wish) -> dict[str, Any]:
+def resources(wish: SbatchConversion) -> dict[str, Any]:
     """Return the nodes and the resources of each, from all options that concern them."""
     nodes = _nodes(wish)
     tasks = _tasks(wish, nodes)
@@ -41,7 +41,7 @@ def resources(wish: Wish) -> dict[str, Any]:
     return fields
 
 
-def _nodes(wish: Wish) -> int | None:
+def _nodes(wish: SbatchConversion) -> int | None:
     option = wish.amounts.get("nodes")
     if option is None:
         return None
@@ -58,7 +58,7 @@ def _nodes(wish: Wish) -> int | None:
     return int(match[1])
 
 
-def _count(wish: Wish, name: str) -> int | None:
+def _count(wish: SbatchConversion, name: str) -> int | None:
     option = wish.amounts.get(name)
     if option is None:
         return None
@@ -68,7 +68,7 @@ def _count(wish: Wish, name: str) -> int | None:
     return int(option.value or 0)
 
 
-def _tasks(wish: Wish, nodes: int | None) -> int | None:
+def _tasks(wish: SbatchConversion, nodes: int | None) -> int | None:
     """Return the number of tasks on each node; None: no option sets it."""
     per_node, all_ = _count(wish, "ntasks-per-node"), _count(wish, "ntasks")
     if per_node is not None:
@@ -91,7 +91,7 @@ def _tasks(wish: Wish, nodes: int | None) -> int | None:
     return -(-all_ // (nodes or 1))
 
 
-def _gpus(wish: Wish, nodes: int, tasks: int) -> tuple[str | None, int, dict[str, int]]:
+def _gpus(wish: SbatchConversion, nodes: int, tasks: int) -> tuple[str | None, int, dict[str, int]]:
     """Return the type and number of GPUs on each node, and the other GRES."""
     kind: str | None = None
     count = 0
@@ -131,7 +131,7 @@ def _gpus(wish: Wish, nodes: int, tasks: int) -> tuple[str | None, int, dict[str
     return (kind if count else None), count, gres
 
 
-def _memory(wish: Wish, cpus: int, gpus: int) -> str | None:
+def _memory(wish: SbatchConversion, cpus: int, gpus: int) -> str | None:
     """Return the memory on each node; None: no option sets a usable amount."""
     text: str | None = None
     for name, times in (("mem-per-gpu", gpus), ("mem-per-cpu", cpus), ("mem", 1)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from aitne.core.sbatch_options import Wish
+from aitne.core.sbatch_options import SbatchConversion
 
 # Whatever a line holds, a part of a pattern must never be able to take what its neighbour takes: two that
 # share the blanks between them try every way to do so.
@@ -19,7 +19,7 @@ _SHELLS = re.compile(r"#!\s*(?:/usr/bin/env\s+)?(?:\S*/)?bash(?:\s+(.*))?")
 
 
 @dataclass
-class Body:
+class ScriptBody:
     """Rest of a batch script after its directives."""
 
     command: str = ""
@@ -28,9 +28,9 @@ class Body:
     venv: str | None = None
 
 
-def read_body(lines: list[str], begin: int, wish: Wish) -> Body:
+def read_body(lines: list[str], begin: int, wish: SbatchConversion) -> ScriptBody:
     """Take the leading lines that load modules or an environment out of the commands."""
-    body = Body()
+    body = ScriptBody()
     shebang = lines[0] if lines and lines[0].startswith("#!") else ""
     if not shebang:
         wish.note(1, "#!", "is missing, so sbatch would refuse the script; here it runs under bash")
@@ -63,7 +63,7 @@ def read_body(lines: list[str], begin: int, wish: Wish) -> Body:
     return body
 
 
-def _interpreter(shebang: str, wish: Wish) -> None:
+def _interpreter(shebang: str, wish: SbatchConversion) -> None:
     match = _SHELLS.fullmatch(shebang.strip())
     if match is None:
         wish.note(
@@ -73,7 +73,7 @@ def _interpreter(shebang: str, wish: Wish) -> None:
         wish.note(1, f"bash {match[1]}"[:60], "the shell's own options are not converted")
 
 
-def _environment(line: str, number: int, body: Body, wish: Wish) -> bool:
+def _environment(line: str, number: int, body: ScriptBody, wish: SbatchConversion) -> bool:
     """Return whether the line only sets up the environment, so that it need not stay a command."""
     if not line or line.startswith("#"):
         return True

@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from aitne.core import sbatch_amounts, sbatch_options
 from aitne.core.models.base import Frozen
 from aitne.core.models.job_file import JobFile
-from aitne.core.sbatch_body import Body, read_body
-from aitne.core.sbatch_options import Given, Note, Wish
+from aitne.core.sbatch_body import ScriptBody, read_body
+from aitne.core.sbatch_options import Note, SbatchConversion, SbatchOption
 
 MAX_CHARS = 256 << 10
 LONGEST_DIRECTIVE = 4_096
@@ -29,14 +29,14 @@ _DIRECTIVE = re.compile(r"#SBATCH(?=\s)(.*)", re.DOTALL)
 _SHORT_WITHOUT_VALUE = frozenset("HIkOQsvWhuV")
 
 
-class Imported(Frozen):
+class ImportedScript(Frozen):
     """A job file, ready to be written out, and notes about what it lacks."""
 
     file: dict[str, Any]
     notes: tuple[Note, ...]
 
 
-def import_sbatch(text: str, folder: str | None = None) -> Imported:
+def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
     """Read a batch script. ``file`` is always a valid job file; the notes list what was left out or
     changed.
 
@@ -51,7 +51,7 @@ def import_sbatch(text: str, folder: str | None = None) -> Imported:
     if "\0" in text:
         raise ValueError("a batch script has no NUL characters; this is another kind of file")
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    wish = Wish()
+    wish = SbatchConversion()
     begin = _body_begins(lines)
     directives = 0
     for number, line in enumerate(lines, 1):
@@ -142,7 +142,7 @@ def _words(text: str) -> Iterator[str]:
         yield "".join(word)
 
 
-def _options(line: int, text: str, wish: Wish) -> Iterator[Given]:
+def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOption]:
     words = deque(_words(text))
     while words:
         word = words.popleft()
@@ -161,11 +161,11 @@ def _options(line: int, text: str, wish: Wish) -> Iterator[Given]:
                     wish.note(line, f"--{name}", "has no value")
                     continue
                 value, equals = words.popleft(), "="
-            yield Given(line, name, value if equals else None)
+            yield SbatchOption(line, name, value if equals else None)
         elif word.startswith("-") and len(word) > 1:
             letter = word[1]
             if letter in _SHORT_WITHOUT_VALUE:
-                yield Given(line, sbatch_options.SHORT.get(letter, letter), None)
+                yield SbatchOption(line, sbatch_options.SHORT.get(letter, letter), None)
                 if word[2:]:
                     words.appendleft(f"-{word[2:]}")
                 continue
@@ -177,7 +177,7 @@ def _options(line: int, text: str, wish: Wish) -> Iterator[Given]:
             if not value:
                 wish.note(line, f"-{letter}", "has no value")
                 continue
-            yield Given(line, name, value)
+            yield SbatchOption(line, name, value)
         else:
             wish.note(line, word, "is not an option")
 
@@ -191,7 +191,7 @@ def _long(prefix: str) -> str | None:
     return meant[0] if len(meant) == 1 else None
 
 
-def _assemble(wish: Wish, body: Body) -> dict[str, Any]:
+def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
     resources = sbatch_amounts.resources(wish)
     environment = {
         name: value
@@ -216,7 +216,7 @@ def _assemble(wish: Wish, body: Body) -> dict[str, Any]:
     return {name: file[name] for name in ordered if file.get(name)}
 
 
-def _checked(file: dict[str, Any], wish: Wish) -> Imported:
+def _checked(file: dict[str, Any], wish: SbatchConversion) -> ImportedScript:
     """Remove invalid fields, with a note each, until the rest is a valid job file; return it."""
     while True:
         try:
@@ -225,10 +225,14 @@ def _checked(file: dict[str, Any], wish: Wish) -> Imported:
             for problem in error.errors(include_url=False, include_input=False):
                 _drop(file, problem["loc"], problem["msg"], wish)
         else:
-            return Imported(file=file, notes=tuple(sorted(wish.notes, key=lambda note: note.line)))
+            return ImportedScript(
+                file=file, notes=tuple(sorted(wish.notes, key=lambda note: note.line))
+            )
 
 
-def _drop(file: dict[str, Any], path: tuple[int | str, ...], message: str, wish: Wish) -> None:
+def _drop(
+    file: dict[str, Any], path: tuple[int | str, ...], message: str, wish: SbatchConversion
+) -> None:
     names = [str(part) for part in path]
     parent: Any = file
     for depth, part in enumerate(path):

@@ -27,7 +27,7 @@ class Note(Frozen):
     """Whether the job would run otherwise than by sbatch."""
 
 
-class Given(NamedTuple):
+class SbatchOption(NamedTuple):
     """An option as it was written. ``value`` None: without one."""
 
     line: int
@@ -36,13 +36,13 @@ class Given(NamedTuple):
 
 
 @dataclass
-class Wish:
+class SbatchConversion:
     """State of a conversion: fields, options and notes collected so far."""
 
     fields: dict[str, Any] = field(default_factory=dict)
     slurm: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
-    amounts: dict[str, Given] = field(default_factory=dict)
+    amounts: dict[str, SbatchOption] = field(default_factory=dict)
     """The options about nodes, tasks, CPUs, memory and GPUs: they have a meaning only together."""
     notes: list[Note] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
@@ -178,7 +178,7 @@ _FLAGS = frozenset(
 )
 
 
-def take(wish: Wish, option: Given) -> None:
+def take(wish: SbatchConversion, option: SbatchOption) -> None:
     """Take over one option of the script, or note why it is left out."""
     name = option.name
     if name in AMOUNTS:
@@ -191,17 +191,17 @@ def take(wish: Wish, option: Given) -> None:
         wish.note(option.line, f"--{name}", _NO_MATTER, serious=False)
 
 
-def _plain(target: str) -> Callable[[Wish, Given], None]:
+def _plain(target: str) -> Callable[[SbatchConversion, SbatchOption], None]:
     part, _, name = target.rpartition(".")
 
-    def put(wish: Wish, option: Given) -> None:
+    def put(wish: SbatchConversion, option: SbatchOption) -> None:
         (wish.slurm if part else wish.fields)[name] = option.value or ""
         wish.lines[target] = option.line
 
     return put
 
 
-def _time(wish: Wish, option: Given) -> None:
+def _time(wish: SbatchConversion, option: SbatchOption) -> None:
     text = option.value or ""
     try:
         seconds = parse_duration(text)
@@ -216,7 +216,7 @@ def _time(wish: Wish, option: Given) -> None:
     wish.lines["max_duration"] = option.line
 
 
-def _array(wish: Wish, option: Given) -> None:
+def _array(wish: SbatchConversion, option: SbatchOption) -> None:
     try:
         wish.fields["array"] = str(parse_array(option.value or ""))
         wish.lines["array"] = option.line
@@ -224,7 +224,7 @@ def _array(wish: Wish, option: Given) -> None:
         wish.note(option.line, "--array", str(error))
 
 
-def _chdir(wish: Wish, option: Given) -> None:
+def _chdir(wish: SbatchConversion, option: SbatchOption) -> None:
     path = option.value or ""
     wish.lines["workdir"] = option.line
     if path.startswith(("/", "~/")):
@@ -237,7 +237,7 @@ def _chdir(wish: Wish, option: Given) -> None:
         )
 
 
-def _exclusive(wish: Wish, option: Given) -> None:
+def _exclusive(wish: SbatchConversion, option: SbatchOption) -> None:
     wish.slurm["exclusive"] = True
     wish.lines["slurm.exclusive"] = option.line
     if option.value:
@@ -246,8 +246,8 @@ def _exclusive(wish: Wish, option: Given) -> None:
         )
 
 
-def _requeue(value: bool) -> Callable[[Wish, Given], None]:
-    def put(wish: Wish, option: Given) -> None:
+def _requeue(value: bool) -> Callable[[SbatchConversion, SbatchOption], None]:
+    def put(wish: SbatchConversion, option: SbatchOption) -> None:
         wish.slurm["requeue"] = value
         wish.lines["slurm.requeue"] = option.line
 
@@ -257,7 +257,7 @@ def _requeue(value: bool) -> Callable[[Wish, Given], None]:
 _SIGNAL = re.compile(r"(?:([RB]+):)?([A-Za-z0-9]+)(?:@([0-9]+))?")
 
 
-def _signal(wish: Wish, option: Given) -> None:
+def _signal(wish: SbatchConversion, option: SbatchOption) -> None:
     match = _SIGNAL.fullmatch(option.value or "")
     text = match and f"{match[2].upper()}@{match[3] or 60}"
     if match is None or not text or not re.fullmatch(SIGNAL, text):
@@ -276,7 +276,7 @@ def _signal(wish: Wish, option: Given) -> None:
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
-def _export(wish: Wish, option: Given) -> None:
+def _export(wish: SbatchConversion, option: SbatchOption) -> None:
     for part in (option.value or "").split(","):
         name, equals, value = part.strip().partition("=")
         if equals and _NAME.fullmatch(name):
@@ -292,7 +292,7 @@ def _export(wish: Wish, option: Given) -> None:
             )
 
 
-_TAKE: Mapping[str, Callable[[Wish, Given], None]] = {
+_TAKE: Mapping[str, Callable[[SbatchConversion, SbatchOption], None]] = {
     "job-name": _plain("name"),
     "partition": _plain("slurm.partition"),
     "account": _plain("slurm.account"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.adapters.programs import run
-from aitne.dev.plan import Plan
+from aitne.dev.plan import DevClusterPlan
 from aitne.dev.processes import environment, wait_until
 from aitne.dev.users import ACCOUNTS, OPERATOR, USERS
 
@@ -12,7 +12,7 @@ QOS_MAX_GPUS = 8
 _REGISTERED_S = 30.0
 
 
-def make_database(plan: Plan) -> None:
+def make_database(plan: DevClusterPlan) -> None:
     """Create the files of an empty database. Raises ``SetupError``."""
     argv = [
         *plan.prefix,
@@ -29,7 +29,7 @@ def make_database(plan: Plan) -> None:
     run(argv, env=environment(plan.root, plan.slurm_conf))
 
 
-def make_login(plan: Plan) -> None:
+def make_login(plan: DevClusterPlan) -> None:
     """Create slurmdbd's login in the running database. Raises ``SetupError``."""
     statements = (
         "create database if not exists slurm_acct_db; "
@@ -40,7 +40,7 @@ def make_login(plan: Plan) -> None:
     run(argv, env=environment(plan.root, plan.slurm_conf), stdin=statements)
 
 
-def seed(plan: Plan) -> None:
+def seed(plan: DevClusterPlan) -> None:
     """Create the cluster, its accounts and members, and the QOS without what needs a controller.
     Raises ``SetupError``.
     """
@@ -74,7 +74,7 @@ def associations(cluster: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def limit_gpus(plan: Plan) -> None:
+def limit_gpus(plan: DevClusterPlan) -> None:
     """Set the QOS's limits of GPUs: the database knows GPUs only once a controller has registered.
     Raises ``SetupError``.
     """
@@ -82,12 +82,12 @@ def limit_gpus(plan: Plan) -> None:
     _sacctmgr(plan, "modify", "qos", "short", "set", f"GrpTRES=gres/gpu={QOS_MAX_GPUS}")
 
 
-def _tres(plan: Plan) -> list[str]:
+def _tres(plan: DevClusterPlan) -> list[str]:
     argv = [*plan.prefix, "sacctmgr", "--noheader", "--parsable2", "show", "tres"]
     lines = run(argv, env=environment(plan.root, plan.slurm_conf)).splitlines()
     return ["/".join(filter(None, line.split("|")[:2])) for line in lines]
 
 
-def _sacctmgr(plan: Plan, *words: str) -> None:
+def _sacctmgr(plan: DevClusterPlan, *words: str) -> None:
     argv = [*plan.prefix, "sacctmgr", "--immediate", "--quiet", *words]
     run(argv, env=environment(plan.root, plan.slurm_conf))

@@ -6,20 +6,20 @@ import json
 import os
 import sys
 
-from aitne.dev.plan import Plan
+from aitne.dev.plan import DevClusterPlan
 from aitne.dev.users import OPERATOR
 
 ADAPTER = "slurm"
 
 
-def argv(plan: Plan) -> tuple[str, ...]:
+def argv(plan: DevClusterPlan) -> tuple[str, ...]:
     """Return the broker's command line. It runs on this machine, whatever root the daemons are
     in.
     """
     return (sys.executable, "-m", "aitne.broker", "--config", str(plan.root / "broker.toml"))
 
 
-def write_settings(plan: Plan, python: str) -> None:
+def write_settings(plan: DevClusterPlan, python: str) -> None:
     """Write ``broker.toml``: root's own file, as the broker insists. Raises ``OSError``."""
     path = plan.root / "broker.toml"
     path.write_text(settings(plan, python, {0, caller()[0]}), encoding="utf-8")
@@ -32,7 +32,7 @@ def caller() -> tuple[int, int]:
     return (int(uid), int(gid)) if uid.isdigit() and gid.isdigit() else (0, 0)
 
 
-def settings(plan: Plan, python: str, peers: set[int]) -> str:
+def settings(plan: DevClusterPlan, python: str, peers: set[int]) -> str:
     """Return the broker's settings as TOML, whose strings and lists of these kinds are JSON's."""
     lines = [
         f"socket = {json.dumps(str(plan.broker_socket))}",

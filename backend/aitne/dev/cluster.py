@@ -25,7 +25,7 @@ from aitne.dev import (
     users,
 )
 from aitne.dev.locks import ALL, locked
-from aitne.dev.plan import HOME, Plan, ReleaseName, check_name, check_request, read_plan
+from aitne.dev.plan import HOME, DevClusterPlan, ReleaseName, check_name, check_request, read_plan
 from aitne.dev.processes import environment
 
 PYTHON = "/usr/bin/python3"
@@ -60,7 +60,7 @@ def up(
         began = time.monotonic()
         try:
             with locked(ALL):
-                plan = Plan(
+                plan = DevClusterPlan(
                     name=name,
                     release=release,
                     nodes=nodes,
@@ -114,7 +114,7 @@ def _prepare(release: ReleaseName, progress: Progress) -> Path | None:
     return None
 
 
-def _start(plan: Plan, base: Path | None, progress: Progress) -> DevCluster:
+def _start(plan: DevClusterPlan, base: Path | None, progress: Progress) -> DevCluster:
     if base is not None:
         roots.mount(plan, base, users.names())
     release = state.slurm_release(plan)
@@ -141,12 +141,12 @@ def _start(plan: Plan, base: Path | None, progress: Progress) -> DevCluster:
     return _describe(plan, release)
 
 
-def _start_one(plan: Plan, daemon: daemons.Daemon) -> None:
+def _start_one(plan: DevClusterPlan, daemon: daemons.Daemon) -> None:
     daemons.launch(plan, daemon)
     daemons.wait_ready(plan, daemon)
 
 
-def _describe(plan: Plan, release: str) -> DevCluster:
+def _describe(plan: DevClusterPlan, release: str) -> DevCluster:
     cluster = DevCluster(
         name=plan.name,
         root=plan.root,
@@ -204,18 +204,18 @@ def _take_down(name: str) -> None:
             HOME.rmdir()
 
 
-def _plan_or_guess(name: str) -> Plan:
+def _plan_or_guess(name: str) -> DevClusterPlan:
     # Without a valid plan the name determines all paths.
     try:
         plan = read_plan(name)
     except SetupError:
         plan = None
-    return plan or Plan(
+    return plan or DevClusterPlan(
         name=name, release="system", nodes=1, gpus=0, cloud_nodes=0, port_base=ports.FIRST
     )
 
 
-def _end_jobs(plan: Plan) -> None:
+def _end_jobs(plan: DevClusterPlan) -> None:
     """Send running jobs the signals of a cancelled job, if there is a controller to do so."""
 
     def jobs() -> bool:
@@ -232,7 +232,7 @@ def _end_jobs(plan: Plan) -> None:
     processes.wait_until(lambda: not jobs(), _STEPS_END_S)
 
 
-def _kill_all(plan: Plan) -> None:
+def _kill_all(plan: DevClusterPlan) -> None:
     remaining: list[int] = []
 
     def gone() -> bool:

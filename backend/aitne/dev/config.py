@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aitne.core.units import compress_hostlist
-from aitne.dev.plan import GPU_TYPE, Plan
+from aitne.dev.plan import GPU_TYPE, DevClusterPlan
 
 CPUS = 8
 MEMORY_MB = 16_000
@@ -27,12 +27,12 @@ def leaves(nodes: int) -> list[tuple[int, int]]:
     return [(1, half)] if nodes == 1 else [(1, half), (half + 1, nodes)]
 
 
-def sharded(plan: Plan) -> set[int]:
+def sharded(plan: DevClusterPlan) -> set[int]:
     """Return the nodes that also offer shards of their GPUs: the first of each leaf."""
     return {first for first, _ in leaves(plan.nodes)} if plan.gpus else set()
 
 
-def slurm_conf(plan: Plan, hostname: str) -> str:
+def slurm_conf(plan: DevClusterPlan, hostname: str) -> str:
     """Return ``slurm.conf`` (https://slurm.schedmd.com/slurm.conf.html) for every release.
 
     Only an operator sees other users' jobs, so that a platform needs one as it would on a site.
@@ -101,7 +101,7 @@ def slurm_conf(plan: Plan, hostname: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _nodes(plan: Plan, hostname: str) -> list[str]:
+def _nodes(plan: DevClusterPlan, hostname: str) -> list[str]:
     lines = []
     for number, name in enumerate(plan.node_names, 1):
         gres = [f"gpu:{GPU_TYPE}:{plan.gpus}"] if plan.gpus else []
@@ -126,7 +126,7 @@ def _nodes(plan: Plan, hostname: str) -> list[str]:
     return lines
 
 
-def _partitions(plan: Plan) -> list[str]:
+def _partitions(plan: DevClusterPlan) -> list[str]:
     everything = hostlist("n", 1, plan.nodes)
     few = hostlist("n", 1, min(DEBUG_NODES, plan.nodes))
     lines = [
@@ -141,7 +141,7 @@ def _partitions(plan: Plan) -> list[str]:
     return lines
 
 
-def gres_conf(plan: Plan) -> str:
+def gres_conf(plan: DevClusterPlan) -> str:
     """Return ``gres.conf``: GPUs are character devices that do nothing; shards are parts of them."""
     lines = ["AutoDetect=off"]
     if plan.gpus:
@@ -159,7 +159,7 @@ def gres_conf(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def topology_conf(plan: Plan) -> str:
+def topology_conf(plan: DevClusterPlan) -> str:
     """Return ``topology.conf``: two leaves below one spine, and one for nodes without a slurmd."""
     spans = [hostlist("n", first, last) for first, last in leaves(plan.nodes)]
     if plan.cloud_nodes:
@@ -174,7 +174,7 @@ def cgroup_conf(version: tuple[int, ...]) -> str:
     return "CgroupPlugin=disabled\n" if version >= (24, 11) else "CgroupAutomount=no\n"
 
 
-def slurmdbd_conf(plan: Plan) -> str:
+def slurmdbd_conf(plan: DevClusterPlan) -> str:
     """Return ``slurmdbd.conf``; only Slurm's user may read it, because it holds a password."""
     lines = [
         "AuthType=auth/munge",

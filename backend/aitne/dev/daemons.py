@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.dev import broker, processes
-from aitne.dev.plan import Plan
+from aitne.dev.plan import DevClusterPlan
 from aitne.dev.processes import environment
 
 READY_S = 60.0
@@ -38,7 +38,7 @@ class Daemon:
     variables: tuple[tuple[str, str], ...] = ()
 
 
-def daemons(plan: Plan) -> Iterator[Daemon]:
+def daemons(plan: DevClusterPlan) -> Iterator[Daemon]:
     """Yield all daemons of a cluster, in the order in which they start."""
     yield munged(plan)
     yield mariadbd(plan)
@@ -50,7 +50,7 @@ def daemons(plan: Plan) -> Iterator[Daemon]:
     yield the_broker(plan)
 
 
-def munged(plan: Plan) -> Daemon:
+def munged(plan: DevClusterPlan) -> Daemon:
     """Describe munged, which authenticates the daemons to each other (munged(8))."""
     folder = plan.root / "munge"
     argv = (
@@ -67,7 +67,7 @@ def munged(plan: Plan) -> Daemon:
     )
 
 
-def mariadbd(plan: Plan) -> Daemon:
+def mariadbd(plan: DevClusterPlan) -> Daemon:
     """Describe the database: no network, and nothing in it has to survive a loss of power."""
     folder = plan.root / "db"
     argv = (
@@ -96,7 +96,7 @@ def mariadbd(plan: Plan) -> Daemon:
     )
 
 
-def slurmdbd(plan: Plan) -> Daemon:
+def slurmdbd(plan: DevClusterPlan) -> Daemon:
     """Describe slurmdbd, which holds accounts, limits and history."""
     return Daemon(
         "slurmdbd",
@@ -107,7 +107,7 @@ def slurmdbd(plan: Plan) -> Daemon:
     )
 
 
-def slurmctld(plan: Plan) -> Daemon:
+def slurmctld(plan: DevClusterPlan) -> Daemon:
     """Describe the controller, slurmctld."""
     return Daemon(
         "slurmctld",
@@ -117,7 +117,7 @@ def slurmctld(plan: Plan) -> Daemon:
     )
 
 
-def slurmd(plan: Plan, node: str) -> Daemon:
+def slurmd(plan: DevClusterPlan, node: str) -> Daemon:
     """Describe the slurmd of a node."""
     port = plan.ports.slurmd_first + plan.node_names.index(node)
     return Daemon(
@@ -128,7 +128,7 @@ def slurmd(plan: Plan, node: str) -> Daemon:
     )
 
 
-def slurmrestd(plan: Plan) -> Daemon:
+def slurmrestd(plan: DevClusterPlan) -> Daemon:
     """Describe slurmrestd. It refuses to run as root; callers bring a token."""
     port = plan.ports.slurmrestd
     return Daemon(
@@ -143,7 +143,7 @@ def slurmrestd(plan: Plan) -> Daemon:
     )
 
 
-def the_broker(plan: Plan) -> Daemon:
+def the_broker(plan: DevClusterPlan) -> Daemon:
     """Describe the broker, which acts as users for a platform."""
     return Daemon(
         "broker",
@@ -155,7 +155,7 @@ def the_broker(plan: Plan) -> Daemon:
     )
 
 
-def named(plan: Plan, name: str) -> Daemon:
+def named(plan: DevClusterPlan, name: str) -> Daemon:
     """Return the daemon of that name. Raises ``InvalidInput``."""
     daemons_by_name = {daemon.name: daemon for daemon in daemons(plan)}
     if name not in daemons_by_name:
@@ -165,7 +165,7 @@ def named(plan: Plan, name: str) -> Daemon:
     return daemons_by_name[name]
 
 
-def launch(plan: Plan, daemon: Daemon) -> None:
+def launch(plan: DevClusterPlan, daemon: Daemon) -> None:
     """Start a daemon, without waiting until it answers.
 
     Raises:
@@ -206,7 +206,7 @@ def _group(user: str) -> str:
     return "nogroup" if user == "nobody" else user
 
 
-def wait_ready(plan: Plan, *started: Daemon) -> None:
+def wait_ready(plan: DevClusterPlan, *started: Daemon) -> None:
     """Wait until each daemon answers.
 
     Raises:
@@ -232,11 +232,11 @@ def wait_ready(plan: Plan, *started: Daemon) -> None:
     _note_pids(plan, started)
 
 
-def _said(plan: Plan, daemon: Daemon) -> str:
+def _said(plan: DevClusterPlan, daemon: Daemon) -> str:
     return processes.tail_of(plan.log / f"{daemon.name}.out", daemon.log)
 
 
-def _note_pids(plan: Plan, started: tuple[Daemon, ...]) -> None:
+def _note_pids(plan: DevClusterPlan, started: tuple[Daemon, ...]) -> None:
     cluster_processes = processes.find(plan)
     for daemon in started:
         pid = processes.main_pid(cluster_processes, daemon.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aitne.core.dev_cluster import DevCluster, NoDevCluster
 from aitne.core.errors import SetupError
 from aitne.dev import daemons, processes, state
-from aitne.dev.plan import Plan, read_plan
+from aitne.dev.plan import DevClusterPlan, read_plan
 
 GONE_S = 10.0
 
@@ -72,7 +72,7 @@ def crash_node(cluster: DevCluster, node: str) -> None:
         raise SetupError(f"The processes of {node} do not end, not even by SIGKILL.")
 
 
-def _plan(cluster: DevCluster) -> Plan:
+def _plan(cluster: DevCluster) -> DevClusterPlan:
     plan = read_plan(cluster.name)
     if plan is None:
         raise NoDevCluster(cluster.name)

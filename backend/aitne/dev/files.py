@@ -10,12 +10,12 @@ from pathlib import Path
 
 from aitne.core.errors import SetupError
 from aitne.dev import broker, config
-from aitne.dev.plan import Plan
+from aitne.dev.plan import DevClusterPlan
 
 _NULL_DEVICE = os.makedev(1, 3)
 
 
-def ids(plan: Plan, user: str) -> tuple[int, int]:
+def ids(plan: DevClusterPlan, user: str) -> tuple[int, int]:
     """Return a user's uid and gid where the daemons run: another release has other ones for munge.
 
     Raises:
@@ -29,7 +29,7 @@ def ids(plan: Plan, user: str) -> tuple[int, int]:
     raise SetupError(f"{passwd} has no user {user}, which the Debian package of that name creates.")
 
 
-def make(plan: Plan, version: tuple[int, ...]) -> None:
+def make(plan: DevClusterPlan, version: tuple[int, ...]) -> None:
     """Fill the folder. Raises ``OSError`` and ``SetupError``."""
     slurm, munge = ids(plan, "slurm"), ids(plan, "munge")
     root = plan.root

@@ -28,7 +28,7 @@ GPU_TYPE = "h200"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,29}")
 
 
-class Plan(Frozen):
+class DevClusterPlan(Frozen):
     """Plan of the requested cluster."""
 
     name: str
@@ -164,7 +164,7 @@ def check_name(name: str) -> None:
         )
 
 
-def read_plan(name: str) -> Plan | None:
+def read_plan(name: str) -> DevClusterPlan | None:
     """Read the plan of a cluster, running or half made; ``None`` where there is none.
 
     Raises:
@@ -172,7 +172,7 @@ def read_plan(name: str) -> Plan | None:
     """
     path = HOME / name / PLAN
     try:
-        return Plan.model_validate_json(path.read_text(encoding="utf-8"))
+        return DevClusterPlan.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except ValidationError as error:

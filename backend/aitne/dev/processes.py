@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.adapters.programs import PATH, tail
-from aitne.dev.plan import Plan
+from aitne.dev.plan import DevClusterPlan
 
 ROOT_MARK = "AITNE_DEV_ROOT"
 DAEMON_MARK = "AITNE_DEV_DAEMON"
@@ -22,7 +22,7 @@ POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClusterProcess:
     """A process of a cluster.
 
     ``daemon`` is the daemon that started it; ``job``: it is a job's program or its slurmstepd,
@@ -82,7 +82,7 @@ def variables(pid: int) -> dict[str, str]:
     }
 
 
-def find(plan: Plan) -> list[Found]:
+def find(plan: DevClusterPlan) -> list[ClusterProcess]:
     """Return every process of the cluster: its daemons, what they started, and its jobs
     anywhere.
     """
@@ -99,7 +99,7 @@ def find(plan: Plan) -> list[Found]:
     for pid, parent in parents.items():
         mark = marked.get(pid) or _inherited(pid, parents, marked)
         if mark is not None and pid != os.getpid():
-            cluster_processes.append(Found(pid, parent, *mark))
+            cluster_processes.append(ClusterProcess(pid, parent, *mark))
     return cluster_processes
 
 
@@ -122,7 +122,7 @@ def _is_minder(pid: int) -> bool:
         return False
 
 
-def main_pid(cluster_processes: Collection[Found], daemon: str) -> int | None:
+def main_pid(cluster_processes: Collection[ClusterProcess], daemon: str) -> int | None:
     """Return the PID of the daemon itself, not of what it started; ``None`` when it does not
     run.
     """

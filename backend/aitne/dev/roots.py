@@ -17,7 +17,7 @@ from aitne.core.dev_cluster import DESCRIPTORS
 from aitne.core.errors import SetupError
 from aitne.core.settings import cache_dir
 from aitne.dev import packages
-from aitne.dev.plan import Plan
+from aitne.dev.plan import DevClusterPlan
 from aitne.dev.processes import wait_until
 
 PACKAGES = (*packages.SLURM, "python3", "python3-venv", "python3-pip", "ca-certificates")
@@ -81,7 +81,7 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def mount(plan: Plan, base: Path, users: tuple[str, ...]) -> None:
+def mount(plan: DevClusterPlan, base: Path, users: tuple[str, ...]) -> None:
     """Mount the cluster's own root over ``base``, with this machine's trees and users in it.
 
     Raises:

@@ -12,7 +12,7 @@ from aitne.core.dev_cluster import DevCluster, NoDevCluster, find_dev_cluster
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Frozen
 from aitne.dev import daemons, processes
-from aitne.dev.plan import Plan, read_plan
+from aitne.dev.plan import DevClusterPlan, read_plan
 from aitne.dev.processes import environment
 
 IDLE_S = 120.0
@@ -48,7 +48,7 @@ def look(name: str) -> ClusterState:
     return ClusterState(cluster=cluster, daemons=daemon_pids, nodes=states)
 
 
-def slurm_release(plan: Plan) -> str:
+def slurm_release(plan: DevClusterPlan) -> str:
     """Return the release of Slurm, such as ``22.05.8``. Raises ``SetupError``."""
     output = run([*plan.prefix, "slurmctld", "-V"], env=environment(plan.root, plan.slurm_conf))
     match = re.search(r"\d+(\.\d+)+", output)
@@ -57,7 +57,7 @@ def slurm_release(plan: Plan) -> str:
     return match[0]
 
 
-def pids(plan: Plan) -> dict[str, int | None]:
+def pids(plan: DevClusterPlan) -> dict[str, int | None]:
     """Return each daemon's PID, ``None`` where it does not run."""
     cluster_processes = processes.find(plan)
     return {
@@ -66,7 +66,7 @@ def pids(plan: Plan) -> dict[str, int | None]:
     }
 
 
-def nodes(plan: Plan) -> dict[str, str]:
+def nodes(plan: DevClusterPlan) -> dict[str, str]:
     """Return the nodes that have a slurmd, and their states in sinfo's short form. Raises
     ``SetupError``.
     """
@@ -75,7 +75,7 @@ def nodes(plan: Plan) -> dict[str, str]:
     return dict(line.split() for line in output.splitlines())
 
 
-def wait_idle(plan: Plan) -> None:
+def wait_idle(plan: DevClusterPlan) -> None:
     """Wait until every node is idle.
 
     Raises:

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from aitne.distrib import context, ops
-from aitne.distrib._named import Named
+from aitne.distrib._named import NamedOptimizer
 from aitne.distrib.types import ReduceOp
 
 
-class AdasumOptimizer(Named):
+class AdasumOptimizer(NamedOptimizer):
     """Base class before the user's optimizer class: each rank makes its own step, and steps are
     combined."""
 

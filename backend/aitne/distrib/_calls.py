@@ -7,7 +7,14 @@ from typing import Any
 
 import torch
 
-from aitne.distrib._submit import Prepared, dense, in_place, initialized, numbers, reduction
+from aitne.distrib._submit import (
+    PreparedCollective,
+    dense,
+    in_place,
+    initialized,
+    numbers,
+    reduction,
+)
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.process_sets import ProcessSet
 from aitne.distrib.types import Kind, ReduceOp
@@ -19,10 +26,12 @@ Scales = tuple[float, float]
 
 def allreduce(
     tensor: torch.Tensor, name: str | None, op: ReduceOp, scales: Scales, process_set: ProcessSet
-) -> Prepared:
+) -> PreparedCollective:
     """Prepare an allreduce that returns a new tensor."""
     rows = [numbers(tensor, op)]
-    return Prepared(Kind.ALLREDUCE, rows, process_set, _first, name=name, op=op, scales=scales)
+    return PreparedCollective(
+        Kind.ALLREDUCE, rows, process_set, _first, name=name, op=op, scales=scales
+    )
 
 
 def grouped_allreduce(
@@ -31,15 +40,17 @@ def grouped_allreduce(
     op: ReduceOp,
     scales: Scales,
     process_set: ProcessSet,
-) -> Prepared:
+) -> PreparedCollective:
     """Prepare a grouped allreduce that returns a tuple of new tensors."""
     rows = [numbers(tensor, op) for tensor in _group(tensors)]
-    return Prepared(Kind.ALLREDUCE, rows, process_set, tuple, name=name, op=op, scales=scales)
+    return PreparedCollective(
+        Kind.ALLREDUCE, rows, process_set, tuple, name=name, op=op, scales=scales
+    )
 
 
 def allreduce_in_place(
     tensor: torch.Tensor, name: str | None, op: ReduceOp, scales: Scales, process_set: ProcessSet
-) -> Prepared:
+) -> PreparedCollective:
     """Prepare an allreduce in place that returns the tensor itself."""
     rows = [numbers(tensor, op)]
 
@@ -47,7 +58,7 @@ def allreduce_in_place(
         in_place([tensor], outputs)
         return tensor
 
-    return Prepared(
+    return PreparedCollective(
         Kind.ALLREDUCE, rows, process_set, finish, name=name, outputs=rows, op=op, scales=scales
     )
 
@@ -58,7 +69,7 @@ def grouped_allreduce_in_place(
     op: ReduceOp,
     scales: Scales,
     process_set: ProcessSet,
-) -> Prepared:
+) -> PreparedCollective:
     """Prepare a grouped allreduce in place that returns a tuple of the tensors themselves."""
     group = tuple(_group(tensors))
     rows = [numbers(tensor, op) for tensor in group]
@@ -67,36 +78,38 @@ def grouped_allreduce_in_place(
         in_place(group, outputs)
         return group
 
-    return Prepared(
+    return PreparedCollective(
         Kind.ALLREDUCE, rows, process_set, finish, name=name, outputs=rows, op=op, scales=scales
     )
 
 
-def allgather(tensor: torch.Tensor, name: str | None, process_set: ProcessSet) -> Prepared:
+def allgather(
+    tensor: torch.Tensor, name: str | None, process_set: ProcessSet
+) -> PreparedCollective:
     """Prepare an allgather that returns a new tensor."""
-    return Prepared(Kind.ALLGATHER, [_rows(tensor)], process_set, _first, name=name)
+    return PreparedCollective(Kind.ALLGATHER, [_rows(tensor)], process_set, _first, name=name)
 
 
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: str | None, process_set: ProcessSet
-) -> Prepared:
+) -> PreparedCollective:
     """Prepare a grouped allgather that returns a tuple of new tensors."""
     rows = [_rows(tensor) for tensor in _group(tensors)]
-    return Prepared(Kind.ALLGATHER, rows, process_set, tuple, name=name)
+    return PreparedCollective(Kind.ALLGATHER, rows, process_set, tuple, name=name)
 
 
 def broadcast(
     tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
-) -> Prepared:
+) -> PreparedCollective:
     """Prepare a broadcast that returns a new tensor."""
     _check_root(root_rank, process_set)
     rows = [dense(tensor)]
-    return Prepared(Kind.BROADCAST, rows, process_set, _first, name=name, root=root_rank)
+    return PreparedCollective(Kind.BROADCAST, rows, process_set, _first, name=name, root=root_rank)
 
 
 def broadcast_in_place(
     tensor: torch.Tensor, root_rank: int, name: str | None, process_set: ProcessSet
-) -> Prepared:
+) -> PreparedCollective:
     """Prepare a broadcast in place that returns the tensor itself."""
     _check_root(root_rank, process_set)
     rows = [dense(tensor)]
@@ -105,14 +118,14 @@ def broadcast_in_place(
         in_place([tensor], outputs)
         return tensor
 
-    return Prepared(
+    return PreparedCollective(
         Kind.BROADCAST, rows, process_set, finish, name=name, outputs=rows, root=root_rank
     )
 
 
 def alltoall(
     tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet
-) -> Prepared:
+) -> PreparedCollective:
     """Prepare an alltoall that returns a new tensor and the number of rows from each rank."""
     initialized()
     rows = _rows(tensor)
@@ -133,16 +146,16 @@ def alltoall(
     def finish(outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, torch.Tensor]:
         return outputs[0], outputs[1].to(dtype)
 
-    return Prepared(Kind.ALLTOALL, [rows], process_set, finish, name=name, splits=counts)
+    return PreparedCollective(Kind.ALLTOALL, [rows], process_set, finish, name=name, splits=counts)
 
 
 def reducescatter(
     tensor: torch.Tensor, name: str | None, op: int, scales: Scales, process_set: ProcessSet
-) -> Prepared:
+) -> PreparedCollective:
     """Prepare a reducescatter that returns a new tensor."""
     reduce_op = _scatter_op(op)
     rows = [numbers(_rows(tensor), reduce_op)]
-    return Prepared(
+    return PreparedCollective(
         Kind.REDUCESCATTER, rows, process_set, _first, name=name, op=reduce_op, scales=scales
     )
 
@@ -153,24 +166,24 @@ def grouped_reducescatter(
     op: int,
     scales: Scales,
     process_set: ProcessSet,
-) -> Prepared:
+) -> PreparedCollective:
     """Prepare a grouped reducescatter that returns a tuple of new tensors."""
     reduce_op = _scatter_op(op)
     rows = [numbers(_rows(tensor), reduce_op) for tensor in _group(tensors)]
-    return Prepared(
+    return PreparedCollective(
         Kind.REDUCESCATTER, rows, process_set, tuple, name=name, op=reduce_op, scales=scales
     )
 
 
-def join(device: int, process_set: ProcessSet) -> Prepared:
+def join(device: int, process_set: ProcessSet) -> PreparedCollective:
     """Prepare a join that returns the number of the rank that joined last."""
     device_type = "cpu" if device < 0 else "cuda"
-    return Prepared(Kind.JOIN, (), process_set, int, device=device_type)
+    return PreparedCollective(Kind.JOIN, (), process_set, int, device=device_type)
 
 
-def barrier(process_set: ProcessSet) -> Prepared:
+def barrier(process_set: ProcessSet) -> PreparedCollective:
     """Prepare a barrier that returns None."""
-    return Prepared(Kind.BARRIER, (), process_set, _nothing)
+    return PreparedCollective(Kind.BARRIER, (), process_set, _nothing)
 
 
 def _first(outputs: tuple[torch.Tensor, ...]) -> torch.Tensor:

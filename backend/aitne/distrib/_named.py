@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-class Named(torch.optim.Optimizer):
+class NamedOptimizer(torch.optim.Optimizer):
     """Optimizer with a name for each parameter, by which its gradient or step is exchanged."""
 
     _names: dict[int, str] = {}  # noqa: RUF012 - replaced by each object

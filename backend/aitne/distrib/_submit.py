@@ -82,7 +82,7 @@ def initialized() -> Context:
         raise HorovodInternalError(str(error)) from None
 
 
-class Prepared:
+class PreparedCollective:
     """Collective that was validated and not submitted yet."""
 
     def __init__(

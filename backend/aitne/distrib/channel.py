@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aitne.distrib.engine import Engine
+from aitne.distrib.engine import CollectiveEngine
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.standin import StepCallback
 from aitne.distrib.transport.base import Transport, TransportError
@@ -14,12 +14,16 @@ class JoinedError(HorovodInternalError):
     """Error: a rank is in ``join`` and cannot connect; no collective has failed."""
 
 
-class Channel:
+class ExchangeChannel:
     """Channel, created by ``Context.open_channel``; its caller ensures that all members use it
     alike."""
 
     def __init__(
-        self, engine: Engine, number: int, transport: Transport, drop: Callable[[Transport], None]
+        self,
+        engine: CollectiveEngine,
+        number: int,
+        transport: Transport,
+        drop: Callable[[Transport], None],
     ) -> None:
         self.transport = transport
         self.limit = engine.limit

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aitne.distrib import recording
-from aitne.distrib.channel import Channel, JoinedError
+from aitne.distrib.channel import ExchangeChannel, JoinedError
 from aitne.distrib.control import Control
-from aitne.distrib.engine import Engine
+from aitne.distrib.engine import CollectiveEngine
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.execution import Execution
 from aitne.distrib.meeting import connect
@@ -22,7 +22,7 @@ from aitne.distrib.record import Recorder
 from aitne.distrib.transport.base import Store
 from aitne.distrib.types import Kind, Request
 from aitne.launch import rendezvous
-from aitne.launch.world import World, detect, settled
+from aitne.launch.world import RankTopology, detect, settled
 
 if TYPE_CHECKING:
     from aitne.distrib.process_sets import ProcessSet
@@ -37,7 +37,7 @@ class Context:
 
     def __init__(
         self,
-        world: World,
+        world: RankTopology,
         nodes: tuple[int, ...],
         store: Store,
         prefix: str,
@@ -55,7 +55,7 @@ class Context:
         """Secret that only the ranks of this run know."""
         self.recorder: Recorder = recording.recorder()
         self._execution = Execution(world.rank, nodes, store, prefix, self.recorder)
-        self.engine = Engine(control, self._execution)
+        self.engine = CollectiveEngine(control, self._execution)
         self.sets: Mapping[int, tuple[int, ...]] = self._execution.sets
         """Members of each process set, by its number."""
         self._closers: list[Callable[[], None]] = []
@@ -66,7 +66,7 @@ class Context:
 
     def open_channel(
         self, name: str, signature: Mapping[str, Any], set_id: int = 0, device: str = "cpu"
-    ) -> Channel:
+    ) -> ExchangeChannel:
         """Open a transport for its caller only. Collective among the members of the set.
 
         Args:
@@ -86,7 +86,7 @@ class Context:
         if opened is None:
             raise JoinedError(f"{name} cannot be connected while a rank is in join().")
         number, transport = opened
-        return Channel(self.engine, number, transport, self._execution.drop)
+        return ExchangeChannel(self.engine, number, transport, self._execution.drop)
 
     def close(self, reason: str = "") -> None:
         """Disconnect from the other ranks and release all resources."""
@@ -196,7 +196,7 @@ def _connected() -> Context:
     return Context(world, nodes, store, prefix, control, store.token.encode())
 
 
-def _nodes(world: World, control: Control) -> tuple[int, ...]:
+def _nodes(world: RankTopology, control: Control) -> tuple[int, ...]:
     """Return the node of each rank, numbered in order of appearance. Collective; starts reading."""
     hosts: dict[int, str] = {world.rank: _node()}
     answer: list[int] = []

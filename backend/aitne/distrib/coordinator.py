@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from aitne.distrib.disagreement import disagreement, refused_while_joined
-from aitne.distrib.types import Ask, Kind, ReduceOp, dtype_of
+from aitne.distrib.types import Kind, ReduceOp, RequestMetadata, dtype_of
 
 FUSION_THRESHOLD = 64 << 20
 """Maximum bytes of small allreduces that are fused (``HOROVOD_FUSION_THRESHOLD``)."""
@@ -23,7 +23,7 @@ _FUSED_AT_MOST = 4 << 20
 # Larger tensors cost less alone than copied into a buffer and back.
 
 
-class Key(NamedTuple):
+class RequestKey(NamedTuple):
     """Key of a request, by which the ranks match."""
 
     set_id: int
@@ -47,7 +47,7 @@ class Response:
 
     kind: str
     members: tuple[int, ...]
-    asks: list[Ask]
+    asks: list[RequestMetadata]
     """Requests; more than one: allreduces that are fused."""
     handles: list[dict[int, int]]
     """Handle of each rank's request, for each of ``asks``. A missing rank has joined and
@@ -58,27 +58,27 @@ class Response:
     None if a rank has joined, which cannot connect."""
     error: str | None = None
     """Reason why the request cannot be executed; no collective takes place then."""
-    keys: list[Key] = field(default_factory=list)
+    keys: list[RequestKey] = field(default_factory=list)
     """Keys of the requests, one for each of ``asks``."""
 
 
 @dataclass
 class _Waiting:
     since: float
-    asks: dict[int, Ask] = field(default_factory=dict)
+    asks: dict[int, RequestMetadata] = field(default_factory=dict)
     handles: dict[int, int] = field(default_factory=dict)
 
 
-class Pending(NamedTuple):
+class IncompleteRequest(NamedTuple):
     """Request that some ranks have submitted and others have not."""
 
-    key: Key
+    key: RequestKey
     since: float
     present: tuple[int, ...]
     missing: tuple[int, ...]
 
 
-class Coordinator:
+class CollectiveCoordinator:
     """State of all ranks at rank 0. Not thread-safe."""
 
     def __init__(
@@ -91,11 +91,11 @@ class Coordinator:
         self._size = size
         self._threshold = fusion_threshold
         self._clock = clock
-        self._table: dict[Key, _Waiting] = {}
+        self._table: dict[RequestKey, _Waiting] = {}
         self._ready: list[Response] = []
-        self._joined: dict[int, tuple[Key, int]] = {}
+        self._joined: dict[int, tuple[RequestKey, int]] = {}
         self._last_joined = -1
-        self._blocked: dict[int, Key] = {}
+        self._blocked: dict[int, RequestKey] = {}
         self._next_set = 1
         self._next_channel = 0
         self._steps: dict[int, dict[int, int]] = {}
@@ -103,9 +103,9 @@ class Coordinator:
 
     # Requests of ranks
 
-    def submit(self, rank: int, handle: int, ask: Ask, number: int = -1) -> None:
+    def submit(self, rank: int, handle: int, ask: RequestMetadata, number: int = -1) -> None:
         """Add the request ``ask`` of ``rank``. ``handle`` identifies it on that rank."""
-        key = Key(ask.set_id, ask.kind, ask.name, number)
+        key = RequestKey(ask.set_id, ask.kind, ask.name, number)
         self._blocked.pop(rank, None)
         members = self.sets.get(ask.set_id)
         if members is None or rank not in members:
@@ -124,7 +124,7 @@ class Coordinator:
         waiting.handles[rank] = handle
         self._consider(key, waiting, members)
 
-    def blocked(self, rank: int, key: Key | None) -> None:
+    def blocked(self, rank: int, key: RequestKey | None) -> None:
         """Record that ``rank`` can only continue after ``key`` is done; None if it continues.
 
         If no rank can continue, all requests that they wait for fail.
@@ -186,7 +186,7 @@ class Coordinator:
         begun."""
         return self._behind()
 
-    def pending(self) -> list[Pending]:
+    def pending(self) -> list[IncompleteRequest]:
         """Return the requests that wait for ranks, oldest first.
 
         Not ``join``, which waits as long as other ranks have data.
@@ -196,7 +196,7 @@ class Coordinator:
             members = self.sets.get(key.set_id, ())
             here = self._arrived(key, waiting)
             requests.append(
-                Pending(
+                IncompleteRequest(
                     key,
                     waiting.since,
                     tuple(r for r in members if r in here),
@@ -210,12 +210,12 @@ class Coordinator:
         return bool(self._table or self._joined)
 
     def now(self) -> float:
-        """Return the time of the clock of ``Pending.since``, in seconds."""
+        """Return the time of the clock of ``IncompleteRequest.since``, in seconds."""
         return self._clock()
 
     # Implementation
 
-    def _join(self, rank: int, key: Key, handle: int, ask: Ask) -> None:
+    def _join(self, rank: int, key: RequestKey, handle: int, ask: RequestMetadata) -> None:
         self._joined[rank] = (key, handle)
         self._last_joined = rank
         for waiting_key, waiting in list(self._table.items()):
@@ -228,10 +228,10 @@ class Coordinator:
             )
             self._joined = {}
 
-    def _arrived(self, key: Key, waiting: _Waiting) -> Iterable[int]:
+    def _arrived(self, key: RequestKey, waiting: _Waiting) -> Iterable[int]:
         return {*waiting.asks, *self._joined} if key.set_id == 0 and self._joined else waiting.asks
 
-    def _consider(self, key: Key, waiting: _Waiting, members: tuple[int, ...]) -> None:
+    def _consider(self, key: RequestKey, waiting: _Waiting, members: tuple[int, ...]) -> None:
         if len(waiting.asks) < len(members) and not set(members) <= set(
             self._arrived(key, waiting)
         ):
@@ -250,7 +250,11 @@ class Coordinator:
         self._ready.append(response)
 
     def _fill(
-        self, response: Response, first: Ask, members: tuple[int, ...], asks: dict[int, Ask]
+        self,
+        response: Response,
+        first: RequestMetadata,
+        members: tuple[int, ...],
+        asks: dict[int, RequestMetadata],
     ) -> None:
         if first.kind == Kind.ALLGATHER:
             response.data = [
@@ -277,7 +281,7 @@ class Coordinator:
             self._channel_sets[self._next_channel] = first.set_id
             self._next_channel += 1
 
-    def _fail(self, keys: Sequence[Key], error: str) -> None:
+    def _fail(self, keys: Sequence[RequestKey], error: str) -> None:
         for key in keys:
             waiting = self._table.pop(key, None)
             if waiting is None:
@@ -289,7 +293,7 @@ class Coordinator:
                 )
             )
 
-    def _is_waiting(self, rank: int, key: Key) -> bool:
+    def _is_waiting(self, rank: int, key: RequestKey) -> bool:
         waiting = self._table.get(key)
         return waiting is not None and rank in waiting.asks
 
@@ -331,7 +335,7 @@ def _fusible(response: Response) -> Any:
     )
 
 
-def _nbytes(ask: Ask) -> int:
+def _nbytes(ask: RequestMetadata) -> int:
     total = 0
     for dtype, shape in zip(ask.dtypes, ask.shapes, strict=True):
         count = 1
@@ -345,7 +349,7 @@ def _rows(shape: tuple[int, ...]) -> int:
     return shape[0] if shape else 1
 
 
-def _splits(ask: Ask, members: int) -> tuple[int, ...]:
+def _splits(ask: RequestMetadata, members: int) -> tuple[int, ...]:
     if ask.splits is not None:
         return ask.splits
     return (_rows(ask.shapes[0]) // members,) * members

@@ -14,7 +14,7 @@ import torch
 _streams: dict[torch.device, Any] = {}
 
 
-class Ready:
+class InputEvent:
     """Work that was queued on the current stream before a request, and that fills its tensors."""
 
     def __init__(self, device: torch.device, event: Any) -> None:
@@ -22,7 +22,7 @@ class Ready:
         self._event = event
 
     @classmethod
-    def of(cls, tensors: Sequence[torch.Tensor]) -> Ready | None:
+    def of(cls, tensors: Sequence[torch.Tensor]) -> InputEvent | None:
         """Record an event on the current stream; None if the tensors are on the CPU and ready."""
         if not tensors or not tensors[0].is_cuda:
             return None
@@ -32,7 +32,7 @@ class Ready:
         return cls(device, event)
 
     @contextmanager
-    def stream(self, others: Sequence[Ready]) -> Iterator[None]:
+    def stream(self, others: Sequence[InputEvent]) -> Iterator[None]:
         """Run the block on the engine's stream of the device, after all this work."""
         if self.device not in _streams:
             _streams[self.device] = torch.cuda.Stream(self.device)
@@ -42,7 +42,7 @@ class Ready:
         with torch.cuda.device(self.device), torch.cuda.stream(stream):
             yield
 
-    def finished(self, inputs: Sequence[Sequence[torch.Tensor]]) -> Finished:
+    def finished(self, inputs: Sequence[Sequence[torch.Tensor]]) -> CompletionEvent:
         """Return an event after the executed work.
 
         ``inputs`` are marked as used by the engine's stream, for the allocator.
@@ -53,10 +53,10 @@ class Ready:
                 tensor.record_stream(stream)
         event = torch.cuda.Event()
         event.record(stream)
-        return Finished(self.device, event)
+        return CompletionEvent(self.device, event)
 
 
-class Finished:
+class CompletionEvent:
     """End of a request's work on the GPU."""
 
     def __init__(self, device: torch.device, event: Any) -> None:

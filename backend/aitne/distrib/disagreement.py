@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aitne.distrib.types import Ask, Kind, ReduceOp
+from aitne.distrib.types import Kind, ReduceOp, RequestMetadata
 
 
-def disagreement(label: str, members: Sequence[int], asks: Mapping[int, Ask]) -> str | None:
+def disagreement(
+    label: str, members: Sequence[int], asks: Mapping[int, RequestMetadata]
+) -> str | None:
     """Return why ``asks`` cannot be combined into one collective; None if they can."""
     first = next(iter(asks.values()))
     if all(ask == first for ask in asks.values()):
@@ -20,7 +22,7 @@ def disagreement(label: str, members: Sequence[int], asks: Mapping[int, Ask]) ->
     return next(filter(None, (_alone(label, members, ask) for ask in asks.values())), None)
 
 
-def refused_while_joined(label: str, ask: Ask) -> str | None:
+def refused_while_joined(label: str, ask: RequestMetadata) -> str | None:
     """Return why ``ask`` cannot be executed while a rank has joined; None if it can.
 
     The joined rank then contributes zeros, or the request is deferred (a channel).
@@ -36,7 +38,7 @@ def refused_while_joined(label: str, ask: Ask) -> str | None:
     return None
 
 
-def _alone(label: str, members: Sequence[int], ask: Ask) -> str | None:
+def _alone(label: str, members: Sequence[int], ask: RequestMetadata) -> str | None:
     if ask.kind == Kind.BROADCAST and ask.root not in members:
         return f"{label}: the root, rank {ask.root}, is not in the process set {list(members)}."
     if ask.kind == Kind.REDUCESCATTER and any(not shape for shape in ask.shapes):
@@ -78,23 +80,23 @@ def _one_or_all(values: tuple[Any, ...]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-def _dtype(ask: Ask) -> Any:
+def _dtype(ask: RequestMetadata) -> Any:
     return _one_or_all(ask.dtypes)
 
 
-def _shape(ask: Ask) -> Any:
+def _shape(ask: RequestMetadata) -> Any:
     return _one_or_all(ask.shapes)
 
 
-def _later_dimensions(ask: Ask) -> Any:
+def _later_dimensions(ask: RequestMetadata) -> Any:
     return _one_or_all(tuple((len(shape), *shape[1:]) for shape in ask.shapes))
 
 
-def _op(ask: Ask) -> str:
+def _op(ask: RequestMetadata) -> str:
     return ReduceOp(ask.op).name.title()
 
 
-_Aspect = tuple[str, Callable[[Ask], Any]]
+_Aspect = tuple[str, Callable[[RequestMetadata], Any]]
 _COUNT: _Aspect = ("number of tensors", lambda ask: len(ask.shapes))
 _DTYPE: _Aspect = ("dtype", _dtype)
 _SHAPE: _Aspect = ("shape", _shape)

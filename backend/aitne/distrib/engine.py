@@ -16,19 +16,24 @@ from typing import Any
 import torch
 
 from aitne.distrib.control import Control
-from aitne.distrib.coordinator import Key
-from aitne.distrib.devices import Finished, Ready
+from aitne.distrib.coordinator import RequestKey
+from aitne.distrib.devices import CompletionEvent, InputEvent
 from aitne.distrib.errors import HorovodInternalError
-from aitne.distrib.execution import Execution, Item
-from aitne.distrib.lead import Follower, Leader, Side, Waits
-from aitne.distrib.pending import Pending, Requests, Task, carry_out
-from aitne.distrib.progress import Progress
+from aitne.distrib.execution import ExecutableResponse, Execution
+from aitne.distrib.lead import (
+    CoordinatorClient,
+    LocalCoordinatorClient,
+    RemoteCoordinatorClient,
+    Waits,
+)
+from aitne.distrib.pending import ExecutionTask, PendingRequest, Requests, carry_out
+from aitne.distrib.progress import StepProgress
 from aitne.distrib.reduction import UnsupportedError
 from aitne.distrib.stall import StepLimit
-from aitne.distrib.standin import StandIn, StepCallback
+from aitne.distrib.standin import JoinedRankProxy, StepCallback
 from aitne.distrib.timeline import TIMELINE
 from aitne.distrib.transport.base import TransportError
-from aitne.distrib.types import Ask, Kind, Request
+from aitne.distrib.types import Kind, Request, RequestMetadata
 
 log = logging.getLogger("aitne.distrib")
 
@@ -41,7 +46,7 @@ _OWN_THREADS = "aitne-"
 """Prefix of the names of the runtime's threads."""
 
 
-class Engine:
+class CollectiveEngine:
     """Engine of one ``init``. All methods may be called from any thread."""
 
     def __init__(self, control: Control, execution: Execution) -> None:
@@ -55,9 +60,9 @@ class Engine:
         self._waiting = 0
         self._reader: int | None = None
         self._busy = False
-        self._queue: deque[Task] = deque()
+        self._queue: deque[ExecutionTask] = deque()
         self._requests = Requests()
-        self._waits: dict[int, Pending] = {}
+        self._waits: dict[int, PendingRequest] = {}
         """Request that each thread waits for."""
         self._blocked = False
         """Whether rank 0 has been informed that this rank is blocked."""
@@ -66,19 +71,21 @@ class Engine:
         self._told_drained = False
         self._over = threading.Event()
         self._news = threading.Event()
-        self._stand_in = StandIn(self._give_up_joined)
+        self._stand_in = JoinedRankProxy(self._give_up_joined)
         self._joining: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.limit = StepLimit(self._step_stalled)
         """Context manager around each wait in an optimizer's step."""
-        self._lead: Side
+        self._lead: CoordinatorClient
         if self._rank == 0:
-            self._lead = Leader(control, self._lock, self._free, self._take_up, self._take_part)
+            self._lead = LocalCoordinatorClient(
+                control, self._lock, self._free, self._take_up, self._take_part
+            )
         else:
-            self._lead = Follower(control)
+            self._lead = RemoteCoordinatorClient(control)
         control.on("do", self._told_do)
         control.on("step", self._told_step)
         # Rank 0 informs itself with its lock held; the others need no lock for a message.
-        self._progress = Progress(self._lead.begin)
+        self._progress = StepProgress(self._lead.begin)
         control.on("tell", lambda _sender, enabled: self._progress.want(enabled))
         control.on("leaving", self._told_leaving)
         control.on("over", lambda _sender, _payload: self._over.set())
@@ -97,8 +104,8 @@ class Engine:
             ValueError: a request of that name is in progress, or this rank is not in the set.
             HorovodInternalError: a rank is gone, or Horovod has been shut down.
         """
-        ask = Ask.of(request)
-        ready = Ready.of(request.tensors)
+        ask = RequestMetadata.of(request)
+        ready = InputEvent.of(request.tensors)
         with self._lock:
             self._check()
             members = self._execution.sets.get(ask.set_id)
@@ -276,7 +283,7 @@ class Engine:
             pending.finished.wait(pending.result)
         return pending.result
 
-    def _hear(self, pending: Pending, patience_s: float | None) -> bool:
+    def _hear(self, pending: PendingRequest, patience_s: float | None) -> bool:
         """Wait for messages; return False if there were none.
 
         Called with the lock held, which is released meanwhile. The waiting thread receives the
@@ -309,7 +316,7 @@ class Engine:
             self._reader = None
             self._control.leave()
 
-    def _tell_blocked(self, key: Key) -> bool:
+    def _tell_blocked(self, key: RequestKey) -> bool:
         """Inform rank 0 that this rank is blocked, if every thread of the program waits.
 
         A thread that has not submitted a request may still do so: then rank 0 is not informed.
@@ -358,7 +365,7 @@ class Engine:
         self._lock.release()
         error: str | None = None
         results: list[Any] = []
-        finished: Finished | None = None
+        finished: CompletionEvent | None = None
         try:
             results, finished = carry_out(self._execution, task)
         except TransportError as failure:
@@ -411,8 +418,10 @@ class Engine:
         rows = (
             [pending.key.row for pending in pendings if pending is not None] if TIMELINE.on else []
         )
-        item = Item(kind, set_id, requests, [Ask.from_wire(ask) for ask in asks], data, rows)
-        self._queue.append(Task(item, pendings))
+        item = ExecutableResponse(
+            kind, set_id, requests, [RequestMetadata.from_wire(ask) for ask in asks], data, rows
+        )
+        self._queue.append(ExecutionTask(item, pendings))
         self._somebody_look()
 
     def _take_part(self, channel: int, step: int) -> None:

@@ -19,20 +19,20 @@ from aitne.distrib.recording import WAIT
 from aitne.distrib.solo import SoloTransport
 from aitne.distrib.timeline import MEMCPY_IN_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER, TIMELINE
 from aitne.distrib.transport.base import Group, Store, Transport, TransportError
-from aitne.distrib.types import Ask, Kind, ReduceOp, Request, dtype_of
+from aitne.distrib.types import Kind, ReduceOp, Request, RequestMetadata, dtype_of
 
 Tensors = tuple[torch.Tensor, ...]
 
 
 @dataclass
-class Item:
+class ExecutableResponse:
     """Response as this rank executes it."""
 
     kind: str
     set_id: int
     requests: list[Request | None]
     """Requests of this rank; None if it has joined, and takes part with zeros."""
-    asks: list[Ask]
+    asks: list[RequestMetadata]
     """Descriptions of the requests that are None."""
     data: Any = None
     rows: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Execution:
         self._lock = threading.Lock()
         self._fusion = reduction.FusionBuffer()
 
-    def run(self, item: Item) -> list[Any]:
+    def run(self, item: ExecutableResponse) -> list[Any]:
         """Execute the item; return each request's result: a tuple of tensors, or other data.
 
         Raises:
@@ -162,12 +162,12 @@ class Execution:
         call()
         self._recorder.add(op, nbytes, ranks, begun, time.monotonic_ns())
 
-    def _allreduce(self, item: Item) -> list[Any]:
+    def _allreduce(self, item: ExecutableResponse) -> list[Any]:
         inputs: list[torch.Tensor] = []
         outputs: list[torch.Tensor] = []
         results: list[Any] = []
         asks = iter(item.asks)
-        head: Request | Ask | None = None
+        head: Request | RequestMetadata | None = None
         for request in item.requests:
             if request is None:
                 ask = next(asks)
@@ -235,7 +235,7 @@ class Execution:
             with marked(rows, MEMCPY_OUT_FUSION_BUFFER):
                 reduction.unfuse(row, outputs)
 
-    def _allgather(self, item: Item) -> list[Any]:
+    def _allgather(self, item: ExecutableResponse) -> list[Any]:
         request = item.own()
         gathered = []
         for tensor, rows in zip(request.tensors, item.data, strict=True):
@@ -251,7 +251,7 @@ class Execution:
             gathered.append(out.view(sum(rows), *later))
         return [tuple(gathered)]
 
-    def _broadcast(self, item: Item) -> list[Any]:
+    def _broadcast(self, item: ExecutableResponse) -> list[Any]:
         request = item.own()
         root = self.sets[item.set_id].index(request.root)
         outputs = request.outputs
@@ -271,7 +271,7 @@ class Execution:
                 )
         return [tuple(outputs)]
 
-    def _alltoall(self, item: Item) -> list[Any]:
+    def _alltoall(self, item: ExecutableResponse) -> list[Any]:
         request = item.own()
         (tensor,) = request.tensors
         transport = self._transport(item.set_id, tensor.device.type)
@@ -289,7 +289,7 @@ class Execution:
         received = torch.tensor(item.data, dtype=torch.int32)
         return [(out.view(sum(item.data), *later), received)]
 
-    def _reducescatter(self, item: Item) -> list[Any]:
+    def _reducescatter(self, item: ExecutableResponse) -> list[Any]:
         request = item.own()
         results = []
         for tensor in request.tensors:
@@ -305,28 +305,28 @@ class Execution:
             self._timed("reducescatter", tensor.nbytes, transport.size, call)
         return [tuple(results)]
 
-    def _barrier(self, item: Item) -> list[Any]:
+    def _barrier(self, item: ExecutableResponse) -> list[Any]:
         transport = self._transport(item.set_id, "cpu")
         self._timed("barrier", 0, transport.size, transport.barrier)
         return [()]
 
-    def _join(self, item: Item) -> list[Any]:
+    def _join(self, item: ExecutableResponse) -> list[Any]:
         return [item.data]
 
-    def _add_set(self, item: Item) -> list[Any]:
+    def _add_set(self, item: ExecutableResponse) -> list[Any]:
         request = item.own()
         if item.data is not None:
             self.sets[item.data] = tuple(int(rank) for rank in request.extra.split(","))
         return [item.data]
 
-    def _remove_set(self, item: Item) -> list[Any]:
+    def _remove_set(self, item: ExecutableResponse) -> list[Any]:
         if item.data is not None:
             self.sets.pop(item.data, None)
             for key in [key for key in self._transports if key[0] == item.data]:
                 self.drop(self._transports.pop(key))
         return [item.data]
 
-    def _channel(self, item: Item) -> list[Any]:
+    def _channel(self, item: ExecutableResponse) -> list[Any]:
         if item.data is None:
             return [None]
         request = item.own()
@@ -336,7 +336,7 @@ class Execution:
         return self.join_device if self.join_device.startswith(device) else device
 
 
-_HOW: dict[Kind, Callable[[Execution, Item], list[Any]]] = {
+_HOW: dict[Kind, Callable[[Execution, ExecutableResponse], list[Any]]] = {
     Kind.ALLREDUCE: Execution._allreduce,
     Kind.ALLGATHER: Execution._allgather,
     Kind.BROADCAST: Execution._broadcast,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aitne.distrib import profiling, stacks, timeline, watch
-from aitne.distrib.recording import Ring
+from aitne.distrib.recording import RecordRing
 
 if TYPE_CHECKING:
     from aitne.distrib.context import Context
@@ -46,7 +46,7 @@ def attach(context: Context) -> None:
         context.on_close(timeline.stop_timeline)
     recorder = context.recorder
     folder = profiling.folder_of()
-    if isinstance(recorder, Ring) and folder is not None:
+    if isinstance(recorder, RecordRing) and folder is not None:
         profiler = profiling.Profiler(
             recorder,
             world.rank,
@@ -60,7 +60,7 @@ def attach(context: Context) -> None:
         context.on_close(profiler.close)
     lag_s = lag_of()
     if lag_s > 0 and world.size > 1:
-        context.on_close(Guard(context, lag_s).close)
+        context.on_close(RankMonitor(context, lag_s).close)
     if os.environ.get("AITNE_LINK_CHECK", "0") not in ("", "0") and world.size > 1:
         from aitne.distrib import linkcheck  # a program, too, which most runs do not need
 
@@ -79,7 +79,7 @@ def lag_of(environ: Mapping[str, str] = os.environ) -> float:
     return lag_s
 
 
-class Guard:
+class RankMonitor:
     """Watch of one rank that sends, answers and writes, and never changes exchanged data."""
 
     def __init__(self, context: Context, lag_s: float) -> None:
@@ -92,12 +92,12 @@ class Guard:
         self._beat_s = min(_BEAT_MOST_S, lag_s / _BEATS_PER_LAG)
         run_dir = os.environ.get("AITNE_RUN_DIR")
         self._folder = Path(run_dir) if run_dir else None
-        self._ring = context.recorder if isinstance(context.recorder, Ring) else None
+        self._ring = context.recorder if isinstance(context.recorder, RecordRing) else None
         self._seen: tuple[int, int] = (-1, 0)
         self._since = 0.0
         began = time.monotonic()
         self._answered = threading.Condition()
-        self._beats = {rank: watch.Beat(began, 0.0) for rank in range(self._size)}
+        self._beats = {rank: watch.Heartbeat(began, 0.0) for rank in range(self._size)}
         self._addresses: dict[int, dict[str, Any]] = {}
         self._stacks: dict[int, str] = {}
         self._reported: tuple[Any, ...] | None = None
@@ -174,14 +174,14 @@ class Guard:
             return
         if self._reported is None:
             self._reported = ("rank 0",)
-            late = watch.Late((0,), "an exchange", (1,), waiting_s, frozenset({0}))
+            late = watch.StalledCollective((0,), "an exchange", (1,), waiting_s, frozenset({0}))
             near = bool(address) and self._nodes[0] == self._nodes[1]
             texts = {1: stacks.here(), 0: stacks.ask(address) if near else "does not answer"}
             _say(f"{watch.sentence(late, self._nodes)}\n{_listing(texts)}")
 
     # Stacks
 
-    def _report(self, late: watch.Late) -> None:
+    def _report(self, late: watch.StalledCollective) -> None:
         with self._answered:
             self._stacks = {}
             alive = set(self._beats)
@@ -224,7 +224,7 @@ class Guard:
     def _heard(self, sender: int, payload: Any) -> None:
         waiting_s, address = payload
         with self._answered:
-            self._beats[sender] = watch.Beat(time.monotonic(), waiting_s)
+            self._beats[sender] = watch.Heartbeat(time.monotonic(), waiting_s)
             if address is not None:
                 self._addresses[sender] = address
 

@@ -9,27 +9,27 @@ from typing import Any, Protocol
 
 from aitne.distrib import wire
 from aitne.distrib.control import Control
-from aitne.distrib.coordinator import FUSION_THRESHOLD, Coordinator, Key, Response
-from aitne.distrib.stall import Stall
+from aitne.distrib.coordinator import FUSION_THRESHOLD, CollectiveCoordinator, RequestKey, Response
+from aitne.distrib.stall import StallInspector
 from aitne.distrib.timeline import TIMELINE, negotiating
-from aitne.distrib.types import Ask
+from aitne.distrib.types import RequestMetadata
 
 Waits = tuple[str, str, float, tuple[int, ...]]
 """Name, kind, age in seconds, and the ranks that have not submitted it."""
 
 
-class Side(Protocol):
+class CoordinatorClient(Protocol):
     """Interface of an engine to rank 0. Called with the engine's lock held."""
 
     def listen(self) -> None:
         """Start receiving messages; called once the engine is created."""
         ...
 
-    def submit(self, handle: int, number: int, ask: Ask) -> None:
+    def submit(self, handle: int, number: int, ask: RequestMetadata) -> None:
         """Submit a request of this rank."""
         ...
 
-    def blocked(self, key: Key | None) -> None:
+    def blocked(self, key: RequestKey | None) -> None:
         """Report that this rank can only continue after ``key`` is done; None if it continues."""
         ...
 
@@ -54,21 +54,21 @@ class Side(Protocol):
         ...
 
 
-class Follower:
+class RemoteCoordinatorClient:
     """Side of the ranks other than 0, which sends messages to rank 0."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        self._outbox = wire.Outbox()
+        self._outbox = wire.RequestEncoder()
 
     def listen(self) -> None:
         """Do nothing: other ranks send no messages to this one."""
 
-    def submit(self, handle: int, number: int, ask: Ask) -> None:
+    def submit(self, handle: int, number: int, ask: RequestMetadata) -> None:
         """Send a request of this rank to rank 0."""
         self._control.send(0, "ask", self._outbox.pack(handle, number, ask))
 
-    def blocked(self, key: Key | None) -> None:
+    def blocked(self, key: RequestKey | None) -> None:
         """Report to rank 0 that this rank waits for ``key``; None if it continues."""
         self._control.send(0, "blocked", key)
 
@@ -91,7 +91,7 @@ class Follower:
         """Do nothing: there are no threads."""
 
 
-class Leader:
+class LocalCoordinatorClient:
     """Side of rank 0, which owns the coordinator and sends its decisions to all ranks.
 
     Args:
@@ -117,9 +117,9 @@ class Leader:
         self._take_up = take_up
         self._take_part = take_part
         threshold = int(os.environ.get("HOROVOD_FUSION_THRESHOLD") or FUSION_THRESHOLD)
-        self._coordinator = Coordinator(control.size, threshold)
-        self._stall = Stall(self._check_stall)
-        self._inbox = {rank: wire.Inbox() for rank in range(1, control.size)}
+        self._coordinator = CollectiveCoordinator(control.size, threshold)
+        self._stall = StallInspector(self._check_stall)
+        self._inbox = {rank: wire.RequestDecoder() for rank in range(1, control.size)}
         self._leaving = False
         self._drained: set[int] = set()
         self._told_to_tell = False
@@ -134,11 +134,11 @@ class Leader:
         control.on("drained", self._told_drained)
         control.on("fail", lambda _sender, reason: control.broadcast("failed", reason))
 
-    def submit(self, handle: int, number: int, ask: Ask) -> None:
+    def submit(self, handle: int, number: int, ask: RequestMetadata) -> None:
         """Submit a request of rank 0."""
         self._submit(0, handle, number, ask)
 
-    def blocked(self, key: Key | None) -> None:
+    def blocked(self, key: RequestKey | None) -> None:
         """Record that rank 0 can only continue after ``key`` is done; None if it continues."""
         self._coordinator.blocked(0, key)
         self.idle()
@@ -173,9 +173,9 @@ class Leader:
         """Stop the thread that watches for stalls."""
         self._stall.close()
 
-    def _submit(self, rank: int, handle: int, number: int, ask: Ask) -> None:
+    def _submit(self, rank: int, handle: int, number: int, ask: RequestMetadata) -> None:
         if TIMELINE.on:
-            key = Key(ask.set_id, ask.kind, ask.name, number)
+            key = RequestKey(ask.set_id, ask.kind, ask.name, number)
             TIMELINE.ready(key.row, negotiating(key.kind), rank)
         self._coordinator.submit(rank, handle, ask, number)
         if self._coordinator.some_joined != self._told_to_tell:
@@ -210,7 +210,7 @@ class Leader:
 
     def _told_blocked(self, sender: int, key: Any) -> None:
         with self._lock:
-            self._coordinator.blocked(sender, None if key is None else Key(*key))
+            self._coordinator.blocked(sender, None if key is None else RequestKey(*key))
             self.idle()
 
     def _told_begin(self, sender: int, message: Any) -> None:

@@ -23,7 +23,7 @@ from aitne.distrib import choice, context
 from aitne.distrib.context import Context
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.functions import allgather_object
-from aitne.distrib.links import Link, Pair, medians, schedule, slow, within
+from aitne.distrib.links import Pair, RankLink, medians, schedule, slow, within
 from aitne.distrib.transport.base import Group, Reduction, Transport, TransportError
 from aitne.distrib.types import Kind, Request
 
@@ -40,11 +40,11 @@ Connect: TypeAlias = Callable[[Group, str], Transport]
 
 
 @dataclass(frozen=True)
-class Report:
+class LinkReport:
     """Result of the check, equal on all ranks."""
 
-    links: tuple[Link, ...]
-    slow: tuple[Link, ...]
+    links: tuple[RankLink, ...]
+    slow: tuple[RankLink, ...]
     left_out: int
     """Number of pairs that were omitted for lack of time."""
     ring_bytes_per_s: float
@@ -58,7 +58,7 @@ def connect(group: Group, device: str) -> Transport:
     return chosen.connect(group, device)
 
 
-def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET_S) -> Report:
+def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET_S) -> LinkReport:
     """Measure the links and return the report. Collective.
 
     Raises:
@@ -67,7 +67,7 @@ def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET
     began = time.monotonic()
     device = _device(here)
     meter = _Meter(here, connecting, device, began)
-    local_links: dict[Pair, Link] = {}
+    local_links: dict[Pair, RankLink] = {}
     pairs = schedule(here.nodes)
     for number, pairs_of_round in enumerate(pairs):
         _meet(here)
@@ -87,7 +87,7 @@ def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET
     _meet(here)
     ring = meter.ring()
     ordered = tuple(links[pair] for pair in sorted(links))
-    return Report(
+    return LinkReport(
         links=ordered,
         slow=tuple(slow(ordered, here.nodes)),
         left_out=sum(map(len, pairs)) - len(links),
@@ -96,7 +96,7 @@ def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET
     )
 
 
-def text(report: Report, nodes: tuple[int, ...]) -> str:
+def text(report: LinkReport, nodes: tuple[int, ...]) -> str:
     """Return the report as text for users, warnings first."""
     middle = medians(report.links, nodes)
     lines = [
@@ -155,7 +155,7 @@ class _Meter:
         self._device = device
         self._began = began
 
-    def measure(self, pair: Pair, name: str, until_s: float) -> Link | None:
+    def measure(self, pair: Pair, name: str, until_s: float) -> RankLink | None:
         """Measure the link between this rank and the other of the pair; None if no time is left."""
         transport = self._connected(f"{name}.{pair[0]}.{pair[1]}", pair)
         try:
@@ -164,7 +164,7 @@ class _Meter:
             )
             if self._agreed(transport, time.monotonic() - self._began) > until_s:
                 return None
-            return Link(pair, self._bandwidth(transport), latency_s)
+            return RankLink(pair, self._bandwidth(transport), latency_s)
         except TransportError as error:
             raise self._broken(pair, error) from error
         finally:
@@ -234,7 +234,7 @@ def _meet(here: Context) -> None:
     here.engine.run(Request(Kind.BARRIER, "aitne.linkcheck", ()))
 
 
-def _all(local_links: Mapping[Pair, Link]) -> dict[Pair, Link]:
+def _all(local_links: Mapping[Pair, RankLink]) -> dict[Pair, RankLink]:
     """Return the links of all ranks. Both ends of a link have agreed on the same values."""
     gathered = allgather_object(dict(local_links), "aitne.linkcheck")
     return {pair: link for part in gathered for pair, link in part.items()}

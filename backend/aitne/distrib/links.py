@@ -18,7 +18,7 @@ _COMPARABLE = 3
 
 
 @dataclass(frozen=True)
-class Link:
+class RankLink:
     """Link of two ranks with its measured speed."""
 
     ranks: Pair
@@ -69,7 +69,7 @@ def within(pair: Pair, nodes: Sequence[int]) -> bool:
     return nodes[pair[0]] == nodes[pair[1]]
 
 
-def medians(links: Iterable[Link], nodes: Sequence[int]) -> dict[bool, float]:
+def medians(links: Iterable[RankLink], nodes: Sequence[int]) -> dict[bool, float]:
     """Return the median bandwidths within a node (True) and between nodes (False), if any."""
     kinds: dict[bool, list[float]] = {}
     for link in links:
@@ -77,7 +77,7 @@ def medians(links: Iterable[Link], nodes: Sequence[int]) -> dict[bool, float]:
     return {kind: statistics.median(values) for kind, values in kinds.items()}
 
 
-def slow(links: Sequence[Link], nodes: Sequence[int]) -> list[Link]:
+def slow(links: Sequence[RankLink], nodes: Sequence[int]) -> list[RankLink]:
     """Return links with less than ``SLOW_SHARE`` of the median of their kind, the slowest first."""
     middle = medians(links, nodes)
     counts = {kind: sum(within(link.ranks, nodes) is kind for link in links) for kind in middle}

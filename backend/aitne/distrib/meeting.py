@@ -23,7 +23,7 @@ from aitne.distrib.transport.base import Store
 from aitne.launch.addresses import LOCAL, own_addresses, split
 from aitne.launch.rendezvous import TIMEOUT
 from aitne.launch.wire import keep
-from aitne.launch.world import World
+from aitne.launch.world import RankTopology
 
 _CONNECT_S = 120.0
 _NONCE = 16
@@ -36,7 +36,7 @@ _STRANGERS = 256
 _BACKLOG = 1024
 
 
-def connect(world: World, store: Store, prefix: str, host: str) -> Control:
+def connect(world: RankTopology, store: Store, prefix: str, host: str) -> Control:
     """Join the star and return its control connections. Collective.
 
     Args:
@@ -77,7 +77,7 @@ class _Guest:
         self.said = b""
 
 
-def _gather(world: World, store: Store, prefix: str, host: str) -> dict[int, socket.socket]:
+def _gather(world: RankTopology, store: Store, prefix: str, host: str) -> dict[int, socket.socket]:
     patience_s = _patience_s()
     token = secrets.token_bytes(32)
     connections: dict[int, socket.socket] = {}
@@ -124,7 +124,7 @@ def _gather(world: World, store: Store, prefix: str, host: str) -> dict[int, soc
     return dict(sorted(connections.items()))
 
 
-def _listening(world: World) -> socket.socket:
+def _listening(world: RankTopology) -> socket.socket:
     """Return a listening socket, on loopback if all ranks are on this node."""
     if world.local_size == world.size:
         return socket.create_server((LOCAL, 0), backlog=_BACKLOG)

@@ -17,11 +17,11 @@ import torch
 
 from aitne.distrib import context
 from aitne.distrib._adasum_optimizer import AdasumOptimizer
-from aitne.distrib._named import Named
+from aitne.distrib._named import NamedOptimizer
 from aitne.distrib.compress import COMPRESSORS
 from aitne.distrib.compression import BF16Compressor, Compression, FP16Compressor, NoneCompressor
-from aitne.distrib.exchange._agreement import Options
-from aitne.distrib.exchange._foreign import Foreign
+from aitne.distrib.exchange._agreement import ExchangeOptions
+from aitne.distrib.exchange._foreign import UserCompressor
 from aitne.distrib.exchange._gradients import Gradients
 from aitne.distrib.process_sets import ProcessSet, global_process_set
 from aitne.distrib.types import ReduceOp
@@ -29,7 +29,7 @@ from aitne.distrib.types import ReduceOp
 _OWN: dict[Any, str] = {NoneCompressor: "none", FP16Compressor: "fp16", BF16Compressor: "bf16"}
 
 
-class _DistributedOptimizer(Named):
+class _DistributedOptimizer(NamedOptimizer):
     """Base class before the user's optimizer class in the method resolution order.
 
     It has Horovod's name and arguments, for programs that derive from it: such a class names the
@@ -71,7 +71,7 @@ class _DistributedOptimizer(Named):
             ),
         )
 
-    def _distribute(self, names: dict[int, str], options: Options) -> None:
+    def _distribute(self, names: dict[int, str], options: ExchangeOptions) -> None:
         self._names = names
         self._should_synchronize, self._synchronized = True, False
         self.backward_passes_per_step = options.passes
@@ -295,11 +295,11 @@ def _options(
     groups: Any,
     sparse_as_dense: bool,
     process_set: ProcessSet,
-) -> Options:
+) -> ExchangeOptions:
     if compression is Compression.none and os.environ.get("AITNE_COMPRESS", "none") != "none":
         compression = os.environ["AITNE_COMPRESS"]
     label, compressor, feedback, whole = _compressor(compression)
-    return Options(
+    return ExchangeOptions(
         # One rank's Adasum is its gradient.
         ReduceOp.SUM if op is ReduceOp.ADASUM else op,
         predivide,
@@ -385,7 +385,7 @@ def _compressor(compression: Any) -> tuple[str, Callable[[], Any], bool, bool]:
     if not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
         raise TypeError(f"{compression!r} is not a compression: it has no compress and decompress.")
     label = getattr(compression, "__qualname__", type(compression).__qualname__)
-    return label, partial(Foreign, compression), False, True
+    return label, partial(UserCompressor, compression), False, True
 
 
 def _checked_groups(groups: Any) -> Any:

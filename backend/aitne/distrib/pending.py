@@ -9,24 +9,24 @@ from typing import Any
 
 import torch
 
-from aitne.distrib.coordinator import Key
-from aitne.distrib.devices import Finished, Ready
-from aitne.distrib.execution import Execution, Item
+from aitne.distrib.coordinator import RequestKey
+from aitne.distrib.devices import CompletionEvent, InputEvent
+from aitne.distrib.execution import ExecutableResponse, Execution
 from aitne.distrib.timeline import TIMELINE, executing
-from aitne.distrib.types import Ask, Kind, Request
+from aitne.distrib.types import Kind, Request, RequestMetadata
 
 
 @dataclass(eq=False, slots=True)
-class Pending:
+class PendingRequest:
     """Request from ``submit`` to ``wait``."""
 
-    key: Key
+    key: RequestKey
     request: Request
-    ready: Ready | None
+    ready: InputEvent | None
     """Readiness of its tensors on a GPU; None if they are ready."""
     done: bool = False
     result: Any = None
-    finished: Finished | None = None
+    finished: CompletionEvent | None = None
     """Completion of its results on a GPU; None if they are ready once it is done."""
     error: str | None = None
 
@@ -35,12 +35,14 @@ class Requests:
     """Requests of this rank. Called with the engine's lock held."""
 
     def __init__(self) -> None:
-        self._pending: dict[int, Pending] = {}
-        self._under_way: dict[Key, int] = {}
+        self._pending: dict[int, PendingRequest] = {}
+        self._under_way: dict[RequestKey, int] = {}
         self._numbers: dict[tuple[int, str], int] = {}
         self._next = 0
 
-    def add(self, ask: Ask, request: Request, ready: Ready | None) -> tuple[int, int]:
+    def add(
+        self, ask: RequestMetadata, request: Request, ready: InputEvent | None
+    ) -> tuple[int, int]:
         """Add a request; return its handle and, if it has no name, its number, else -1.
 
         Raises:
@@ -48,7 +50,7 @@ class Requests:
         """
         place = (ask.set_id, ask.kind)
         number = -1 if ask.name else self._numbers.get(place, 0)
-        key = Key(ask.set_id, ask.kind, ask.name, number)
+        key = RequestKey(ask.set_id, ask.kind, ask.name, number)
         if key in self._under_way:
             raise ValueError(
                 f"{key} is still in progress: a name may be used again once its request is done."
@@ -57,15 +59,15 @@ class Requests:
             self._numbers[place] = number + 1
         handle = self._next
         self._next += 1
-        self._pending[handle] = Pending(key, request, ready)
+        self._pending[handle] = PendingRequest(key, request, ready)
         self._under_way[key] = handle
         return handle, number
 
-    def get(self, handle: int) -> Pending | None:
+    def get(self, handle: int) -> PendingRequest | None:
         """Return the request of a handle; None if there is no such handle."""
         return self._pending.get(handle)
 
-    def find(self, handle: int) -> Pending:
+    def find(self, handle: int) -> PendingRequest:
         """Return the request of a handle. Raises ``ValueError`` if unknown or waited for before."""
         pending = self._pending.get(handle)
         if pending is None:
@@ -77,7 +79,11 @@ class Requests:
         self._pending.pop(handle, None)  # two threads may have waited for it
 
     def finish(
-        self, pending: Pending, result: Any, finished: Finished | None, error: str | None
+        self,
+        pending: PendingRequest,
+        result: Any,
+        finished: CompletionEvent | None,
+        error: str | None,
     ) -> None:
         """Mark a request as done, with a result or an error."""
         pending.result, pending.finished, pending.error = result, finished, error
@@ -96,15 +102,17 @@ class Requests:
 
 
 @dataclass(eq=False, slots=True)
-class Task:
+class ExecutionTask:
     """Response to execute with the requests of this rank."""
 
-    item: Item
-    pendings: list[Pending | None]
+    item: ExecutableResponse
+    pendings: list[PendingRequest | None]
     """Request for each of the item's; None if this rank has joined."""
 
 
-def carry_out(execution: Execution, task: Task) -> tuple[list[Any], Finished | None]:
+def carry_out(
+    execution: Execution, task: ExecutionTask
+) -> tuple[list[Any], CompletionEvent | None]:
     """Execute a task; return the result of each request, and their completion on a GPU.
 
     None if the results are ready. Raises what ``Execution.run`` raises.
@@ -120,7 +128,7 @@ def carry_out(execution: Execution, task: Task) -> tuple[list[Any], Finished | N
 
 
 @contextmanager
-def _on_timeline(pendings: Sequence[Pending]) -> Iterator[None]:
+def _on_timeline(pendings: Sequence[PendingRequest]) -> Iterator[None]:
     if not TIMELINE.on:
         yield
         return

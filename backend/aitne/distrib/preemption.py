@@ -46,7 +46,7 @@ _AHEAD = 2
 # Ranks that exchange in every step are at most one apart: two from here is rarely refused.
 
 
-class Link(Protocol):
+class AgreementConnections(Protocol):
     """Interface of the control connections that the agreement requires."""
 
     def on(self, kind: str, handler: Any) -> None:
@@ -65,7 +65,7 @@ class Link(Protocol):
 class Agreement:
     """Participation of one rank in the agreement on the last step."""
 
-    def __init__(self, link: Link, rank: int, size: int) -> None:
+    def __init__(self, link: AgreementConnections, rank: int, size: int) -> None:
         self._link = link
         self._rank = rank
         self._size = size

@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from aitne.distrib.recording import STEP, WAIT, Entry, Ring
+from aitne.distrib.recording import STEP, WAIT, Entry, RecordRing
 from aitne.distrib.report import History, document, totals
-from aitne.distrib.summary import Summary
+from aitne.distrib.summary import CollectiveSummary
 
 PROFILE_FILE = "profile.json"
 TRACE_FILE = "profile.trace.json"
@@ -51,7 +51,7 @@ class Profiler:
 
     def __init__(
         self,
-        ring: Ring,
+        ring: RecordRing,
         rank: int,
         nodes: Sequence[int],
         send: Send,
@@ -64,7 +64,7 @@ class Profiler:
         self._send = send
         self._folder = folder
         self._interval_s = interval_s * max(1.0, len(nodes) / RANKS_PER_INTERVAL)
-        self._summary = Summary()
+        self._summary = CollectiveSummary()
         self._trace: deque[Entry] = deque(maxlen=TRACE_ENTRIES)
         self._history = History()
         self._began = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Progress:
+class StepProgress:
     """Last step of each channel, reported to rank 0 while requested.
 
     ``begin`` and ``want`` may run concurrently: one of them sees what the other has written first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 
-class Record(NamedTuple):
+class CollectiveRecord(NamedTuple):
     """Record of one collective on this rank. Times are ``time.monotonic_ns()``."""
 
     op: str

@@ -22,11 +22,11 @@ CAPACITY = 1 << 15
 
 
 Entry: TypeAlias = tuple[int, str, int, int, int, int, int]
-"""Stored record: its number, the five fields of ``Record``, and ``threading.get_ident()`` of its
+"""Stored record: its number, the five fields of ``CollectiveRecord``, and ``threading.get_ident()`` of its
 writer."""
 
 
-class Ring:
+class RecordRing:
     """Ring of the last records of this rank. Any number of threads add, one reads.
 
     A writer takes a number and fills that number's slot: two atomic operations of the interpreter
@@ -92,7 +92,7 @@ class Ring:
         return self._newest
 
 
-class Off:
+class NullRecorder:
     """Recorder that discards all records."""
 
     def add(self, op: str, nbytes: int, ranks: int, t0_ns: int, t1_ns: int) -> None:
@@ -103,6 +103,6 @@ class Off:
 
 
 def recorder(environ: Mapping[str, str] | None = None) -> Recorder:
-    """Return a ``Ring``; with ``AITNE_RECORD=0`` an ``Off``, to measure the cost of recording."""
+    """Return a ``RecordRing``; with ``AITNE_RECORD=0`` an ``NullRecorder``, to measure the cost of recording."""
     environ = os.environ if environ is None else environ
-    return Off() if environ.get("AITNE_RECORD") == "0" else Ring()
+    return NullRecorder() if environ.get("AITNE_RECORD") == "0" else RecordRing()

@@ -102,7 +102,7 @@ def document(
     final: bool,
     now: datetime | None = None,
 ) -> dict[str, Any]:
-    """Return the profile, from the latest message (``Summary.message``) of each sending rank."""
+    """Return the profile, from the latest message (``CollectiveSummary.message``) of each sending rank."""
     # A rank that never waits, because it is the last, need not record waits if others do.
     waits_known = any(message["waits"] for message in messages.values()) or not any(
         message["elsewhere"] for message in messages.values()

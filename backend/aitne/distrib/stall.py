@@ -18,7 +18,7 @@ Check = Callable[[float, float], list[str]]
 requests."""
 
 
-class Stall:
+class StallInspector:
     """Thread at rank 0 that sleeps while no rank waits, and otherwise checks once a minute.
 
     ``HOROVOD_STALL_CHECK_TIME_SECONDS`` (60) is the time of a warning,

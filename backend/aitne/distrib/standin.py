@@ -14,7 +14,7 @@ log = logging.getLogger("aitne.distrib")
 StepCallback = Callable[[int], None]
 
 
-class StandIn:
+class JoinedRankProxy:
     """Callbacks of a joined rank, called one step after another on a thread of their own.
 
     Not on the thread that executes responses: other ranks may need one of those before they reach

@@ -112,7 +112,7 @@ class Span:
 
 
 @dataclass
-class Summary:
+class CollectiveSummary:
     """Summary that grows with every entry passed to ``add``. Not thread-safe."""
 
     cells: dict[tuple[str, int], Cell] = field(default_factory=dict)

@@ -68,7 +68,7 @@ class Request:
     """Further data that ranks must have in common: members of a new set, signature of a channel."""
 
 
-class Ask(NamedTuple):
+class RequestMetadata(NamedTuple):
     """Description of a request for rank 0: all that ranks must agree on, and sizes that may
     differ."""
 
@@ -87,7 +87,7 @@ class Ask(NamedTuple):
     extra: str = ""
 
     @classmethod
-    def of(cls, request: Request) -> Ask:
+    def of(cls, request: Request) -> RequestMetadata:
         """Return the description of ``request``."""
         tensors = request.tensors
         return cls(
@@ -106,8 +106,8 @@ class Ask(NamedTuple):
         )
 
     @classmethod
-    def from_wire(cls, fields: Sequence[Any]) -> Ask:
-        """Return the ``Ask`` of fields that were ``tuple(ask)`` before JSON."""
+    def from_wire(cls, fields: Sequence[Any]) -> RequestMetadata:
+        """Return the ``RequestMetadata`` of fields that were ``tuple(ask)`` before JSON."""
         (
             kind,
             set_id,

@@ -18,7 +18,7 @@ _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARY = (os.path.dirname(os.__file__) + os.sep,)
 
 
-class Beat(NamedTuple):
+class Heartbeat(NamedTuple):
     """Last heartbeat of a rank."""
 
     at: float
@@ -27,7 +27,7 @@ class Beat(NamedTuple):
     """Seconds that its main thread had waited then."""
 
 
-class Late(NamedTuple):
+class StalledCollective(NamedTuple):
     """Collective that does not progress."""
 
     ranks: tuple[int, ...]
@@ -42,8 +42,8 @@ class Late(NamedTuple):
 
 
 def late(
-    beats: Mapping[int, Beat], pending: Sequence[Pending], now: float, lag_s: float
-) -> Late | None:
+    beats: Mapping[int, Heartbeat], pending: Sequence[Pending], now: float, lag_s: float
+) -> StalledCollective | None:
     """Return the collective that has not progressed for ``lag_s`` seconds; None if there is none.
 
     ``beats`` has one entry for every rank that is alive.
@@ -58,11 +58,11 @@ def late(
     if old:
         name, _kind, age_s, missing = max(old, key=lambda collective: collective[2])
         here = tuple(rank for rank in sorted(waiting) if rank not in missing)
-        return Late(tuple(missing), name, here, age_s, silent)
+        return StalledCollective(tuple(missing), name, here, age_s, silent)
     if not waiting:
         return None
     absent = silent or frozenset(beats) - frozenset(waiting)
-    return Late(
+    return StalledCollective(
         tuple(sorted(absent)),
         "an exchange",
         tuple(sorted(waiting)),
@@ -71,7 +71,7 @@ def late(
     )
 
 
-def sentence(stall: Late, nodes: Sequence[int]) -> str:
+def sentence(stall: StalledCollective, nodes: Sequence[int]) -> str:
     """Return a sentence about the stall for users."""
     since = f"since {stall.age_s:.0f} s"
     if not stall.ranks:

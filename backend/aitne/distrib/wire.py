@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from aitne.distrib.coordinator import Response
-from aitne.distrib.types import Ask, Kind
+from aitne.distrib.types import Kind, RequestMetadata
 
 _CAPACITY = int(os.environ.get("HOROVOD_CACHE_CAPACITY", "1024"))
 """Number of asks that a rank caches as sent. Later ones are sent completely each time."""
 
 
-class Outbox:
+class RequestEncoder:
     """Sender of requests on a rank, with its cache."""
 
     def __init__(self) -> None:
-        self._known: dict[Ask, int] = {}
+        self._known: dict[RequestMetadata, int] = {}
 
-    def pack(self, handle: int, number: int, ask: Ask) -> list[Any]:
+    def pack(self, handle: int, number: int, ask: RequestMetadata) -> list[Any]:
         """Return the message for one request."""
         index = self._known.get(ask)
         if index is not None:
@@ -31,18 +31,18 @@ class Outbox:
         return [handle, number, index, ask]
 
 
-class Inbox:
+class RequestDecoder:
     """Receiver of requests at rank 0, for one rank."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Ask] = {}
+        self._known: dict[int, RequestMetadata] = {}
 
-    def unpack(self, message: Sequence[Any]) -> tuple[int, int, Ask]:
+    def unpack(self, message: Sequence[Any]) -> tuple[int, int, RequestMetadata]:
         """Return handle, number and ask of a message."""
         handle, number, index = message[:3]
         if len(message) == 3:
             return handle, number, self._known[index]
-        ask = Ask.from_wire(message[3])
+        ask = RequestMetadata.from_wire(message[3])
         if index >= 0:
             self._known[index] = ask
         return handle, number, ask

@@ -31,7 +31,7 @@ ASK_EVERY_S = 1.0
 _Failed = (HTTPClientError, OSError, ValueError, KeyError, TypeError)
 
 
-class Live:
+class LiveJobsQuery:
     """Live jobs of the platform, queried once for all servers."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class AdoptSpawner(Spawner):  # type: ignore[misc]
     answered = False
     """Whether the server has ever answered. Until then it counts as not started."""
     adopted_at = float("-inf")
-    _live = Live()
+    _live = LiveJobsQuery()
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Load the state that an earlier hub stored."""

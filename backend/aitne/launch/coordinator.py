@@ -29,7 +29,7 @@ _ECHO = re.compile(
 )
 
 
-class Failure:
+class RankFailure:
     """Rank that ended by itself with an error."""
 
     def __init__(self, node: int, rank: int | None, code: int, lines: Sequence[str]) -> None:
@@ -45,7 +45,7 @@ class Failure:
         return self.code < 128 and any(_ECHO.search(line) for line in messages)
 
 
-class Coordinator:
+class LaunchCoordinator:
     """Coordinator of a run that receives reports from all nodes and sends orders to them.
 
     Args:
@@ -79,8 +79,8 @@ class Coordinator:
         self._ended: set[int] = set()
         self._running = False
         self._stopping = False
-        self._failure: Failure | None = None
-        self._echo: Failure | None = None
+        self._failure: RankFailure | None = None
+        self._echo: RankFailure | None = None
         self._codes: list[int] = []
         self._deadline: float | None = join_by
         self.generation = 0
@@ -167,7 +167,7 @@ class Coordinator:
             return
         if self._stopping or self._failure is not None:
             return
-        failure = Failure(node, rank, code, message["lines"])
+        failure = RankFailure(node, rank, code, message["lines"])
         if not failure.echo:
             self._fail(failure)
         elif self._echo is None:
@@ -186,10 +186,10 @@ class Coordinator:
         if any(number in _STOPPING for number in self._told):
             self._codes.append(128 + self._told[0])
         elif self._failure is None and not self._stopping:
-            self._fail(Failure(node, None, LOST, ()))
+            self._fail(RankFailure(node, None, LOST, ()))
         self._judge()
 
-    def _fail(self, failure: Failure) -> None:
+    def _fail(self, failure: RankFailure) -> None:
         self._failure, self._deadline = failure, None
         self._say(self._words(failure))
         self._stop("a rank has failed")
@@ -236,7 +236,7 @@ class Coordinator:
     def _alive(self) -> list[int]:
         return [node for node in sorted(self._here) if node not in self._gone]
 
-    def _words(self, failure: Failure) -> str:
+    def _words(self, failure: RankFailure) -> str:
         name = self._names[failure.node]
         if failure.node in self._absent:
             text = f"no ranks can be started on node {name}: the launcher there has ended, with the reason above"

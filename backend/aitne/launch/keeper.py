@@ -24,7 +24,7 @@ _CLEAN_LOOKS = 3
 _KILL_S = 10.0
 
 
-class Keeper:
+class CleanupProcess:
     """Cleanup process, created before the launcher has threads; ends on ``release`` or with the
     launcher."""
 

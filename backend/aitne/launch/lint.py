@@ -22,7 +22,7 @@ _SHM = "/dev/shm"  # noqa: S108 - only its size is read
 _LEFT_OVER = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR")
 
 
-class Facts:
+class NodeFacts:
     """Facts about this node besides its environment.
 
     Args:
@@ -51,7 +51,7 @@ class Facts:
         self.resolves = resolves
 
 
-def findings(environ: Mapping[str, str], facts: Facts) -> list[str]:
+def findings(environ: Mapping[str, str], facts: NodeFacts) -> list[str]:
     """Return a message for each wrong or doubtful setting: its effect and the remedy."""
     return [
         text
@@ -68,14 +68,14 @@ def findings(environ: Mapping[str, str], facts: Facts) -> list[str]:
     ]
 
 
-def of_this_node(ranks: int, size: int) -> Facts:
+def of_this_node(ranks: int, size: int) -> NodeFacts:
     """Collect the facts of this node."""
     try:
         stats = os.statvfs(_SHM)
         shm_bytes: int | None = stats.f_bavail * stats.f_frsize
     except OSError:
         shm_bytes = None
-    return Facts(
+    return NodeFacts(
         ranks,
         size,
         len(os.sched_getaffinity(0)),
@@ -98,7 +98,7 @@ def hides_peers(environ: Mapping[str, str], local_size: int) -> str | None:
     )
 
 
-def _hidden_gpus(environ: Mapping[str, str], facts: Facts) -> str | None:
+def _hidden_gpus(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None or facts.ranks < 2 or not visible:
         return None
@@ -111,7 +111,7 @@ def _hidden_gpus(environ: Mapping[str, str], facts: Facts) -> str | None:
     return None
 
 
-def _allocation(environ: Mapping[str, str], facts: Facts) -> str | None:
+def _allocation(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     tasks = number(environ.get("SLURM_NTASKS")) or 1
     if tasks > 1 and tasks != facts.size:
         return (
@@ -121,7 +121,7 @@ def _allocation(environ: Mapping[str, str], facts: Facts) -> str | None:
     return None
 
 
-def _threads(environ: Mapping[str, str], facts: Facts) -> str | None:
+def _threads(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     text, fair = environ.get("OMP_NUM_THREADS", ""), max(1, facts.cpus // facts.ranks)
     if not text:
         if facts.ranks == 1:
@@ -139,7 +139,7 @@ def _threads(environ: Mapping[str, str], facts: Facts) -> str | None:
     return None
 
 
-def _shared_memory(_environ: Mapping[str, str], facts: Facts) -> str | None:
+def _shared_memory(_environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     needed_bytes = SHM_BYTES_PER_RANK * facts.ranks
     if facts.ranks < 2 or (facts.shm_bytes is not None and facts.shm_bytes >= needed_bytes):
         return None
@@ -150,7 +150,7 @@ def _shared_memory(_environ: Mapping[str, str], facts: Facts) -> str | None:
     )
 
 
-def _interface(environ: Mapping[str, str], facts: Facts) -> str | None:
+def _interface(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     """Check the interfaces of ``NCCL_SOCKET_IFNAME``; None means no objection.
 
     ``NCCL_SOCKET_IFNAME=^docker,eth`` lists prefixes of names; ``^`` excludes them, ``=`` is exact.
@@ -179,14 +179,14 @@ def _interface(environ: Mapping[str, str], facts: Facts) -> str | None:
     )
 
 
-def _left(environ: Mapping[str, str], _facts: Facts) -> str | None:
+def _left(environ: Mapping[str, str], _facts: NodeFacts) -> str | None:
     names = [name for name in _LEFT_OVER if name in environ]
     if not names:
         return None
     return f"{', '.join(names)} remains from another run and has no effect here: unset it"
 
 
-def _master(environ: Mapping[str, str], facts: Facts) -> str | None:
+def _master(environ: Mapping[str, str], facts: NodeFacts) -> str | None:
     host = environ.get("MASTER_ADDR", "")
     if not host:
         return None

@@ -13,7 +13,7 @@ from aitne.launch import run as courses
 from aitne.launch.errors import LaunchError
 from aitne.launch.spawn import NotStarted
 from aitne.launch.supervisor import say
-from aitne.launch.world import World, detect
+from aitne.launch.world import RankTopology, detect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -199,8 +199,8 @@ def _program(options: argparse.Namespace) -> list[str]:
     return argv
 
 
-def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.Settings:
-    return courses.Settings(
+def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.LaunchSettings:
+    return courses.LaunchSettings(
         argv,
         prefix=options.prefix,
         bind=options.bind,
@@ -213,7 +213,7 @@ def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.Setti
 # --- mode of the run -----------------------------------------------------------------------------
 
 
-def _is_rank(world: World, options: argparse.Namespace) -> bool:
+def _is_rank(world: RankTopology, options: argparse.Namespace) -> bool:
     """Return whether this process is one of the ranks that another launcher has started."""
     ranks = options.np
     if ranks is None and (options.hosts or options.hostfile):
@@ -235,7 +235,7 @@ def _is_rank(world: World, options: argparse.Namespace) -> bool:
     )
 
 
-def _starter(world: World) -> str:
+def _starter(world: RankTopology) -> str:
     return {"slurm": "srun", "mpi": "mpirun", "aitne": "aitne-run", "horovod": "horovodrun"}.get(
         world.source, world.source
     )
@@ -326,7 +326,7 @@ def _advise(environ: Mapping[str, str], ranks: int, size: int, *, bind: bool) ->
         say(f"ranks are not bound: {ranks} ranks cannot each have one of {facts.cpus} CPUs")
 
 
-def _advise_rank(world: World) -> None:
+def _advise_rank(world: RankTopology) -> None:
     """Print advice about this rank's GPUs; of many ranks only the first one prints it."""
     warning = lint.hides_peers(os.environ, world.local_size)
     if warning is not None and world.rank == 0:

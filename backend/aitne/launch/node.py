@@ -11,7 +11,7 @@ import time
 
 from aitne.launch import rendezvous, spawn
 from aitne.launch.coordinator import excerpt
-from aitne.launch.keeper import Keeper
+from aitne.launch.keeper import CleanupProcess
 from aitne.launch.supervisor import say
 from aitne.launch.world import layout
 
@@ -24,7 +24,7 @@ KILL_S = 5.0
 """Time in seconds for ranks to end after another one has failed."""
 
 
-class Node:
+class LaunchNode:
     """Node of a run that executes the coordinator's orders in sequence, on the launcher's main
     thread.
 
@@ -48,11 +48,11 @@ class Node:
         argv: Sequence[str],
         environ: Mapping[str, str],
         *,
-        store: rendezvous.Client,
+        store: rendezvous.RendezvousClient,
         master: str,
         run_id: str,
         run_dir: str,
-        keeper: Keeper,
+        keeper: CleanupProcess,
         report: Callable[[dict[str, Any]], None],
         on_ended: Callable[[int, int, int], None],
         prefix: bool,
@@ -72,7 +72,7 @@ class Node:
         self._ended = on_ended
         self._prefix = prefix
         self._bind = bind
-        self._ranks: spawn.Ranks | None = None
+        self._ranks: spawn.RankProcesses | None = None
         self._left: set[int] = set()
         self._generation = 0
         self._kill_at: float | None = None
@@ -162,7 +162,7 @@ class Node:
             )
             for rank in self._own
         }
-        self._ranks = spawn.Ranks(
+        self._ranks = spawn.RankProcesses(
             self._keeper, lambda rank, code: self._ended(generation, rank, code)
         )
         try:

@@ -19,7 +19,7 @@ _LONGEST = 1 << 20
 _READ = 1 << 16
 
 
-class Stream:
+class RankStream:
     """Output stream of a rank, with its target."""
 
     def __init__(self, rank: int, source: int, target: int, prefix: bytes = b"") -> None:
@@ -34,7 +34,7 @@ class Stream:
         self.ended = threading.Event()
 
 
-class Relay:
+class OutputRelay:
     """Thread that reads all streams until each has ended.
 
     Args:
@@ -42,10 +42,10 @@ class Relay:
         at_once: forward data as it arrives; for a single rank.
     """
 
-    def __init__(self, streams: Sequence[Stream], at_once: bool) -> None:
+    def __init__(self, streams: Sequence[RankStream], at_once: bool) -> None:
         self._streams = list(streams)
         self._at_once = at_once
-        self._open: dict[int, Stream] = {}
+        self._open: dict[int, RankStream] = {}
         self._broken: set[int] = set()
         self._writing = False
         self._live = {target: os.isatty(target) for target in {stream.target for stream in streams}}
@@ -77,7 +77,7 @@ class Relay:
     def _run(self) -> None:
         while self._selector.get_map():
             for key, _ in self._selector.select():
-                stream: Stream = key.data
+                stream: RankStream = key.data
                 try:
                     part = os.read(stream.source, _READ)
                 except OSError:
@@ -88,7 +88,7 @@ class Relay:
                     self._close(stream)
         self._selector.close()
 
-    def _take(self, stream: Stream, part: bytes) -> None:
+    def _take(self, stream: RankStream, part: bytes) -> None:
         stream.held += part
         if self._at_once:
             end = len(stream.held)
@@ -102,7 +102,7 @@ class Relay:
             self._pass_on(stream, bytes(stream.held[:end]))
             del stream.held[:end]
 
-    def _close(self, stream: Stream) -> None:
+    def _close(self, stream: RankStream) -> None:
         self._selector.unregister(stream.source)
         os.close(stream.source)
         if stream.held:
@@ -110,7 +110,7 @@ class Relay:
             stream.held.clear()
         stream.ended.set()
 
-    def _pass_on(self, stream: Stream, data: bytes) -> None:
+    def _pass_on(self, stream: RankStream, data: bytes) -> None:
         _remember(stream, data)
         if stream.prefix:
             data = (b"" if stream.begun else stream.prefix) + _prefixed(data, stream.prefix)
@@ -147,7 +147,7 @@ def _prefixed(data: bytes, prefix: bytes) -> bytes:
     return body.replace(b"\n", b"\n" + prefix) + (b"\n" if complete else b"")
 
 
-def _remember(stream: Stream, data: bytes) -> None:
+def _remember(stream: RankStream, data: bytes) -> None:
     lines = data[-LINES * LINE_BYTES :].split(b"\n")
     if stream.begun and stream.last:
         lines[0] = stream.last.pop() + lines[0]

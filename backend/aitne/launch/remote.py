@@ -16,9 +16,9 @@ from aitne.launch import rendezvous
 from aitne.launch.addresses import LOCAL, own_addresses
 from aitne.launch.errors import LaunchError
 from aitne.launch.hosts import counts, number
-from aitne.launch.output import Relay, Stream
-from aitne.launch.run import Launcher, Settings, own_name
-from aitne.launch.server import Server
+from aitne.launch.output import OutputRelay, RankStream
+from aitne.launch.run import Launcher, LaunchSettings, own_name
+from aitne.launch.server import RendezvousServer
 from aitne.launch.spawn import own_command
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Mapping, Sequence
 
     from aitne.launch.hosts import Host
-    from aitne.launch.supervisor import Supervisor
+    from aitne.launch.supervisor import LaunchSupervisor
 
 _LAST_S = 10.0
 _SELF = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -61,7 +61,7 @@ _OWN_OF_SESSION = (
 )
 
 
-def from_outside(targets: Sequence[Host], launcher: str, settings: Settings) -> int:
+def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> int:
     """Start a launcher on each node by ``ssh`` or ``srun``, coordinate; return the exit code.
 
     Raises:
@@ -69,7 +69,7 @@ def from_outside(targets: Sequence[Host], launcher: str, settings: Settings) -> 
     """
     outer, token = Launcher(settings), secrets.token_hex(32)
     outer.supervisor.forward_signals()
-    server = Server(token, "", outer.supervisor.heard)
+    server = RendezvousServer(token, "", outer.supervisor.heard)
     relay = None
     try:
         addresses = own_addresses(server.port, os.environ, len(targets) + 1)
@@ -84,7 +84,7 @@ def from_outside(targets: Sequence[Host], launcher: str, settings: Settings) -> 
             "bind": settings.bind,
             "cwd": os.getcwd(),
         }
-        client = rendezvous.Client(addresses, token)
+        client = rendezvous.RendezvousClient(addresses, token)
         client.set(_SPEC, json.dumps(spec).encode())
         client.close()
         outer.decide(names, server)
@@ -148,7 +148,7 @@ def _srun(targets: Sequence[Host], way: str) -> list[_Start]:
     return [_Start([*argv, *own_command(), "_follow"], list(range(len(targets))), "", environ)]
 
 
-def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
+def _started(starts: Sequence[_Start], outer: Launcher) -> OutputRelay:
     streams = []
     for start in starts:
         try:
@@ -168,8 +168,8 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
         if child.stdin is None or child.stdout is None or child.stderr is None:
             raise RuntimeError("pipes were requested")
         streams += [
-            Stream(start.nodes[0], os.dup(child.stdout.fileno()), 1),
-            Stream(start.nodes[0], os.dup(child.stderr.fileno()), 2),
+            RankStream(start.nodes[0], os.dup(child.stdout.fileno()), 1),
+            RankStream(start.nodes[0], os.dup(child.stderr.fileno()), 2),
         ]
         child.stdout.close()
         child.stderr.close()
@@ -179,10 +179,10 @@ def _started(starts: Sequence[_Start], outer: Launcher) -> Relay:
             name="aitne-start",
             daemon=True,
         ).start()
-    return Relay(streams, at_once=False)
+    return OutputRelay(streams, at_once=False)
 
 
-def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: Supervisor) -> None:
+def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: LaunchSupervisor) -> None:
     if child.stdin is not None:
         # In this thread, as an environment may exceed a pipe's buffer before ssh is connected.
         with contextlib.suppress(BrokenPipeError), child.stdin:  # it has ended with a message
@@ -216,7 +216,7 @@ def follow(index: int | None) -> int:
         way = json.loads(text)
     except ValueError as error:
         raise LaunchError("`_follow` is internal: aitne-run starts it on other nodes") from error
-    client = rendezvous.Client(way["addresses"], way["token"])
+    client = rendezvous.RendezvousClient(way["addresses"], way["token"])
     try:
         spec = json.loads(client.get(_SPEC, rendezvous.TRY_S))
         if index is None:
@@ -236,7 +236,7 @@ def follow(index: int | None) -> int:
         raise LaunchError(
             f"{spec['cwd']} cannot be entered on {own_name()}: {error.strerror}"
         ) from error
-    launcher = Launcher(Settings(spec["argv"], prefix=spec["prefix"], bind=spec["bind"]))
+    launcher = Launcher(LaunchSettings(spec["argv"], prefix=spec["prefix"], bind=spec["bind"]))
     launcher.supervisor.forward_signals()
     master = spec["master"] if len(spec["names"]) > 1 else LOCAL
     try:

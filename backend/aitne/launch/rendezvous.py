@@ -20,13 +20,23 @@ import time
 from aitne.launch import wire
 from aitne.launch.addresses import LOCAL, own_addresses, split
 from aitne.launch.errors import LaunchError
-from aitne.launch.server import CLAIM, GET, KEY_LENGTH, LINE, NO, SECONDS, SET, YES, Server
+from aitne.launch.server import (
+    CLAIM,
+    GET,
+    KEY_LENGTH,
+    LINE,
+    NO,
+    SECONDS,
+    SET,
+    YES,
+    RendezvousServer,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable, Mapping, Sequence
 
-    from aitne.launch.world import World
+    from aitne.launch.world import RankTopology
 
 ADDRESSES, TOKEN, PREFIX = (
     "AITNE_RENDEZVOUS",
@@ -40,7 +50,7 @@ _TIMEOUT_S = 120.0
 TRY_S, _ANSWER_S, _LOOK_S = 3.0, 10.0, 0.02
 
 
-class Client:
+class RendezvousClient:
     """Client of the store, which implements ``Store`` of the transports. Usable from any thread.
 
     Args:
@@ -59,7 +69,7 @@ class Client:
         self._lock = threading.Lock()
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str]) -> Client:
+    def from_environ(cls, environ: Mapping[str, str]) -> RendezvousClient:
         """Create a client of the run that ``AITNE_RENDEZVOUS`` and its companions name.
 
         Raises ``LaunchError``.
@@ -163,11 +173,11 @@ class Client:
 
 # --- without aitne-run ---------------------------------------------------------------------------
 
-_joined: dict[str, Client] = {}
+_joined: dict[str, RendezvousClient] = {}
 _lock = threading.Lock()
 
 
-def join(world: World, environ: Mapping[str, str]) -> Client:
+def join(world: RankTopology, environ: Mapping[str, str]) -> RendezvousClient:
     """Return the store of this rank's run; later calls return the same one.
 
     If aitne-run has not created one, rank 0 does, and publishes its address in a folder that all
@@ -186,7 +196,7 @@ def join(world: World, environ: Mapping[str, str]) -> Client:
     with _lock:
         if key not in _joined:
             if environ.get(ADDRESSES):
-                _joined[key] = _numbered(Client.from_environ(environ), world)
+                _joined[key] = _numbered(RendezvousClient.from_environ(environ), world)
             elif world.size == 1:
                 _joined[key], _ = _serve(1, environ)
             else:
@@ -194,7 +204,7 @@ def join(world: World, environ: Mapping[str, str]) -> Client:
         return _joined[key]
 
 
-def _numbered(client: Client, world: World) -> Client:
+def _numbered(client: RendezvousClient, world: RankTopology) -> RendezvousClient:
     """Prefix the keys of a client with the number of this rank's program in the run."""
     number = 0
     try:
@@ -206,7 +216,7 @@ def _numbered(client: Client, world: World) -> Client:
     return client
 
 
-def agreed(world: World, environ: Mapping[str, str], choose: Callable[[], str]) -> str:
+def agreed(world: RankTopology, environ: Mapping[str, str], choose: Callable[[], str]) -> str:
     """Return ``HOST:CHOICE``, rank 0's choice and host, on all ranks.
 
     For a launcher that becomes its program next: no connection or file remains afterwards.
@@ -243,17 +253,17 @@ def agreed(world: World, environ: Mapping[str, str], choose: Callable[[], str]) 
         ) from error
 
 
-def _serve(nodes: int, environ: Mapping[str, str]) -> tuple[Client, Server]:
+def _serve(nodes: int, environ: Mapping[str, str]) -> tuple[RendezvousClient, RendezvousServer]:
     token = secrets.token_hex(32)
-    server = Server(token, LOCAL if nodes == 1 else "")
-    return Client(own_addresses(server.port, environ, nodes), token), server
+    server = RendezvousServer(token, LOCAL if nodes == 1 else "")
+    return RendezvousClient(own_addresses(server.port, environ, nodes), token), server
 
 
 def _path(environ: Mapping[str, str], nodes: int, key: str) -> str:
     return os.path.join(folder(environ, nodes), hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
-def _led_or_met(world: World, environ: Mapping[str, str], key: str) -> Client:
+def _led_or_met(world: RankTopology, environ: Mapping[str, str], key: str) -> RendezvousClient:
     nodes = -(-world.size // world.local_size)
     timeout_s = float(environ.get(TIMEOUT) or _TIMEOUT_S)
     path = _path(environ, nodes, key)
@@ -272,12 +282,12 @@ def _led_or_met(world: World, environ: Mapping[str, str], key: str) -> Client:
     return client
 
 
-def _meet(world: World, path: str, timeout_s: float) -> Client:
+def _meet(world: RankTopology, path: str, timeout_s: float) -> RendezvousClient:
     give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
         endpoint = published(path)
         if endpoint is not None:
-            client = Client(*endpoint)
+            client = RendezvousClient(*endpoint)
             # Each rank is accepted once: the store of an earlier run does not answer, or has all
             # its ranks.
             try:
@@ -293,7 +303,7 @@ def _meet(world: World, path: str, timeout_s: float) -> Client:
     )
 
 
-def _unpublish(remove: _Removal, client: Client, size: int, timeout_s: float) -> None:
+def _unpublish(remove: _Removal, client: RendezvousClient, size: int, timeout_s: float) -> None:
     """Remove the published address once all ranks have read it, otherwise only at the end."""
     try:
         for rank in range(1, size):

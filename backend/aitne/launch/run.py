@@ -13,13 +13,13 @@ import time
 
 from aitne.launch import rendezvous, scheduler
 from aitne.launch.addresses import LOCAL, own_addresses
-from aitne.launch.coordinator import Coordinator
+from aitne.launch.coordinator import LaunchCoordinator
 from aitne.launch.errors import LaunchError
-from aitne.launch.keeper import Keeper
-from aitne.launch.node import Node, free_port
-from aitne.launch.server import Server
+from aitne.launch.keeper import CleanupProcess
+from aitne.launch.node import LaunchNode, free_port
+from aitne.launch.server import RendezvousServer
 from aitne.launch.spawn import NotStarted, own_command, threads, variables
-from aitne.launch.supervisor import Supervisor, say
+from aitne.launch.supervisor import LaunchSupervisor, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
@@ -27,12 +27,12 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from typing import NoReturn
 
     from aitne.launch.hosts import Host
-    from aitne.launch.world import World
+    from aitne.launch.world import RankTopology
 
 _LOOK_S = 0.02
 
 
-class Settings:
+class LaunchSettings:
     """Settings of a run from the command line, common to all modes."""
 
     def __init__(
@@ -57,17 +57,17 @@ class Launcher:
     """Components of every mode: the keeper, which is created before any thread, and the main
     loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: LaunchSettings) -> None:
         self.settings = settings
         # Marks this launcher's own processes: two nodes of a run may be one machine.
         self.run_id = secrets.token_hex(8)
-        self.keeper = Keeper(self.run_id)
-        self.supervisor = Supervisor()
+        self.keeper = CleanupProcess(self.run_id)
+        self.supervisor = LaunchSupervisor()
 
     def serve(
         self,
         ranks: Sequence[int],
-        client: rendezvous.Client,
+        client: rendezvous.RendezvousClient,
         master: str,
         index: int,
         run_dir: str | None,
@@ -77,7 +77,7 @@ class Launcher:
         The ranks use the store of ``client`` and reach the first node as ``master``.
         """
         self.supervisor.index = index
-        self.supervisor.node = Node(
+        self.supervisor.node = LaunchNode(
             index,
             ranks,
             self.settings.argv,
@@ -93,10 +93,10 @@ class Launcher:
             bind=self.settings.bind,
         )
 
-    def decide(self, names: Sequence[str], server: Server) -> None:
+    def decide(self, names: Sequence[str], server: RendezvousServer) -> None:
         """Start coordinating all nodes, which have these names."""
         self.supervisor.server = server
-        self.supervisor.coordinator = Coordinator(
+        self.supervisor.coordinator = LaunchCoordinator(
             names,
             self.settings.restarts,
             time.monotonic() + self.settings.timeout_s,
@@ -114,12 +114,12 @@ class Launcher:
         return self.supervisor.run()
 
 
-def alone(ranks: int, settings: Settings) -> int:
+def alone(ranks: int, settings: LaunchSettings) -> int:
     """Run all ranks on this node; return the exit code."""
     return _first_node([ranks], [own_name()], settings, run_dir=None, address_file=None)
 
 
-def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: Settings) -> int:
+def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: LaunchSettings) -> int:
     """Run this node's part of a run with a shared ``run_dir``; return the exit code.
 
     The first node coordinates.
@@ -151,14 +151,14 @@ def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: Set
 def _first_node(
     ranks: Sequence[int],
     names: Sequence[str],
-    settings: Settings,
+    settings: LaunchSettings,
     run_dir: str | None,
     address_file: str | None,
 ) -> int:
     launcher, token = Launcher(settings), secrets.token_hex(32)
     launcher.supervisor.forward_signals()
-    server = Server(token, LOCAL if len(ranks) == 1 else "", launcher.supervisor.heard)
-    client = rendezvous.Client(own_addresses(server.port, os.environ, len(ranks)), token)
+    server = RendezvousServer(token, LOCAL if len(ranks) == 1 else "", launcher.supervisor.heard)
+    client = rendezvous.RendezvousClient(own_addresses(server.port, os.environ, len(ranks)), token)
     try:
         client.set("begun", b"")  # from now on it is known which address leads here
         launcher.decide(names, server)
@@ -175,7 +175,7 @@ def _first_node(
         launcher.keeper.release()
 
 
-def _publish(path: str, client: rendezvous.Client) -> None:
+def _publish(path: str, client: rendezvous.RendezvousClient) -> None:
     try:
         rendezvous.publish(path, client.addresses, client.token)
     except OSError as error:
@@ -184,7 +184,7 @@ def _publish(path: str, client: rendezvous.Client) -> None:
         ) from error
 
 
-def _folder(keeper: Keeper, run_dir: str | None) -> str:
+def _folder(keeper: CleanupProcess, run_dir: str | None) -> str:
     chosen = run_dir or os.environ.get("AITNE_RUN_DIR")
     if chosen:
         try:
@@ -204,13 +204,15 @@ def own_name() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
-def _found(path: str, index: int, timeout_s: float) -> tuple[rendezvous.Client, socket.socket]:
+def _found(
+    path: str, index: int, timeout_s: float
+) -> tuple[rendezvous.RendezvousClient, socket.socket]:
     """Wait for the first node; return a client of its store and a connection to it."""
     give_up, reason = time.monotonic() + timeout_s, f"it has published no address in {path}"
     while time.monotonic() < give_up:
         endpoint = rendezvous.published(path)
         if endpoint is not None:
-            client = rendezvous.Client(*endpoint)
+            client = rendezvous.RendezvousClient(*endpoint)
             try:
                 return client, client.line(str(index))
             except ConnectionError as error:
@@ -225,7 +227,7 @@ def _found(path: str, index: int, timeout_s: float) -> tuple[rendezvous.Client, 
 # --- MPI -----------------------------------------------------------------------------------------
 
 
-def as_mpi(targets: Sequence[Host], launcher: str, settings: Settings) -> list[str]:
+def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> list[str]:
     """Return the command whose ranks form an MPI world: ``mpirun``, or ``srun`` with PMIx.
 
     Raises:
@@ -256,7 +258,7 @@ def as_mpi(targets: Sequence[Host], launcher: str, settings: Settings) -> list[s
 
 
 def become(
-    world: World, argv: Sequence[str], environ: Mapping[str, str], timeout_s: float
+    world: RankTopology, argv: Sequence[str], environ: Mapping[str, str], timeout_s: float
 ) -> NoReturn:
     """Replace this process by the program, as the rank that another launcher started.
 

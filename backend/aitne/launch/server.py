@@ -25,7 +25,7 @@ KEY_LENGTH = struct.Struct("!H")
 _GREETING_BYTES = 256
 
 
-class Server:
+class RendezvousServer:
     """Server of the store; listens once created, and keeps messages until ``close``.
 
     Args:

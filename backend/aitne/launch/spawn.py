@@ -10,14 +10,14 @@ import sys
 import threading
 
 from aitne.launch.errors import LaunchError
-from aitne.launch.keeper import MARK, Keeper
-from aitne.launch.output import Relay, Stream
+from aitne.launch.keeper import MARK, CleanupProcess
+from aitne.launch.output import OutputRelay, RankStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Callable, Mapping, Sequence
 
-    from aitne.launch.world import World
+    from aitne.launch.world import RankTopology
 
 _EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
 _OF_OUTER_LAUNCHERS = (
@@ -46,7 +46,7 @@ class NotStarted(LaunchError):
         self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
 
 
-class Ranks:
+class RankProcesses:
     """Processes of one node's ranks, from one start to their end.
 
     Args:
@@ -54,12 +54,12 @@ class Ranks:
             rank.
     """
 
-    def __init__(self, keeper: Keeper, on_ended: Callable[[int, int], None]) -> None:
+    def __init__(self, keeper: CleanupProcess, on_ended: Callable[[int, int], None]) -> None:
         self._keeper = keeper
         self._ended = on_ended
         self._pids: dict[int, int] = {}
         self._over: set[int] = set()
-        self._relay: Relay | None = None
+        self._relay: OutputRelay | None = None
         self._lock = threading.RLock()
 
     def start(
@@ -83,7 +83,7 @@ class Ranks:
         Raises:
             NotStarted: there is no such program, or it cannot be run; those that were started are killed.
         """
-        streams: list[Stream] = []
+        streams: list[RankStream] = []
         cpus = sorted(os.sched_getaffinity(0))
         slices = bound(cpus, len(environments)) if bind else []
         try:
@@ -98,7 +98,7 @@ class Ranks:
         finally:
             if slices:
                 os.sched_setaffinity(0, cpus)
-            self._relay = Relay(streams, at_once=len(environments) == 1 and not prefix)
+            self._relay = OutputRelay(streams, at_once=len(environments) == 1 and not prefix)
             for rank, pid in self._pids.items():
                 threading.Thread(
                     target=self._wait, args=(rank, pid), name=f"aitne-rank-{rank}", daemon=True
@@ -109,7 +109,7 @@ class Ranks:
         rank: int,
         argv: Sequence[str],
         environment: Mapping[str, str],
-        streams: list[Stream],
+        streams: list[RankStream],
         *,
         prefix: bool,
         reads: bool,
@@ -121,7 +121,7 @@ class Ranks:
         for target in (1, 2):
             source, end = os.pipe()
             ends.append(end)
-            streams.append(Stream(rank, source, target, b"[%d] " % rank if prefix else b""))
+            streams.append(RankStream(rank, source, target, b"[%d] " % rank if prefix else b""))
             actions.append((os.POSIX_SPAWN_DUP2, end, target))
         try:
             pid = os.posix_spawnp(
@@ -195,7 +195,7 @@ def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
     return [list(cpus[edges[rank] : edges[rank + 1]]) for rank in range(ranks)]
 
 
-def variables(world: World, node: int) -> dict[str, str]:
+def variables(world: RankTopology, node: int) -> dict[str, str]:
     """Return the variables that define a rank, with the names of Horovod and torch."""
     numbers = {
         "HOROVOD_RANK": world.rank,

@@ -12,14 +12,14 @@ import threading
 import time
 
 from aitne.launch import wire
-from aitne.launch.coordinator import LOST, Coordinator
-from aitne.launch.server import Server
+from aitne.launch.coordinator import LOST, LaunchCoordinator
+from aitne.launch.server import RendezvousServer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from typing import Any
 
-    from aitne.launch.node import Node
+    from aitne.launch.node import LaunchNode
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ASKING = (signal.SIGINT,)
@@ -28,7 +28,7 @@ and the parent of this one forwards it too."""
 _NEVER_S = 3600.0
 
 
-class Supervisor:
+class LaunchSupervisor:
     """Supervisor that runs a node's ranks, coordinates all nodes, or both, on the main thread.
 
     Created before the node and the coordinator, which send through it.
@@ -38,10 +38,10 @@ class Supervisor:
         # Its put may be called by a signal handler that has interrupted another put.
         self._events: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
         self._asked = 0
-        self.node: Node | None = None
+        self.node: LaunchNode | None = None
         self.index = 0
-        self.coordinator: Coordinator | None = None
-        self.server: Server | None = None
+        self.coordinator: LaunchCoordinator | None = None
+        self.server: RendezvousServer | None = None
         self.line: socket.socket | None = None
         self.passed_on = range(0)
         """Nodes that receive the signals that reach this process."""

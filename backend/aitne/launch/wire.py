@@ -22,7 +22,7 @@ _LENGTH = struct.Struct("!I")
 _ASK_AFTER_S, _ASK_TIMES, _GIVE_UP_S = 15, 3, 45
 
 
-class Refused(ConnectionError):
+class RunTokenError(ConnectionError):
     """Error: the peer does not belong to this run because it does not know the token."""
 
 
@@ -89,18 +89,18 @@ def prove(sock: socket.socket, token: str, deadline: float) -> None:
     """Perform the client's part of the handshake.
 
     Raises:
-        Refused: another program or run listens there.
+        RunTokenError: another program or run listens there.
         TimeoutError: it did not answer in time.
         ConnectionError: it has closed the connection.
     """
     greeting = _exactly(sock, len(MAGIC), deadline)
     if greeting != MAGIC:
-        raise Refused("the server of another program listens there")
+        raise RunTokenError("the server of another program listens there")
     theirs, nonce = _exactly(sock, NONCE, deadline), secrets.token_bytes(NONCE)
     sock.sendall(frame(nonce + proof(token, b"client", theirs, nonce)))
     answer = receive(sock, deadline)
     if not hmac.compare_digest(answer, proof(token, b"server", theirs, nonce)):
-        raise Refused("another run's rendezvous listens there")
+        raise RunTokenError("another run's rendezvous listens there")
 
 
 def _exactly(sock: socket.socket, count: int, deadline: float | None) -> bytes:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 
 @dataclass(frozen=True)
-class World:
+class RankTopology:
     """Numbers of one rank in its world. Ranks are numbered node by node."""
 
     rank: int = 0
@@ -46,7 +46,7 @@ _SEVERAL = ("OMPI_MCA_orte_ess_num_procs", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "
 itself."""
 
 
-def detect(environ: Mapping[str, str]) -> World:
+def detect(environ: Mapping[str, str]) -> RankTopology:
     """Return the world that a launcher's variables define; without any: a world of one rank.
 
     Of nested launchers the innermost counts: aitne-run, then torchrun, then mpirun, then srun.
@@ -70,11 +70,11 @@ def detect(environ: Mapping[str, str]) -> World:
         world = _inner(_plain(environ, outer), outer, "RANK and WORLD_SIZE")
     if world is None:
         _refuse_alone(environ)
-        return World()
+        return RankTopology()
     return world
 
 
-def settled(world: World, nodes: Sequence[int]) -> World:
+def settled(world: RankTopology, nodes: Sequence[int]) -> RankTopology:
     """Return the same rank with local and cross ranks counted by the nodes of all ranks.
 
     A launcher need not tell on which node the other ranks are; they know it after the rendezvous.
@@ -97,13 +97,13 @@ def settled(world: World, nodes: Sequence[int]) -> World:
     )
 
 
-def layout(ranks: Sequence[int], source: str = "aitne") -> list[World]:
+def layout(ranks: Sequence[int], source: str = "aitne") -> list[RankTopology]:
     """Return all ranks of nodes with these numbers of ranks, numbered node by node."""
-    worlds: list[World] = []
+    worlds: list[RankTopology] = []
     for node, count in enumerate(ranks):
         for local_rank in range(count):
             worlds.append(
-                World(
+                RankTopology(
                     rank=len(worlds),
                     size=sum(ranks),
                     local_rank=local_rank,
@@ -119,14 +119,16 @@ def layout(ranks: Sequence[int], source: str = "aitne") -> list[World]:
 # --- one launcher each ---------------------------------------------------------------------------
 
 
-def _horovod(environ: Mapping[str, str], source: str) -> World:
+def _horovod(environ: Mapping[str, str], source: str) -> RankTopology:
     rank, size = _place(environ, "HOROVOD_RANK", "HOROVOD_SIZE")
     local_rank, local_size = _place(environ, "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE")
     cross_rank, cross_size = _place(environ, "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE")
-    return _possible(World(rank, size, local_rank, local_size, cross_rank, cross_size, source))
+    return _possible(
+        RankTopology(rank, size, local_rank, local_size, cross_rank, cross_size, source)
+    )
 
 
-def _torch(environ: Mapping[str, str]) -> World:
+def _torch(environ: Mapping[str, str]) -> RankTopology:
     rank, size = _place(environ, "RANK", "WORLD_SIZE")
     local_rank, local_size = _place(environ, "LOCAL_RANK", "LOCAL_WORLD_SIZE")
     cross_rank = _number(environ, "GROUP_RANK")
@@ -134,10 +136,12 @@ def _torch(environ: Mapping[str, str]) -> World:
     # not give: every rank alone can only assume equal numbers.
     groups = _number(environ, "GROUP_WORLD_SIZE") if "GROUP_WORLD_SIZE" in environ else 0
     cross_size = max(cross_rank + 1, groups or -(-size // local_size))
-    return _possible(World(rank, size, local_rank, local_size, cross_rank, cross_size, "torchrun"))
+    return _possible(
+        RankTopology(rank, size, local_rank, local_size, cross_rank, cross_size, "torchrun")
+    )
 
 
-def _slurm(environ: Mapping[str, str]) -> World | None:
+def _slurm(environ: Mapping[str, str]) -> RankTopology | None:
     if not _in_step(environ):
         return None  # not in a step, or in a batch script, which is one task whatever it asked for
     tasks = environ.get("SLURM_STEP_NUM_TASKS") or environ.get("SLURM_NTASKS")
@@ -157,7 +161,7 @@ def _slurm(environ: Mapping[str, str]) -> World | None:
             f"{node}, and SLURM_STEP_TASKS_PER_NODE is {text}. They are those of another step: start the "
             "program by srun or by aitne-run, not from a copy of a task's environment"
         )
-    return World(
+    return RankTopology(
         rank,
         size,
         local_rank,
@@ -168,19 +172,21 @@ def _slurm(environ: Mapping[str, str]) -> World | None:
     )
 
 
-def _mpi(environ: Mapping[str, str]) -> World | None:
+def _mpi(environ: Mapping[str, str]) -> RankTopology | None:
     for rank_name, size_name, local_rank_name, local_size_name in _MPI:
         if rank_name not in environ:
             continue
         rank, size = _place(environ, rank_name, size_name)
         if local_rank_name not in environ:
-            return World(rank, size, -1, 0, 0, 1, "mpi")  # a place that ``_of`` completes
+            return RankTopology(rank, size, -1, 0, 0, 1, "mpi")  # a place that ``_of`` completes
         local_rank, local_size = _place(environ, local_rank_name, local_size_name)
-        return _possible(_guessed_cross(World(rank, size, local_rank, local_size, 0, 1, "mpi")))
+        return _possible(
+            _guessed_cross(RankTopology(rank, size, local_rank, local_size, 0, 1, "mpi"))
+        )
     return None
 
 
-def _pmix(environ: Mapping[str, str], slurm: World | None) -> World | None:
+def _pmix(environ: Mapping[str, str], slurm: RankTopology | None) -> RankTopology | None:
     """Return Slurm's world of a PMIx task. Raises ``LaunchError`` if there is none.
 
     PMIx provides a task's number in a variable, but the number of tasks only through its server.
@@ -194,7 +200,7 @@ def _pmix(environ: Mapping[str, str], slurm: World | None) -> World | None:
     return slurm
 
 
-def _guessed_cross(world: World) -> World:
+def _guessed_cross(world: RankTopology) -> RankTopology:
     """Return the world with cross ranks, guessed from the placement of ranks in blocks or in turns.
 
     MPI does not provide the node of a rank.
@@ -207,7 +213,7 @@ def _guessed_cross(world: World) -> World:
     return replace(world, cross_rank=0, cross_size=1 if nodes == 1 else nodes)
 
 
-def _of(mpi: World, slurm: World | None) -> World:
+def _of(mpi: RankTopology, slurm: RankTopology | None) -> RankTopology:
     """Return the world that MPI defines, completed by the job step in which it was started."""
     same = slurm is not None and (slurm.rank, slurm.size) == (mpi.rank, mpi.size)
     if slurm is not None and same:
@@ -215,14 +221,14 @@ def _of(mpi: World, slurm: World | None) -> World:
     if mpi.local_size:
         return mpi
     if mpi.size == 1:
-        return World(source="mpi")
+        return RankTopology(source="mpi")
     raise LaunchError(
         f"MPI's variables say that this is rank {mpi.rank} of {mpi.size}, and not which one of its node: "
         "start the program by aitne-run"
     )
 
 
-def _plain(environ: Mapping[str, str], outer: World | None) -> World:
+def _plain(environ: Mapping[str, str], outer: RankTopology | None) -> RankTopology:
     """Return the world of torch's variables that a script has set without torchrun."""
     rank, size = _place(environ, "RANK", "WORLD_SIZE")
     if outer is not None and (outer.rank, outer.size) == (rank, size):
@@ -236,13 +242,15 @@ def _plain(environ: Mapping[str, str], outer: World | None) -> World:
             f"RANK is {rank} and WORLD_SIZE is {size}, but LOCAL_RANK and LOCAL_WORLD_SIZE are not set: set "
             "them too, or let aitne-run or torchrun set them all"
         )
-    return _possible(_guessed_cross(World(rank, size, local_rank, local_size, 0, 1, "torchrun")))
+    return _possible(
+        _guessed_cross(RankTopology(rank, size, local_rank, local_size, 0, 1, "torchrun"))
+    )
 
 
 # --- consistency ---------------------------------------------------------------------------------
 
 
-def _inner(inner: World, outer: World | None, names: str) -> World:
+def _inner(inner: RankTopology, outer: RankTopology | None, names: str) -> RankTopology:
     if outer is not None and (outer.rank, outer.size) == (inner.rank, inner.size):
         return outer  # the same values, and it names the launcher of the ranks
     if (
@@ -309,7 +317,7 @@ def _in_step(environ: Mapping[str, str]) -> bool:
     return step is not None and step <= _LAST_STEP
 
 
-def _possible(world: World) -> World:
+def _possible(world: RankTopology) -> RankTopology:
     if world.local_size > world.size or world.cross_size > world.size:
         raise LaunchError(
             f"rank {world.rank} of {world.size} cannot be one of {world.local_size} on its node on "

@@ -11,7 +11,7 @@ from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthenticat
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Actor, Role, User
 from aitne.core.policy import (
-    Action,
+    PolicyAction,
     refuse_impersonation,
     require,
     require_full_login,
@@ -20,8 +20,8 @@ from aitne.core.policy import (
 from aitne.core.ports.identity import PasswordHasher
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
-from aitne.services.arrivals import OWN, Arrivals
-from aitne.services.identity import Link, lockout_key
+from aitne.services.arrivals import OWN, LoginService
+from aitne.services.identity import OneTimeLink, lockout_key
 from aitne.services.passwords import check_new_password
 from aitne.services.second_factor import Enrolment, FactorState, SecondFactors
 from aitne.services.secrets import hashed, new_secret
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class AccountDetails:
     """Account of a user, as its owner sees it."""
 
     user: User
@@ -61,7 +61,7 @@ class AccountService:
         clock: Callable[[], datetime],
         hasher: PasswordHasher,
         factors: SecondFactors,
-        arrivals: Arrivals,
+        arrivals: LoginService,
     ) -> None:
         self._arrivals = arrivals
         self._store = store
@@ -70,16 +70,16 @@ class AccountService:
         self._hasher = hasher
         self._factors = factors
 
-    async def get(self, actor: Actor) -> Account:
+    async def get(self, actor: Actor) -> AccountDetails:
         """Return the actor's own account. Raises ``NotAllowed``."""
-        require(Action.USER_READ, actor, "user", actor.name, owner=actor.name)
+        require(PolicyAction.USER_READ, actor, "user", actor.name, owner=actor.name)
         user = await self._store.get_user(actor.name)
         stored = await self._store.password_hash(user.name)
-        return Account(user, stored is not None, await self._factors.state(user))
+        return AccountDetails(user, stored is not None, await self._factors.state(user))
 
     async def sign_ins(self, actor: Actor) -> Sequence[SignIn]:
         """List the actor's sign-ins that have not ended. Raises ``NotAllowed``."""
-        require(Action.SIGN_IN_READ, actor, "user", actor.name, owner=actor.name)
+        require(PolicyAction.SIGN_IN_READ, actor, "user", actor.name, owner=actor.name)
         return await self._store.list_sign_ins(actor.name, self._clock())
 
     async def current(self, cookie: str | None) -> str | None:
@@ -88,7 +88,7 @@ class AccountService:
 
     async def revoke(self, actor: Actor, sign_in_id: str) -> None:
         """End one of the actor's own sign-ins. Raises ``NotFound``."""
-        require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         await self._store.revoke_sign_in(actor.name, sign_in_id)
 
     async def revoke_all(self, actor: Actor, *, keep: str | None) -> int:
@@ -96,7 +96,7 @@ class AccountService:
 
         Return the number of sign-ins that ended.
         """
-        require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         cookie_hash = None if keep is None else hashed(keep)
         return await self._store.revoke_sign_ins(actor.name, keep=cookie_hash)
 
@@ -145,7 +145,7 @@ class AccountService:
             Conflict: an identity source manages the password, not the platform.
             RateLimited: there were too many wrong attempts.
         """
-        require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         _own_password(await self._store.get_user(actor.name))
         await self._prove_password(actor, current)
         check_new_password(password, actor.user)
@@ -222,7 +222,7 @@ class AccountService:
             sign_ins=len(await self._store.list_sign_ins(name, self._clock())),
         )
 
-    async def create_reset_link(self, actor: Actor, name: str) -> Link:
+    async def create_reset_link(self, actor: Actor, name: str) -> OneTimeLink:
         """Create a link that can be used once to set a new password.
 
         Raises:
@@ -238,7 +238,7 @@ class AccountService:
         expires_at = self._clock() + timedelta(seconds=self._settings.auth.reset_link_lifetime)
         data = {"expires_at": expires_at.isoformat()}
         await self._store.put_secret(_RESET, hashed(secret), name, expires_at, data)
-        return Link(f"{self._settings.portal_url}/reset#token={secret}", expires_at)
+        return OneTimeLink(f"{self._settings.portal_url}/reset#token={secret}", expires_at)
 
     async def reset_password(
         self, token: str, password: str, *, delete_tokens: bool = False
@@ -326,11 +326,11 @@ class AccountService:
         await self._store.act_as(hashed(cookie), new_secret(), None, None)
 
     async def _administered(self, actor: Actor, name: str) -> User:
-        require(Action.USER_ADMINISTER, actor, "user", name, owner=name)
+        require(PolicyAction.USER_ADMINISTER, actor, "user", name, owner=name)
         return await self._store.get_user(name)
 
     def _full(self, actor: Actor) -> None:
-        require(Action.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         require_full_login(actor, "A second factor")
 
     async def _prove_password(

@@ -18,17 +18,22 @@ from aitne.core.models.job import Job, JobSpec
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Cluster
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, decide, require
-from aitne.core.ports.accounts import Account, Accounts
+from aitne.core.policy import PolicyAction, decide, require
+from aitne.core.ports.accounts import Accounts, UnixAccount
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
 from aitne.core.units import ArrayRange, parse_array
 from aitne.services.cluster import ClusterService
-from aitne.services.cluster_check import Problems, Wish, check_cluster, check_platform_limits
+from aitne.services.cluster_check import (
+    ClusterRequest,
+    Problems,
+    check_cluster,
+    check_platform_limits,
+)
 from aitne.services.enforcement import hold
 from aitne.services.limits import LimitCheck
-from aitne.services.offers import Offers
+from aitne.services.offers import AvailabilityService
 from aitne.services.render import Renderer
 from aitne.services.resolve import image_reference, resolve
 from aitne.services.templates import TemplateCatalog
@@ -39,21 +44,21 @@ NO_ID = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class JobRequest:
     """Resolved specification of a job with its account, and how the cluster can serve it."""
 
     spec: JobSpec
-    account: Account
+    account: UnixAccount
     fitting: Fit
     cluster: Cluster
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AdmittedJob:
     """Job that may be submitted: its specification, its account and what its user should know."""
 
     spec: JobSpec
-    account: Account
+    account: UnixAccount
     fitting: Fit
     limits: tuple[str, ...]
     """Sentences that tell what enforces the job's limits."""
@@ -75,7 +80,7 @@ class Admission:
         accounts: Accounts,
         cluster: ClusterService,
         limits: LimitCheck,
-        offers: Offers,
+        offers: AvailabilityService,
         secrets: UserSecretService,
         clock: Callable[[], datetime],
     ) -> None:
@@ -90,7 +95,7 @@ class Admission:
         self._secrets = secrets
         self._clock = clock
 
-    async def of_file(self, actor: Actor, file: JobFile, action: Action) -> Admitted:
+    async def of_file(self, actor: Actor, file: JobFile, action: PolicyAction) -> AdmittedJob:
         """Admit the job that a job file describes.
 
         Raises:
@@ -114,9 +119,9 @@ class Admission:
         problems = Problems()
         problems.extend(await self._secrets.missing(actor.name, spec.secrets))
         problems.check()
-        return await self._admitted(actor, Wanted(spec, account, fitting, cluster))
+        return await self._admitted(actor, JobRequest(spec, account, fitting, cluster))
 
-    async def again(self, actor: Actor, old: Job, *, continues: bool) -> Admitted:
+    async def again(self, actor: Actor, old: Job, *, continues: bool) -> AdmittedJob:
         """Admit a job that repeats ``old``; with ``continues`` a session that takes up its work.
 
         Raises as ``renewed``, and ``InvalidInput`` with the reasons why it can no longer run.
@@ -129,7 +134,7 @@ class Admission:
             resolved_job = replace(resolved_job, spec=spec)
         return await self._admitted(actor, resolved_job)
 
-    async def renewed(self, actor: Actor, old: Job) -> tuple[Wanted, Problems]:
+    async def renewed(self, actor: Actor, old: Job) -> tuple[JobRequest, Problems]:
         """Resolve a job that repeats ``old``.
 
         Return it with the problems that prevent it from running.
@@ -138,7 +143,7 @@ class Admission:
             InvalidInput: the actor is no longer a member of its project.
             NotAllowed: the credential may not create jobs.
         """
-        project = await self._project(actor, old.project, Action.JOB_CREATE)
+        project = await self._project(actor, old.project, PolicyAction.JOB_CREATE)
         array = old.spec.array if old.array_task_id is None else str(old.array_task_id)
         fresh = {"project": project, "array": array, "continues": None, "lineage": None}
         account = await self._account(actor)
@@ -146,10 +151,10 @@ class Admission:
         problems.extend(await self._secrets.missing(actor.name, spec.secrets))
         check_platform_limits(spec, self._settings.limits, problems)
         cluster = (await self._cluster.look()).cluster
-        fitting = check_cluster(Wish.of(spec), cluster, self._settings, problems)
-        return Wanted(spec, account, fitting, cluster), problems
+        fitting = check_cluster(ClusterRequest.of(spec), cluster, self._settings, problems)
+        return JobRequest(spec, account, fitting, cluster), problems
 
-    def draft(self, actor: Actor, admitted: Admitted, job_id: UUID = NO_ID) -> Job:
+    def draft(self, actor: Actor, admitted: AdmittedJob, job_id: UUID = NO_ID) -> Job:
         """Return the job's row before it is stored.
 
         Raises ``InvalidInput`` if it cannot be written as a script.
@@ -172,7 +177,7 @@ class Admission:
         self._renderer.check(job)
         return job
 
-    async def rows(self, actor: Actor, admitted: Admitted) -> tuple[Job, list[Job]]:
+    async def rows(self, actor: Actor, admitted: AdmittedJob) -> tuple[Job, list[Job]]:
         """Return the job's rows to store: its own, and the one that the tasks of an array share.
 
         Raises:
@@ -204,10 +209,10 @@ class Admission:
         problems.check()
         return verdict.waits_for
 
-    async def _admitted(self, actor: Actor, resolved_job: Wanted) -> Admitted:
+    async def _admitted(self, actor: Actor, resolved_job: JobRequest) -> AdmittedJob:
         await self._check_charged(actor, resolved_job.spec)
         spec, limits = hold(resolved_job.spec, resolved_job.cluster, self._settings)
-        return Admitted(
+        return AdmittedJob(
             spec=spec,
             account=resolved_job.account,
             fitting=resolved_job.fitting,
@@ -232,11 +237,11 @@ class Admission:
                 allowed=", ".join(sorted(actor.projects)),
             )
 
-    async def _account(self, actor: Actor) -> Account:
+    async def _account(self, actor: Actor) -> UnixAccount:
         # A slow directory service must not block other requests.
         return await asyncio.to_thread(self._accounts.of, actor.name)
 
-    async def _project(self, actor: Actor, name: str | None, action: Action) -> str:
+    async def _project(self, actor: Actor, name: str | None, action: PolicyAction) -> str:
         project = name or actor.user.default_project
         decision = decide(action, actor, project=project)
         project_names = actor.projects
@@ -264,7 +269,14 @@ class Admission:
         for job_id in after:
             try:
                 job = await self._store.get_job(job_id)
-                require(Action.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+                require(
+                    PolicyAction.JOB_READ,
+                    actor,
+                    "job",
+                    job_id,
+                    owner=job.owner,
+                    project=job.project,
+                )
             except NotFound:
                 problems.add("after", f"there is no job {job_id}", job_id, "jobs that you may see")
                 continue

@@ -9,7 +9,7 @@ from aitne.core.advice import Advice, advise
 from aitne.core.errors import NotFound
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import Store
 from aitne.core.queues import choose_queue
 from aitne.core.states import ACTIVE, JobState
@@ -34,7 +34,7 @@ class AdviceService:
         Raises ``NotFound``, ``NotAllowed``.
         """
         job = await self._store.get_job(job_id)
-        require(Action.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
         look = await self._cluster.look()
         if job.state is not JobState.QUEUED or job.cancel_requested_at or look.stale:
             return ()

@@ -19,7 +19,7 @@ from aitne.core.agent_protocol import (
     CertificateRequest,
     Handover,
     JobSecrets,
-    Phase,
+    ProgramPhase,
 )
 from aitne.core.errors import AitneError, Conflict, NotAuthenticated, NotFound
 from aitne.core.models.base import Frozen
@@ -348,7 +348,7 @@ class AgentService:
             return
         if job.state not in ACTIVE or job.state is JobState.COMPLETING:
             return
-        if report.phase is Phase.FINISHED:
+        if report.phase is ProgramPhase.FINISHED:
             await self._move(job, JobState.COMPLETING, JobChanges())
             return
         to = JobState.RUNNING if job.state is JobState.STARTING else job.state
@@ -360,7 +360,7 @@ class AgentService:
         # An app's address does not change while it runs, and the hub sends browsers to it.
         if report.address is not None and job.address is None:
             values["address"] = report.address
-        if report.phase is Phase.READY and job.ready_at is None and not self._trusted:
+        if report.phase is ProgramPhase.READY and job.ready_at is None and not self._trusted:
             # The hub sends no browser there before this: another account of the node may have answered.
             values["ready_at"] = self._clock()
         if job.started_at is None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.models.administration import Announcement, Severity
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, refuse_impersonation, require
+from aitne.core.policy import PolicyAction, refuse_impersonation, require
 from aitne.core.ports.store import AdministrationStore, Check, Page
 
 
@@ -25,7 +25,7 @@ class AnnouncementService:
 
         The most important come first, then the newest. Raises ``NotAllowed``.
         """
-        require(Action.CLUSTER_READ, actor, "page", "announcements")
+        require(PolicyAction.CLUSTER_READ, actor, "page", "announcements")
         now, announcements = self._clock(), list[Announcement]()
         cursor: str | None = None
         while True:
@@ -139,7 +139,7 @@ _WEIGHT = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
 def _administer(actor: Actor) -> None:
-    require(Action.PLATFORM_ADMINISTER, actor, "page", "announcements")
+    require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "announcements")
 
 
 def _concerns(announcement: Announcement, actor: Actor) -> bool:

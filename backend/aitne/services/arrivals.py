@@ -13,7 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 from aitne.core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
 from aitne.core.models.base import UserName
 from aitne.core.models.user import Project, Role, User
-from aitne.core.ports.identity import FormSource, Identity, IdentitySource, NotLetIn, RedirectSource
+from aitne.core.ports.identity import (
+    FormSource,
+    Identity,
+    IdentitySource,
+    LoginDenied,
+    RedirectSource,
+)
 from aitne.core.ports.store import Store, UserStore
 from aitne.core.settings import Settings
 from aitne.services.shared_account import check_another_user
@@ -26,11 +32,11 @@ WRONG = "The name or the password is wrong."
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 
 
-class NotJudged(Unavailable):
+class IdentityUnavailable(Unavailable):
     """Outage of the account's own source, so that the password could not be checked."""
 
 
-class Arrivals:
+class LoginService:
     """Identity sources of the site, queried in its order."""
 
     def __init__(
@@ -70,8 +76,8 @@ class Arrivals:
 
         Raises:
             NotAuthenticated: name or password is wrong, or the account is disabled.
-            NotLetIn: both are correct, but the user may not log in here.
-            Unavailable: a source that may have the user does not answer; ``NotJudged`` if it is the
+            LoginDenied: both are correct, but the user may not log in here.
+            Unavailable: a source that may have the user does not answer; ``IdentityUnavailable`` if it is the
                 account's own source.
         """
         user = await self.find(username)
@@ -93,7 +99,7 @@ class Arrivals:
                 return await self.welcome(source.name, identity), source.name
             judged = judged or source.name == own_source
         if silent is not None:
-            raise silent if judged else NotJudged(silent.message)
+            raise silent if judged else IdentityUnavailable(silent.message)
         raise NotAuthenticated(WRONG)
 
     async def welcome(self, source: str, identity: Identity) -> User:
@@ -101,7 +107,7 @@ class Arrivals:
 
         Raises:
             NotAuthenticated: the account is disabled.
-            NotLetIn: there is no account, or the one of that name is another person's.
+            LoginDenied: there is no account, or the one of that name is another person's.
         """
         user = await self.find(identity.name) if source == OWN else None
         if source != OWN:
@@ -144,7 +150,7 @@ class Arrivals:
         try:
             name = _NAME.validate_python(identity.name)
         except ValidationError as error:
-            raise NotLetIn(
+            raise LoginDenied(
                 f"{source} reports your name as {identity.name!r}. A user name here begins with a "
                 "lower-case letter and has at most 32 lower-case letters, digits, - and _. Ask an "
                 "administrator.",
@@ -154,7 +160,7 @@ class Arrivals:
         if user is None:
             return await self._make(source, name, identity)
         if user.source != source:
-            raise NotLetIn(
+            raise LoginDenied(
                 f"{source} knows you as {name}, but the account {name} here is not {source}'s. If "
                 "both are yours, an administrator can link them: "
                 f"aitne admin user set {name} --source {source}",
@@ -165,7 +171,7 @@ class Arrivals:
         subject = await self._store.subject_of(name)
         if subject is None:
             return await self._store.tie_user(name, source, identity.subject)
-        raise NotLetIn(
+        raise LoginDenied(
             f"The account {name} here belongs to another person who had that name at {source} before. "
             "Ask an administrator.",
             "name_taken",
@@ -173,7 +179,7 @@ class Arrivals:
 
     async def _make(self, source: str, name: str, identity: Identity) -> User:
         if not self._settings.auth.create_users:
-            raise NotLetIn(
+            raise LoginDenied(
                 f"{source} knows you as {name}, but you have no account here. Ask an administrator "
                 "for one.",
                 "no_account",
@@ -181,7 +187,7 @@ class Arrivals:
         try:
             await check_another_user(self._store, self._settings)
         except Conflict as error:
-            raise NotLetIn(error.message, "single_user") from error
+            raise LoginDenied(error.message, "single_user") from error
         now = self._clock()
         project = await free_project(self._store, name)
         user = User(

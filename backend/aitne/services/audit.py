@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from aitne.core.audit_chain import Chain
+from aitne.core.audit_chain import AuditChain
 from aitne.core.cells import cell
 from aitne.core.errors import StoreUnavailable
 from aitne.core.models.audit import AuditCheck, AuditDraft, AuditEntry, AuditFilter, Outcome
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import AuditStore, Page
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class AuditService:
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
         _administrator(actor)
-        chain, reached = Chain(), 0
+        chain, reached = AuditChain(), 0
         while batch := await self._store.audit_after(reached, AuditFilter(), limit=_BATCH):
             entries = [entry.model_dump(mode="json") for entry in batch]
             # Hashing a batch takes milliseconds, which would delay other requests.
@@ -125,7 +125,7 @@ class AuditService:
 
 
 def _administrator(actor: Actor) -> None:
-    require(Action.PLATFORM_ADMINISTER, actor, "log", "audit")
+    require(PolicyAction.PLATFORM_ADMINISTER, actor, "log", "audit")
 
 
 def _row(entry: AuditEntry) -> list[str]:

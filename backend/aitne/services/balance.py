@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pydantic import Field
 
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.core.models.project import Budget, ProjectState, Standing
+from aitne.core.models.project import Budget, ProjectState, ProjectStatus
 from aitne.core.ports.store import GroupStore
-from aitne.core.ports.store.groups import KeptMonth
+from aitne.core.ports.store.groups import StoredMonth
 
 MOST_MONTHS = 240
 """Maximum number of months that a total budget counts."""
@@ -68,7 +68,7 @@ def counted_months(budget: Budget | None, now: datetime) -> list[str]:
 
 
 def balance_of(
-    name: str, budget: Budget | None, stored_months: Mapping[str, KeptMonth], now: datetime
+    name: str, budget: Budget | None, stored_months: Mapping[str, StoredMonth], now: datetime
 ) -> Balance:
     """Return the balance from the stored months.
 
@@ -126,7 +126,7 @@ class ProjectGate:
         return spent_because(balance, gpus=gpus)
 
 
-def closed_because(standing: Standing, now: datetime) -> str | None:
+def closed_because(standing: ProjectStatus, now: datetime) -> str | None:
     """Return why the project's state permits no new jobs; None if it does."""
     name, ends = standing.name, standing.expires_at
     if standing.state is ProjectState.REQUESTED:

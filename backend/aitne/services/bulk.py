@@ -11,7 +11,7 @@ from aitne.core.errors import Conflict, InvalidInput
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, decide
+from aitne.core.policy import PolicyAction, decide
 from aitne.core.ports.store import JobStore
 from aitne.core.states import LIVE, JobState
 from aitne.services.jobs import JobService
@@ -93,7 +93,7 @@ class BulkCancel:
     async def _one(self, actor: Actor, job_id: UUID, job: Job | None) -> Cancelled:
         if job is None:
             return _unknown(job_id)
-        decision = decide(Action.JOB_CANCEL, actor, owner=job.owner, project=job.project)
+        decision = decide(PolicyAction.JOB_CANCEL, actor, owner=job.owner, project=job.project)
         if not decision.visible:
             return _unknown(job_id)
         outcome, reason, now = CancelOutcome.ASKED, None, job

@@ -9,7 +9,7 @@ from aitne.core.gpu_forecast import GpuCapacity, capacity
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.ports.store import GpuStore
 from aitne.services.cluster import ClusterService
-from aitne.services.fresh import Fresh
+from aitne.services.fresh import TtlCache
 
 FRESH_S = 5.0
 """Seconds for which one answer serves all requests, such as those of open dashboards."""
@@ -37,7 +37,7 @@ class CapacityService:
         self._store = store
         self._cluster = cluster
         self._clock = clock
-        self._seen = Fresh(self._read, fresh_s)
+        self._seen = TtlCache(self._read, fresh_s)
 
     async def look(self) -> Capacity:
         """Return the GPUs that are free now, and when more become free."""

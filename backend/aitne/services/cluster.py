@@ -12,12 +12,12 @@ from aitne.core.models.administration import NodeEvent
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.node import Cluster, Node, NodeState, Partition, SchedulerStatus
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import AdministrationStore, ClusterStore, Page
 from aitne.core.settings import Settings
 from aitne.core.units import compress_hostlist
-from aitne.services.fresh import Fresh
+from aitne.services.fresh import TtlCache
 
 _STALE_POLLS = 5
 _STALE_AT_LEAST_S = 15.0
@@ -25,7 +25,7 @@ FRESH_S = 0.5
 """Seconds for which one read of the store serves all requests: many pages are open at once."""
 
 
-class Look(Frozen):
+class ClusterSnapshot(Frozen):
     """Snapshot of the cluster. ``stale`` if it is too old to rely on."""
 
     cluster: Cluster
@@ -98,20 +98,20 @@ class ClusterService:
         self._scheduler = scheduler
         self._settings = settings
         self._clock = clock
-        self._seen = Fresh(self._read, fresh_s)
+        self._seen = TtlCache(self._read, fresh_s)
 
-    async def look(self) -> Look:
+    async def look(self) -> ClusterSnapshot:
         """Return the nodes and partitions as the scheduler last described them."""
         return await self._seen.get()
 
-    async def _read(self) -> Look:
+    async def _read(self) -> ClusterSnapshot:
         cluster = await self._store.cluster()
         as_of = cluster.seen_at or max((node.seen_at for node in cluster.nodes), default=None)
         patience_s = max(_STALE_AT_LEAST_S, _STALE_POLLS * self._settings.poll_interval_s)
         status = await self._store.scheduler()
         silent = status is not None and not status.answering
         old = as_of is None or self._clock() - as_of > timedelta(seconds=patience_s)
-        return Look(cluster=cluster, scheduler=status, as_of=as_of, stale=silent or old)
+        return ClusterSnapshot(cluster=cluster, scheduler=status, as_of=as_of, stale=silent or old)
 
     async def drain(self, actor: Actor, name: str, reason: str) -> Node:
         """Drain the node: it starts no new jobs, and running jobs continue.
@@ -148,7 +148,7 @@ class ClusterService:
         Raises:
             NotFound: there is no such node, and no history of one.
         """
-        require(Action.CLUSTER_READ, actor, "node", name)
+        require(PolicyAction.CLUSTER_READ, actor, "node", name)
         page = await self._store.node_history(name, cursor=cursor, limit=limit)
         if not page.total and all(node.name != name for node in await self._store.nodes()):
             raise NotFound("node", name)
@@ -159,11 +159,11 @@ class ClusterService:
 
         Raises ``NotAllowed`` if the actor is no administrator.
         """
-        require(Action.NODE_ADMINISTER, actor, "node", "any")
+        require(PolicyAction.NODE_ADMINISTER, actor, "node", "any")
         return await self._store.last_drains()
 
     async def _target(self, actor: Actor, name: str) -> tuple[Scheduler, Node]:
-        require(Action.NODE_ADMINISTER, actor, "node", name)
+        require(PolicyAction.NODE_ADMINISTER, actor, "node", name)
         node = next(
             (candidate for candidate in await self._store.nodes() if candidate.name == name), None
         )

@@ -50,7 +50,7 @@ class Problems:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ClusterRequest:
     """Properties of a job that are checked against the cluster."""
 
     project: str
@@ -61,7 +61,7 @@ class Wish:
     image: ImageUse | None = None
 
     @classmethod
-    def of(cls, spec: JobSpec) -> Wish:
+    def of(cls, spec: JobSpec) -> ClusterRequest:
         """Return the properties of a specification that was accepted before."""
         return cls(
             spec.project,
@@ -73,7 +73,9 @@ class Wish:
         )
 
 
-def check_cluster(wish: Wish, cluster: Cluster, settings: Settings, problems: Problems) -> Fit:
+def check_cluster(
+    wish: ClusterRequest, cluster: Cluster, settings: Settings, problems: Problems
+) -> Fit:
     """Add problems for what the cluster can never provide: nodes, and what its partition allows."""
     nodes = cluster.nodes
     if settings.capabilities.partitions:
@@ -95,7 +97,9 @@ def check_cluster(wish: Wish, cluster: Cluster, settings: Settings, problems: Pr
     return replace(fitting, notes=_check_drivers(wish, nodes, problems))
 
 
-def _check_drivers(wish: Wish, nodes: Sequence[Node], problems: Problems) -> tuple[str, ...]:
+def _check_drivers(
+    wish: ClusterRequest, nodes: Sequence[Node], problems: Problems
+) -> tuple[str, ...]:
     """Add a problem if no node's driver can run the image; otherwise add notes about drivers."""
     if wish.image is None or wish.image.cuda is None or wish.resources.gpu.count == 0:
         return ()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from uuid import UUID
 
-from aitne.core.comparison import Run, compare
+from aitne.core.comparison import ComparisonInput, compare
 from aitne.core.env_values import with_visible_env
 from aitne.core.errors import NotAllowed, NotFound
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.snapshot import Snapshot
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import Store
 from aitne.services.images import ImageService
 from aitne.services.snapshots import SnapshotService
@@ -31,13 +31,13 @@ class ComparisonService:
         """Return the differences between the two jobs. Raises ``NotFound``, ``NotAllowed``."""
         return compare(await self._run(actor, first), await self._run(actor, second))
 
-    async def _run(self, actor: Actor, job_id: UUID) -> Run:
+    async def _run(self, actor: Actor, job_id: UUID) -> ComparisonInput:
         job = await self._store.get_job(job_id)
-        require(Action.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
         job = with_visible_env(actor, job)
         snapshot = await self._snapshots.of(job)
         results = await self._snapshots.results_of(job)
-        return Run(
+        return ComparisonInput(
             job=job,
             snapshot=snapshot,
             samples=await self._store.samples(job_id, limit=_SAMPLES),

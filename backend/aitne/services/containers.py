@@ -16,7 +16,7 @@ from aitne.core.containers import BindRoot, check_binds
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.job import Job, JobSpec
 from aitne.core.node_software import NodeSoftware
-from aitne.core.ports.runtime import Bind, ContainerSpec, Limits
+from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLimits
 
 DATASETS = "/datasets"
 """Folder in a container where datasets are mounted."""
@@ -38,7 +38,9 @@ XDG_CACHE_HOME is the base directory specification's; not all of the other progr
 """
 
 
-def container_of(job: Job, folder: str, software: NodeSoftware, limits: Limits) -> ContainerSpec:
+def container_of(
+    job: Job, folder: str, software: NodeSoftware, limits: RuntimeLimits
+) -> ContainerSpec:
     """Return the container of the job, without its program.
 
     ``folder`` is the job's own folder.

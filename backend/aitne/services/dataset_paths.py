@@ -10,14 +10,14 @@ from aitne.core.areas import areas_of, owner_of, within
 from aitne.core.errors import InvalidInput
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import Accounts
-from aitne.core.ports.storage import Places
+from aitne.core.ports.storage import UserFolders
 from aitne.core.storage_settings import StorageSettings
 
 
 class DatasetPaths:
     """Check of paths against the allowed roots, both as written and with links resolved."""
 
-    def __init__(self, settings: StorageSettings, accounts: Accounts, places: Places) -> None:
+    def __init__(self, settings: StorageSettings, accounts: Accounts, places: UserFolders) -> None:
         self._settings = settings
         self._accounts = accounts
         self._places = places

@@ -27,7 +27,7 @@ from aitne.core.models.dataset import (
     split_reference,
 )
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, decide, require
+from aitne.core.policy import PolicyAction, decide, require
 from aitne.core.ports.catalogue_files import Manifests
 from aitne.core.ports.store import CatalogStore
 from aitne.services.dataset_paths import DatasetPaths
@@ -75,7 +75,7 @@ class DatasetService:
 
     async def get(self, actor: Actor, name: str, version: str) -> Dataset:
         """Return one version of a dataset. Raises ``NotFound``, ``NotAllowed``."""
-        return _shown(await self._allowed(Action.DATASET_READ, actor, name, version), actor)
+        return _shown(await self._allowed(PolicyAction.DATASET_READ, actor, name, version), actor)
 
     async def manifest(self, actor: Actor, name: str, version: str) -> tuple[Dataset, Path]:
         """Return the dataset and the file with its compressed manifest.
@@ -97,7 +97,7 @@ class DatasetService:
             Unavailable: it cannot be stored.
         """
         project = actor.user.default_project
-        require(Action.DATASET_ADD, actor, "project", project, project=project)
+        require(PolicyAction.DATASET_ADD, actor, "project", project, project=project)
         used = {version.manifest for version in await self._store.datasets(visible_to=None)}
         return await self._manifests.receive(actor.name, digest, chunks, used)
 
@@ -113,7 +113,7 @@ class DatasetService:
             Unavailable: the folder cannot be read, or the manifest cannot be stored.
         """
         project = new.project or actor.user.default_project
-        require(Action.DATASET_ADD, actor, "project", project, project=project)
+        require(PolicyAction.DATASET_ADD, actor, "project", project, project=project)
         await self._check_free(new, actor.name)
         path = await self._paths.checked(actor, new.path)
         # Knowing the digest of a manifest, such as from a job's record, does not prove possession.
@@ -143,8 +143,8 @@ class DatasetService:
         The actor must be a member of the project or an administrator. Raises ``NotFound``, also for
         the project; ``NotAllowed``.
         """
-        await self._allowed(Action.DATASET_EDIT, actor, name, version)
-        require(Action.PROJECT_READ, actor, "project", project, project=project)
+        await self._allowed(PolicyAction.DATASET_EDIT, actor, name, version)
+        require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
         changed = await self._store.set_dataset(name, version, grant=(project,), actor=actor.name)
         return _shown(changed, actor)
 
@@ -154,10 +154,10 @@ class DatasetService:
         Managers may do so for their project. Running jobs continue. Raises ``NotFound``,
         ``NotAllowed``.
         """
-        dataset = await self._allowed(Action.DATASET_READ, actor, name, version)
+        dataset = await self._allowed(PolicyAction.DATASET_READ, actor, name, version)
         reads = project if project in dataset.projects else None
         about = {"owner": dataset.owner, "project": reads}
-        require(Action.DATASET_REVOKE, actor, "dataset", dataset.reference, **about)
+        require(PolicyAction.DATASET_REVOKE, actor, "dataset", dataset.reference, **about)
         if reads is None:
             raise NotFound("project", f"{project} among those that read {dataset.reference}")
         changed = await self._store.set_dataset(name, version, revoke=(project,), actor=actor.name)
@@ -168,7 +168,7 @@ class DatasetService:
 
         Raises ``NotFound``, ``NotAllowed``.
         """
-        await self._allowed(Action.DATASET_EDIT, actor, name, version)
+        await self._allowed(PolicyAction.DATASET_EDIT, actor, name, version)
         changed = await self._store.set_dataset(name, version, retired=retired, actor=actor.name)
         return _shown(changed, actor)
 
@@ -179,7 +179,7 @@ class DatasetService:
 
         Raises ``NotFound``; ``NotAllowed``; ``Conflict`` for another manifest.
         """
-        dataset = await self._allowed(Action.DATASET_VERIFY, actor, name, version)
+        dataset = await self._allowed(PolicyAction.DATASET_VERIFY, actor, name, version)
         if manifest != dataset.manifest:
             raise Conflict(
                 f"{dataset.reference} has the manifest {dataset.manifest}, and another one was "
@@ -266,7 +266,9 @@ class DatasetService:
                 "Choose another version."
             )
 
-    async def _allowed(self, action: Action, actor: Actor, name: str, version: str) -> Dataset:
+    async def _allowed(
+        self, action: PolicyAction, actor: Actor, name: str, version: str
+    ) -> Dataset:
         _require_reader(actor)
         dataset = await self._store.dataset(name, version)
         common = next((project for project in dataset.projects if project in actor.projects), None)
@@ -279,7 +281,7 @@ def _require_reader(actor: Actor) -> None:
 
     Each dataset is checked separately.
     """
-    may = decide(Action.DATASET_READ, actor, owner=actor.name)
+    may = decide(PolicyAction.DATASET_READ, actor, owner=actor.name)
     if not may.allowed:
         raise NotAllowed(may.reason)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from aitne.core.models.job import HeldBy, JobSpec
 from aitne.core.models.node import Cluster, Holder
-from aitne.core.ports.runtime import Limits
+from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
 from aitne.core.units import format_memory
 
@@ -49,12 +49,12 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
     return spec.model_copy(update={"held_by": held_by}), sentences
 
 
-def limits_of(spec: JobSpec) -> tuple[Limits, Limits]:
+def limits_of(spec: JobSpec) -> tuple[RuntimeLimits, RuntimeLimits]:
     """Return the limits for the runtime and the agent, for a specification from ``hold``."""
     memory, cpus, held_by = spec.resources.memory_bytes, spec.resources.cpu, spec.held_by
     return (
-        Limits(memory_bytes=memory, cpus=cpus) if held_by.runtime else Limits(),
-        Limits(
+        RuntimeLimits(memory_bytes=memory, cpus=cpus) if held_by.runtime else RuntimeLimits(),
+        RuntimeLimits(
             memory_bytes=memory if held_by.agent_memory else None,
             cpus=cpus if held_by.agent_cpus else None,
         ),

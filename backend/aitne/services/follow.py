@@ -9,7 +9,7 @@ from uuid import UUID
 
 from aitne.core.errors import AitneError
 from aitne.core.models.job import Job
-from aitne.core.ports.files import JobFiles, JobPlace, LogChunk
+from aitne.core.ports.files import JobFiles, JobLocation, LogChunk
 from aitne.core.ports.store import Store
 from aitne.core.states import retries
 
@@ -27,7 +27,7 @@ class LogSource:
     """Source of a log: the row of its job and the location of its files."""
 
     row_id: UUID
-    place: JobPlace
+    place: JobLocation
     """Location of any attempt; each read names the attempt."""
     task: int | None
 
@@ -67,7 +67,7 @@ class LogFollower:
         self,
         store: Store,
         files: JobFiles,
-        place: Callable[[Job], JobPlace],
+        place: Callable[[Job], JobLocation],
         *,
         growth_interval_s: float = GROWTH_INTERVAL_S,
     ) -> None:

@@ -20,7 +20,7 @@ SOON = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class StartForecast:
     """Expected start of a job, and notes for its user."""
 
     starts_at: datetime | None = None
@@ -43,17 +43,17 @@ class Forecaster:
         self._renderer = renderer
         self._scheduler = scheduler
 
-    async def ask(self, job: Job, after: Sequence[str]) -> Outlook:
+    async def ask(self, job: Job, after: Sequence[str]) -> StartForecast:
         """Return the scheduler's forecast for the job.
 
         Raises ``InvalidInput`` if the scheduler would refuse it.
         """
         if self._scheduler is None:
-            return Outlook()
+            return StartForecast()
         try:
             forecast = await self._scheduler.forecast(self._renderer.submit_request(job, after, ""))
         except SchedulerRejected as error:
             raise InvalidInput.field(error.field or SCHEDULER, error.message) from error
         except Unavailable as error:
-            return Outlook(warnings=(f"The scheduler could not give a forecast: {error}",))
-        return Outlook() if forecast is None else Outlook(forecast.starts_at)
+            return StartForecast(warnings=(f"The scheduler could not give a forecast: {error}",))
+        return StartForecast() if forecast is None else StartForecast(forecast.starts_at)

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Fresh(Generic[T]):
+class TtlCache(Generic[T]):
     """Value that is read again once it is older than ``fresh_s``.
 
     Concurrent requests share the read.

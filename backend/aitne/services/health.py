@@ -12,9 +12,9 @@ from aitne import __version__
 from aitne.core.errors import AitneError, StoreUnavailable
 from aitne.core.models.health import SEVERITY, Health, HealthState, PartHealth
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.together import together
-from aitne.services.health_checks import Checks, Finding
+from aitne.services.health_checks import HealthCheckResult, HealthChecks
 from aitne.services.process_restarts import ProcessRestarts
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class HealthService:
     """Health of the parts, with the time since which each state holds."""
 
     def __init__(
-        self, checks: Checks, restarts: ProcessRestarts, clock: Callable[[], datetime]
+        self, checks: HealthChecks, restarts: ProcessRestarts, clock: Callable[[], datetime]
     ) -> None:
         self._checks = checks
         self._restarts = restarts
@@ -54,7 +54,7 @@ class HealthService:
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
-        require(Action.PLATFORM_ADMINISTER, actor, "page", "health")
+        require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "health")
         return await self._fresh()
 
     async def _watch(self) -> None:
@@ -84,7 +84,7 @@ class HealthService:
         self._known = {part.name: part for part in parts}
         return Health(state=parts[0].state, version=__version__, as_of=now, parts=tuple(parts))
 
-    def _noted(self, name: str, finding: Finding, now: datetime) -> PartHealth:
+    def _noted(self, name: str, finding: HealthCheckResult, now: datetime) -> PartHealth:
         before = self._known.get(name)
         same = before is not None and before.state is finding.state
         since = finding.since or (before.since if before is not None and same else now)
@@ -107,8 +107,8 @@ class HealthService:
         )
 
 
-async def _checked(check: Callable[[], Awaitable[Finding]]) -> Finding:
+async def _checked(check: Callable[[], Awaitable[HealthCheckResult]]) -> HealthCheckResult:
     try:
         return await check()
     except AitneError as error:
-        return Finding(HealthState.UNKNOWN, f"It could not be checked: {error.message}")
+        return HealthCheckResult(HealthState.UNKNOWN, f"It could not be checked: {error.message}")

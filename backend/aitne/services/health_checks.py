@@ -49,7 +49,7 @@ Facts = dict[str, str | int | float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthCheckResult:
     """Result of one check; ``since`` None means since the result was first seen."""
 
     state: HealthState
@@ -59,7 +59,7 @@ class Finding:
     facts: Facts = field(default_factory=dict)
 
 
-class Checks:
+class HealthChecks:
     """Health checks by the name of the part."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Checks:
         self._began = clock()
         self._started = time.time()
 
-    def all(self) -> Mapping[str, Callable[[], Awaitable[Finding]]]:
+    def all(self) -> Mapping[str, Callable[[], Awaitable[HealthCheckResult]]]:
         """Return the checks of the parts that this platform has."""
         checks = {
             "api": self._api,
@@ -105,18 +105,20 @@ class Checks:
             checks["certificates"] = self._certificates
         return checks
 
-    async def _api(self) -> Finding:
+    async def _api(self) -> HealthCheckResult:
         python = ".".join(map(str, sys.version_info[:3]))
         facts: Facts = {"version": __version__, "python": python}
-        return Finding(OK, f"Serves requests, release {__version__}.", None, self._began, facts)
+        return HealthCheckResult(
+            OK, f"Serves requests, release {__version__}.", None, self._began, facts
+        )
 
-    async def _database(self) -> Finding:
+    async def _database(self) -> HealthCheckResult:
         kind = "PostgreSQL" if self._settings.database else "SQLite"
         began = time.perf_counter()
         try:
             await self._store.ping()
         except AitneError as error:
-            return Finding(
+            return HealthCheckResult(
                 DOWN,
                 error.message,
                 "No data is lost: running jobs continue, and the platform resumes when the database "
@@ -126,24 +128,26 @@ class Checks:
         facts: Facts = {"kind": kind, "latency_s": taken}
         if taken > SLOW_DATABASE_S:
             says = f"{kind} took {taken:.1f} s to answer."
-            return Finding(
+            return HealthCheckResult(
                 DEGRADED, says, "Check the load and the disk of its machine.", None, facts
             )
-        return Finding(OK, f"{kind} answers in {taken * 1_000:.0f} ms.", None, None, facts)
+        return HealthCheckResult(
+            OK, f"{kind} answers in {taken * 1_000:.0f} ms.", None, None, facts
+        )
 
-    async def _controller(self) -> Finding:
+    async def _controller(self) -> HealthCheckResult:
         lease = await self._store.current_lease("controller")
         if lease is None or lease.expired:
-            return Finding(
+            return HealthCheckResult(
                 DOWN,
                 "No controller leads, so no jobs are submitted and no states are updated.",
                 f"{_RESTARTED} If it does not recover: {_LOGS}",
                 None if lease is None else lease.expires_at,
             )
         facts: Facts = {"holder": lease.holder, "epoch": lease.epoch}
-        return Finding(OK, "A controller leads.", None, None, facts)
+        return HealthCheckResult(OK, "A controller leads.", None, None, facts)
 
-    async def _scheduler(self) -> Finding:
+    async def _scheduler(self) -> HealthCheckResult:
         name = self._settings.scheduler
         look = await self._cluster.look()
         age = None if look.as_of is None else (self._clock() - look.as_of).total_seconds()
@@ -155,9 +159,9 @@ class Checks:
         status = look.scheduler
         if status is None or age is None:
             says = f"{name} has not been polled yet."
-            return Finding(HealthState.UNKNOWN, says, "See the controller.", None, facts)
+            return HealthCheckResult(HealthState.UNKNOWN, says, "See the controller.", None, facts)
         if not status.answering:
-            return Finding(
+            return HealthCheckResult(
                 DOWN,
                 f"{name} does not answer: {status.message or 'no reason is known'}",
                 "Running jobs continue. New jobs are stored and submitted later. Check slurmctld, or "
@@ -167,35 +171,43 @@ class Checks:
             )
         if look.stale:
             says = f"{name} was last polled {format_duration(int(age))} ago."
-            return Finding(DEGRADED, says, "States may be old. See the controller.", None, facts)
-        return Finding(OK, f"{name} answers; polled {age:.0f} s ago.", None, status.since, facts)
+            return HealthCheckResult(
+                DEGRADED, says, "States may be old. See the controller.", None, facts
+            )
+        return HealthCheckResult(
+            OK, f"{name} answers; polled {age:.0f} s ago.", None, status.since, facts
+        )
 
-    async def _nodes(self) -> Finding:
+    async def _nodes(self) -> HealthCheckResult:
         nodes = (await self._cluster.look()).cluster.nodes
         out = [node for node in nodes if not node.state.usable]
         facts: Facts = {"nodes": len(nodes), "unusable": len(out)}
         if not nodes:
             says = "The scheduler has not reported any nodes yet."
-            return Finding(HealthState.UNKNOWN, says, "See the scheduler.", None, facts)
+            return HealthCheckResult(HealthState.UNKNOWN, says, "See the scheduler.", None, facts)
         if not out:
-            return Finding(
+            return HealthCheckResult(
                 OK, f"{len(nodes)} of {len(nodes)} nodes accept jobs.", None, None, facts
             )
         says = f"{len(out)} of {len(nodes)} nodes accept no jobs: {_with_reasons(out)}."
         if held_because(await self._store.maintenance(), self._clock()):
-            return Finding(OK, f"Maintenance: {says}", None, None, facts)
+            return HealthCheckResult(OK, f"Maintenance: {says}", None, None, facts)
         advice = (
             "Fix the reported reason, then resume them on the page of nodes or with `scontrol`."
         )
-        return Finding(DOWN if len(out) == len(nodes) else DEGRADED, says, advice, None, facts)
+        return HealthCheckResult(
+            DOWN if len(out) == len(nodes) else DEGRADED, says, advice, None, facts
+        )
 
-    async def _queue(self) -> Finding:
+    async def _queue(self) -> HealthCheckResult:
         depth, oldest_s = await self._store.outbox_depth()
         facts: Facts = {"depth": depth, "oldest_s": round(oldest_s, 1)}
         if held_because(await self._store.maintenance(), self._clock()):
-            return Finding(OK, f"Maintenance: {depth} orders are held.", None, None, facts)
+            return HealthCheckResult(
+                OK, f"Maintenance: {depth} orders are held.", None, None, facts
+            )
         if oldest_s > LONG_WAIT_S:
-            return Finding(
+            return HealthCheckResult(
                 DEGRADED,
                 f"{depth} orders wait for the scheduler, the oldest for "
                 f"{format_duration(int(oldest_s))}.",
@@ -204,33 +216,33 @@ class Checks:
                 facts,
             )
         says = f"{depth} orders wait for the scheduler." if depth else "Nothing waits."
-        return Finding(OK, says, None, None, facts)
+        return HealthCheckResult(OK, says, None, None, facts)
 
-    async def _event_stream(self) -> Finding:
+    async def _event_stream(self) -> HealthCheckResult:
         problem = self._events.problem
         if problem is None:
-            return Finding(OK, "Changes reach open pages at once.")
-        return Finding(DOWN, problem, "Restart the API if it does not recover.")
+            return HealthCheckResult(OK, "Changes reach open pages at once.")
+        return HealthCheckResult(DOWN, problem, "Restart the API if it does not recover.")
 
-    async def _hub(self) -> Finding:
+    async def _hub(self) -> HealthCheckResult:
         url = f"http://127.0.0.1:{self._settings.port_of_hub}/hub/health"
         return await self._answers(
             url, "JupyterHub", "Running sessions continue; new ones do not open."
         )
 
-    async def _proxy(self) -> Finding:
+    async def _proxy(self) -> HealthCheckResult:
         url = f"http://127.0.0.1:{self._settings.port_of_proxy_api}/api/routes"
         return await self._answers(url, "The proxy", "Sessions cannot be reached.")
 
-    async def _isolation(self) -> Finding:
+    async def _isolation(self) -> HealthCheckResult:
         notes = await isolation_notes(self._store, self._settings)
         if notes:
-            return Finding(OK, " ".join(notes))
+            return HealthCheckResult(OK, " ".join(notes))
         if self._settings.user_domains:
-            return Finding(OK, "Each user's sessions have an origin of their own.")
-        return Finding(OK, "There is one user.")
+            return HealthCheckResult(OK, "Each user's sessions have an origin of their own.")
+        return HealthCheckResult(OK, "There is one user.")
 
-    async def _certificates(self) -> Finding:
+    async def _certificates(self) -> HealthCheckResult:
         periods = await asyncio.to_thread(certificates.validity, self._settings)
         first, begins, path = min((end, begin, path) for path, (begin, end) in periods.items())
         facts: Facts = {"expires_at": first.isoformat()}
@@ -241,7 +253,7 @@ class Checks:
                 advice = "Remove it with its key and restart the platform; clients must trust the new CA."
             elif path.is_relative_to(self._settings.tls_dir):
                 advice = "Restart the platform: this issues it again."
-            return Finding(
+            return HealthCheckResult(
                 DEGRADED,
                 f"The certificate {path} expires on {first:%Y-%m-%d}.",
                 advice,
@@ -250,30 +262,32 @@ class Checks:
             )
         if any(path.stat().st_mtime > self._started for path in periods):
             says = "A certificate was renewed, and the platform still uses the previous one."
-            return Finding(DEGRADED, says, "Restart the platform.", None, facts)
-        return Finding(OK, f"The next certificate expires on {first:%Y-%m-%d}.", None, None, facts)
+            return HealthCheckResult(DEGRADED, says, "Restart the platform.", None, facts)
+        return HealthCheckResult(
+            OK, f"The next certificate expires on {first:%Y-%m-%d}.", None, None, facts
+        )
 
-    async def _answers(self, url: str, who: str, consequence: str) -> Finding:
+    async def _answers(self, url: str, who: str, consequence: str) -> HealthCheckResult:
         try:
             await self._probes.http(url)
         except Unavailable as error:
             advice = f"{consequence} {_RESTARTED} If it does not recover: {_LOGS}"
-            return Finding(DOWN, f"{who} does not answer: {error.message}", advice)
-        return Finding(OK, f"{who} answers.")
+            return HealthCheckResult(DOWN, f"{who} does not answer: {error.message}", advice)
+        return HealthCheckResult(OK, f"{who} answers.")
 
-    async def _broker(self) -> Finding:
+    async def _broker(self) -> HealthCheckResult:
         socket = self._settings.broker.socket or Path()
         try:
             await self._probes.socket(socket)
         except Unavailable as error:
-            return Finding(
+            return HealthCheckResult(
                 DOWN,
                 error.message,
                 "Jobs cannot be submitted and logs cannot be read. Start the broker's service.",
             )
-        return Finding(OK, "The broker listens.", None, None, {"socket": str(socket)})
+        return HealthCheckResult(OK, "The broker listens.", None, None, {"socket": str(socket)})
 
-    async def _storage(self) -> Finding:
+    async def _storage(self) -> HealthCheckResult:
         """Check that the storage areas exist; the contents are not examined."""
         storage = self._settings.storage
         places = {Path(PLACEHOLDER.split(area.path)[0] or "/") for area in storage.areas}
@@ -286,35 +300,39 @@ class Checks:
         facts: Facts = {"places": len(places) + len(storage.datasets)}
         if wrong:
             advice = "Mount it again; sessions and jobs that use it hang or fail until then."
-            return Finding(DEGRADED, " ".join(wrong), advice, None, facts)
-        return Finding(OK, "Every storage area and dataset folder is there.", None, None, facts)
+            return HealthCheckResult(DEGRADED, " ".join(wrong), advice, None, facts)
+        return HealthCheckResult(
+            OK, "Every storage area and dataset folder is there.", None, None, facts
+        )
 
-    async def _disk(self) -> Finding:
+    async def _disk(self) -> HealthCheckResult:
         folder = self._settings.data_dir
         free, total = await self._probes.space(folder)
         facts: Facts = {"path": str(folder), "free_bytes": free, "total_bytes": total}
         says = f"{_gib(free)} of {_gib(total)} are free in {folder}."
         advice = "Free some space: when the disk is full, the platform accepts no jobs."
         if free < NO_BYTES:
-            return Finding(DOWN, says, advice, None, facts)
+            return HealthCheckResult(DOWN, says, advice, None, facts)
         if free < LITTLE_BYTES or (free < RATHER_LITTLE_BYTES and free / total < LITTLE_SHARE):
-            return Finding(DEGRADED, says, advice, None, facts)
-        return Finding(OK, says, None, None, facts)
+            return HealthCheckResult(DEGRADED, says, advice, None, facts)
+        return HealthCheckResult(OK, says, None, None, facts)
 
-    async def _template_files(self) -> Finding:
+    async def _template_files(self) -> HealthCheckResult:
         problems = self._templates.problems()
         facts: Facts = {"templates": len(self._templates.templates()), "problems": len(problems)}
         if problems:
             first = problems[0]
             location = first.path if first.line is None else f"{first.path}:{first.line}"
-            return Finding(
+            return HealthCheckResult(
                 DEGRADED,
                 f"{len(problems)} template files are invalid, the first at {location}: {first.reason}",
                 "The other templates stay in use. Correct the file; it is read again automatically.",
                 None,
                 facts,
             )
-        return Finding(OK, f"{facts['templates']} templates can be launched.", None, None, facts)
+        return HealthCheckResult(
+            OK, f"{facts['templates']} templates can be launched.", None, None, facts
+        )
 
 
 def _with_reasons(nodes: Iterable[Node]) -> str:

@@ -17,7 +17,7 @@ from aitne.core.models.user import Actor, Scope, User
 from aitne.core.policy import refuse_impersonation, require_full_login
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
-from aitne.services.arrivals import Arrivals, NotJudged
+from aitne.services.arrivals import IdentityUnavailable, LoginService
 from aitne.services.audit import AuditService
 from aitne.services.devices import device_words
 from aitne.services.known_browsers import KnownBrowsers
@@ -41,7 +41,7 @@ class LoginExpired(NotAuthenticated):
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class RequestOrigin:
     """Origin of a request."""
 
     address: str | None = None
@@ -88,7 +88,7 @@ class SecondStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class OneTimeLink:
     """One-time link that logs a user in."""
 
     url: str
@@ -96,7 +96,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class AuthRedirect:
     """URL at which a browser logs in with another provider.
 
     The browser keeps ``proof`` meanwhile.
@@ -138,7 +138,7 @@ class IdentityService:
         store: Store,
         settings: Settings,
         clock: Callable[[], datetime],
-        arrivals: Arrivals,
+        arrivals: LoginService,
         factors: SecondFactors,
         audit: AuditService,
     ) -> None:
@@ -150,7 +150,9 @@ class IdentityService:
         self._browsers = KnownBrowsers(settings, clock)
         self.arrivals = arrivals
 
-    async def login(self, username: str, password: str, visit: Visit) -> WebLogin | SecondStep:
+    async def login(
+        self, username: str, password: str, visit: RequestOrigin
+    ) -> WebLogin | SecondStep:
         """Log in with a name and a password.
 
         A browser that the user has logged in with before is counted separately: otherwise anyone
@@ -159,7 +161,7 @@ class IdentityService:
         Raises:
             NotAuthenticated: the password is wrong, or the account is unknown or disabled; the message
                 does not tell which.
-            NotLetIn: both are correct, but the user may not log in here.
+            LoginDenied: both are correct, but the user may not log in here.
             RateLimited: too many failures for this name or from this address, or in this browser.
             Unavailable: a source that may have the user does not answer.
         """
@@ -176,7 +178,7 @@ class IdentityService:
             raise
         try:
             user, source = await self.arrivals.by_form(username, password)
-        except NotJudged as error:
+        except IdentityUnavailable as error:
             # An outage does not count as an attempt.
             max_failures = self._settings.auth.max_failures
             await self._store.take_back_attempt(key, self._clock(), most=max_failures)
@@ -195,7 +197,7 @@ class IdentityService:
             await self._store.take_back_noted(address_key)
         return await self._enter(user, source, visit, may_have_to_enrol=True)
 
-    async def finish(self, ticket: str, code: str, visit: Visit) -> WebLogin:
+    async def finish(self, ticket: str, code: str, visit: RequestOrigin) -> WebLogin:
         """Complete the second step, with the ticket of the first one.
 
         Raises:
@@ -232,7 +234,7 @@ class IdentityService:
         )
         return login
 
-    async def create_login_link(self, actor: Actor) -> Link:
+    async def create_login_link(self, actor: Actor) -> OneTimeLink:
         """Create a link that logs the actor in once, without a second factor.
 
         Raises:
@@ -247,11 +249,11 @@ class IdentityService:
             expires_at = min(expires_at, until)
         behind = {"token_id": actor.token_id, "until": None if until is None else until.isoformat()}
         await self._store.put_secret(_LINK, hashed(secret), actor.name, expires_at, behind)
-        return Link(f"{self._settings.portal_url}/login#link={secret}", expires_at)
+        return OneTimeLink(f"{self._settings.portal_url}/login#link={secret}", expires_at)
 
-    async def login_by_link(self, token: str, visit: Visit | None = None) -> WebLogin:
+    async def login_by_link(self, token: str, visit: RequestOrigin | None = None) -> WebLogin:
         """Log in with the token of a link. Raises ``NotAuthenticated``."""
-        visit = visit or Visit()
+        visit = visit or RequestOrigin()
         taken = await self._store.take_secret(_LINK, hashed(token), self._clock())
         user = await self.arrivals.find(taken[0]) if taken is not None else None
         if user is None or user.disabled:
@@ -271,7 +273,7 @@ class IdentityService:
         await self._record(user.name, "allowed", visit, {"source": "link"})
         return login
 
-    async def begin_redirect(self, name: str, next_path: str) -> Departure:
+    async def begin_redirect(self, name: str, next_path: str) -> AuthRedirect:
         """Return the URL for a login by the source ``name``, and the proof that the browser keeps.
 
         Raises:
@@ -288,17 +290,17 @@ class IdentityService:
             self._clock() + timedelta(seconds=REDIRECT_LIFETIME_S),
             {"source": name, "next": next_path, "proof": hashed(proof), "kept": dict(flow_data)},
         )
-        return Departure(url, proof)
+        return AuthRedirect(url, proof)
 
     async def finish_redirect(
-        self, name: str, answer: Mapping[str, str], proof: str, visit: Visit
+        self, name: str, answer: Mapping[str, str], proof: str, visit: RequestOrigin
     ) -> tuple[WebLogin | SecondStep, str]:
         """Complete a redirected login; return its result and the path that the user asked for.
 
         Raises:
             NotFound: no such source.
             NotAuthenticated: no such login was started, or it has expired, or another browser started it.
-            NotLetIn: the user may not log in here.
+            LoginDenied: the user may not log in here.
             Unavailable: the provider does not answer.
         """
         source = self.arrivals.redirect(name)
@@ -364,7 +366,7 @@ class IdentityService:
         )
 
     async def _enter(
-        self, user: User, source: str, visit: Visit, *, may_have_to_enrol: bool
+        self, user: User, source: str, visit: RequestOrigin, *, may_have_to_enrol: bool
     ) -> WebLogin | SecondStep:
         """Log in, or request a code first.
 
@@ -391,7 +393,7 @@ class IdentityService:
         self,
         user: User,
         source: str,
-        visit: Visit,
+        visit: RequestOrigin,
         recovery_codes: tuple[str, ...] = (),
         *,
         token_id: str | None = None,
@@ -430,7 +432,7 @@ class IdentityService:
         return f"{self._settings.portal_url}/api/v1/auth/{name}/callback"
 
     async def _record(
-        self, name: str, outcome: str, visit: Visit, details: Mapping[str, Any]
+        self, name: str, outcome: str, visit: RequestOrigin, details: Mapping[str, Any]
     ) -> None:
         if _A_NAME.fullmatch(name) is None:
             # A password that was typed into the field for the name must not be stored in the log.

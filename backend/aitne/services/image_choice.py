@@ -20,7 +20,7 @@ FIRST = "apptainer"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ImageRequest:
     """Requirements of a job on its image."""
 
     reference: str
@@ -31,7 +31,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ImageChoice:
     """Chosen runtime and image.
 
     ``use`` None: no image. With ``problem``, the other fields are invalid.
@@ -75,14 +75,14 @@ class ImageChooser:
             sorted(names, key=lambda name: (first.index(name) if name in first else 2, name))
         )
 
-    def choose(self, request: Wanted, images: Sequence[Image]) -> Choice:
+    def choose(self, request: ImageRequest, images: Sequence[Image]) -> ImageChoice:
         """Choose the image and runtime; ``images`` are those that the user may see."""
         if request.reference == BARE:
             if request.runtime not in (None, BARE):
                 return _problem(
                     "container.runtime", "without an image there is no container", request.runtime
                 )
-            return Choice()
+            return ImageChoice()
         refused = self._refused(request.runtime)
         if refused is not None:
             return refused
@@ -90,7 +90,7 @@ class ImageChooser:
             return self._own(request)
         return self._from_catalogue(request, images)
 
-    def _refused(self, runtime: str | None) -> Choice | None:
+    def _refused(self, runtime: str | None) -> ImageChoice | None:
         if runtime is None:
             return None
         if runtime not in self._refusals:
@@ -105,7 +105,7 @@ class ImageChooser:
         allowed = ", ".join(self.usable) or "none"
         return None if refusal is None else _problem("container.runtime", refusal, runtime, allowed)
 
-    def _own(self, request: Wanted) -> Choice:
+    def _own(self, request: ImageRequest) -> ImageChoice:
         if not self._settings.own_images:
             return _problem(
                 "image",
@@ -128,9 +128,9 @@ class ImageChooser:
                 request.reference,
                 "an image of the catalogue",
             )
-        return Choice(FIRST, ImageUse(reference=request.reference, path=request.reference))
+        return ImageChoice(FIRST, ImageUse(reference=request.reference, path=request.reference))
 
-    def _from_catalogue(self, request: Wanted, images: Sequence[Image]) -> Choice:
+    def _from_catalogue(self, request: ImageRequest, images: Sequence[Image]) -> ImageChoice:
         name, _, version = request.reference.partition(":")
         named = [image for image in images if image.name == name]
         if version:
@@ -168,7 +168,7 @@ class ImageChooser:
             or "none",
         )
 
-    def _why_not(self, image: Image, request: Wanted) -> str | None:
+    def _why_not(self, image: Image, request: ImageRequest) -> str | None:
         if image.state is ImageState.RETIRED:
             return "is retired: it is kept for jobs that run with it"
         if image.damage is not None:
@@ -192,7 +192,7 @@ class ImageChooser:
             if image.artifact(name) is not None and runtime in (None, name)
         ]
 
-    def _chosen(self, image: Image, request: Wanted) -> Choice:
+    def _chosen(self, image: Image, request: ImageRequest) -> ImageChoice:
         runtime = self._runtimes_of(image, request.runtime)[0]
         artifact = image.artifact(runtime)
         assert artifact is not None  # noqa: S101 - _runtimes_of has checked it
@@ -207,7 +207,7 @@ class ImageChooser:
             python=python,
             cuda=image.needs.cuda,
         )
-        return Choice(runtime, use, frozenset(image.apps))
+        return ImageChoice(runtime, use, frozenset(image.apps))
 
 
 def _references(images: Iterable[Image], *, version: bool) -> list[str]:
@@ -215,5 +215,7 @@ def _references(images: Iterable[Image], *, version: bool) -> list[str]:
     return list(dict.fromkeys(i.reference if version else i.name for i in offered))
 
 
-def _problem(field: str, message: str, value: str | None, allowed: str | None = None) -> Choice:
-    return Choice(problem=FieldProblem(field, message, value, allowed))
+def _problem(
+    field: str, message: str, value: str | None, allowed: str | None = None
+) -> ImageChoice:
+    return ImageChoice(problem=FieldProblem(field, message, value, allowed))

@@ -24,7 +24,7 @@ from aitne.core.models.image import (
     Package,
 )
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, decide, require
+from aitne.core.policy import PolicyAction, decide, require
 from aitne.core.ports.catalogue_files import ImageFiles
 from aitne.core.ports.store import CatalogStore
 
@@ -102,7 +102,7 @@ class ImageService:
 
         Without packages, by name and newest first. Raises ``NotAllowed``.
         """
-        may = decide(Action.IMAGE_READ, actor, project=_any_project(actor))
+        may = decide(PolicyAction.IMAGE_READ, actor, project=_any_project(actor))
         if not may.allowed:
             raise NotAllowed(may.reason)
         return [_shown(image, actor) for image in await self._store.images() if _sees(actor, image)]
@@ -122,7 +122,7 @@ class ImageService:
 
     async def get(self, actor: Actor, name: str, version: str) -> Image:
         """Return an image with its packages. Raises ``NotFound``, ``NotAllowed``."""
-        return _shown(await self._allowed(Action.IMAGE_READ, actor, name, version), actor)
+        return _shown(await self._allowed(PolicyAction.IMAGE_READ, actor, name, version), actor)
 
     async def register(self, actor: Actor, new: NewImage) -> Image:
         """Register a version and offer it; add further artifacts to a known version.
@@ -135,7 +135,9 @@ class ImageService:
             NotFound: there is no such project.
             Conflict: the version exists with other content.
         """
-        require(Action.IMAGE_ADMINISTER, actor, "image", new.name, project=_any_project(actor))
+        require(
+            PolicyAction.IMAGE_ADMINISTER, actor, "image", new.name, project=_any_project(actor)
+        )
         runtimes = [entry.runtime for entry in new.artifacts]
         if len(set(runtimes)) < len(runtimes):
             raise InvalidInput.field(
@@ -178,7 +180,7 @@ class ImageService:
 
         Raises ``NotFound``, also for a project; ``NotAllowed``.
         """
-        await self._allowed(Action.IMAGE_ADMINISTER, actor, name, version)
+        await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.set_image(
             name, version, state=state, projects=projects, actor=actor.name
         )
@@ -191,7 +193,7 @@ class ImageService:
         A damaged image is not offered until a verification succeeds. Raises ``NotFound``,
         ``NotAllowed``.
         """
-        await self._allowed(Action.IMAGE_ADMINISTER, actor, name, version)
+        await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.set_image(
             name, version, verified_at=self._clock(), damage=damage, actor=actor.name
         )
@@ -202,13 +204,13 @@ class ImageService:
         Return its artifacts; their files stay. Raises ``NotFound``; ``NotAllowed``; ``Conflict``
         while it is offered or a job uses it.
         """
-        await self._allowed(Action.IMAGE_ADMINISTER, actor, name, version)
+        await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
         return await self._store.remove_image(name, version, actor=actor.name)
 
-    async def _allowed(self, action: Action, actor: Actor, name: str, version: str) -> Image:
+    async def _allowed(self, action: PolicyAction, actor: Actor, name: str, version: str) -> Image:
         reference = f"{name}:{version}"
         # An actor without read access must not learn which images exist.
-        require(Action.IMAGE_READ, actor, "image", reference, project=_any_project(actor))
+        require(PolicyAction.IMAGE_READ, actor, "image", reference, project=_any_project(actor))
         image = await self._store.image(name, version)
         require(action, actor, "image", reference, project=_common_project(actor, image))
         return image
@@ -229,7 +231,7 @@ def _common_project(actor: Actor, image: Image) -> str | None:
 
 
 def _sees(actor: Actor, image: Image) -> bool:
-    return decide(Action.IMAGE_READ, actor, project=_common_project(actor, image)).visible
+    return decide(PolicyAction.IMAGE_READ, actor, project=_common_project(actor, image)).visible
 
 
 def _shown(image: Image, actor: Actor) -> Image:

@@ -14,7 +14,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.limits import Membership
 from aitne.core.models.project import Invitation, ProjectRole, ProjectState
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import Store
 from aitne.services.secrets import hashed, new_secret
 
@@ -58,7 +58,7 @@ class InvitationService:
 
         Raises ``NotFound``, ``NotAllowed``; ``Conflict``: the project is not active.
         """
-        require(Action.PROJECT_MANAGE, actor, "project", project, project=project)
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         project_row = await self._store.get_project(project)
         if project_row.state is not ProjectState.ACTIVE:
             raise Conflict(f"{project} is {project_row.state}: it accepts no new members.")
@@ -83,13 +83,13 @@ class InvitationService:
 
         Raises ``NotFound``, ``NotAllowed``.
         """
-        require(Action.PROJECT_MANAGE, actor, "project", project, project=project)
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         await self._store.get_project(project)
         return await self._store.invitations(project)
 
     async def revoke(self, actor: Actor, project: str, id_: str) -> None:
         """Revoke an invitation. Raises ``NotFound``, ``NotAllowed``."""
-        require(Action.PROJECT_MANAGE, actor, "project", project, project=project)
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         await self._store.revoke_invitation(project, id_, self._clock(), actor=actor.name)
 
     async def look(self, token: str) -> InvitationPreview:
@@ -123,7 +123,7 @@ class InvitationService:
         A member stays one, and does not use up the invitation. Raises ``NotFound``, ``NotAllowed``;
         ``Conflict``: the invitation is no longer valid.
         """
-        require(Action.PROJECT_JOIN, actor, "invitation", "of this link")
+        require(PolicyAction.PROJECT_JOIN, actor, "invitation", "of this link")
         return await self._store.accept_invitation(hashed(token), actor.name, self._clock())
 
     def _closed(self, invitation: Invitation) -> str | None:

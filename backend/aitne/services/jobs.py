@@ -19,14 +19,14 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSort
 from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, decide, require
+from aitne.core.policy import PolicyAction, decide, require
 from aitne.core.ports.files import JobFiles, LogChunk
-from aitne.core.ports.store import Created, Idempotency, Page, Store
+from aitne.core.ports.store import CreatedJob, Idempotency, Page, Store
 from aitne.core.states import JobState
 from aitne.core.sweep import expand
-from aitne.services.admission import Admission, Admitted
+from aitne.services.admission import Admission, AdmittedJob
 from aitne.services.follow import LogFollower
-from aitne.services.forecast import Forecaster, Outlook
+from aitne.services.forecast import Forecaster, StartForecast
 from aitne.services.maintenance import held_because, reaches_into
 from aitne.services.render import Renderer
 
@@ -61,7 +61,7 @@ class JobService:
             InvalidInput: ``create`` would refuse the file for the same reason.
             NotAllowed: the credential may not read.
         """
-        admitted = await self._admission.of_file(actor, file, Action.PROJECT_READ)
+        admitted = await self._admission.of_file(actor, file, PolicyAction.PROJECT_READ)
         spec, fitting = admitted.spec, admitted.fitting
         waiting = [job for job in admitted.after if not job.state.terminal]
         draft = self._admission.draft(actor, admitted)
@@ -70,7 +70,7 @@ class JobService:
         hold_reason = held_because(window, now)
         # Where nodes are drained, for the maintenance or otherwise, Slurm reports that none will ever fit.
         forecast = (
-            Outlook()
+            StartForecast()
             if hold_reason or fitting.away
             else await self._forecaster.ask(
                 draft, [job.scheduler_id for job in waiting if job.scheduler_id is not None]
@@ -101,7 +101,7 @@ class JobService:
 
     async def create(
         self, actor: Actor, file: JobFile, *, idempotency_key: str | None = None
-    ) -> Created:
+    ) -> CreatedJob:
         """Store the job for the controller to submit. On any error nothing is stored.
 
         Raises:
@@ -114,14 +114,14 @@ class JobService:
         idempotency = _idempotency(actor, idempotency_key, "create", file.model_dump(mode="json"))
         if (earlier := await self._replay(actor, idempotency)) is not None:
             return earlier
-        admitted = await self._admission.of_file(actor, file, Action.JOB_CREATE)
+        admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE)
         return await self._store_new(actor, admitted, idempotency)
 
     async def get(self, actor: Actor, job_id: UUID) -> Job:
         """Return the job, with hidden values of ``env`` unless it is the actor's own.
 
         Raises ``NotFound``, also for a job that the actor may not see; ``NotAllowed``."""
-        return with_visible_env(actor, await self._allowed(Action.JOB_READ, actor, job_id))
+        return with_visible_env(actor, await self._allowed(PolicyAction.JOB_READ, actor, job_id))
 
     async def list(
         self,
@@ -139,7 +139,7 @@ class JobService:
             InvalidInput: the cursor is invalid, or belongs to another order.
             NotAllowed: the credential may not read.
         """
-        _check_scope(Action.JOB_READ, actor)
+        _check_scope(PolicyAction.JOB_READ, actor)
         return await self._store.list_jobs(
             job_filter,
             visible_to=_eyes(actor),
@@ -154,7 +154,7 @@ class JobService:
 
         Raises ``NotAllowed``.
         """
-        _check_scope(Action.JOB_READ, actor)
+        _check_scope(PolicyAction.JOB_READ, actor)
         return await self._store.count_jobs(job_filter, visible_to=_eyes(actor))
 
     async def cancel(self, actor: Actor, job_id: UUID) -> Job:
@@ -162,7 +162,7 @@ class JobService:
 
         Raises ``NotFound`` and ``NotAllowed``.
         """
-        job = await self._allowed(Action.JOB_CANCEL, actor, job_id)
+        job = await self._allowed(PolicyAction.JOB_CANCEL, actor, job_id)
         verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
         return await self._store.request_cancel(job_id, self._clock(), f"{verb} by {actor.name}.")
 
@@ -173,13 +173,13 @@ class JobService:
         *,
         idempotency_key: str | None = None,
         continues: bool = False,
-    ) -> Created:
+    ) -> CreatedJob:
         """Submit the same job again as a new one; of an array's task, that task alone.
 
         ``continues``: a session that takes up the work of the old one, with what was open in it.
         Raises as ``create``, and ``NotFound``.
         """
-        old = await self._allowed(Action.JOB_RESUBMIT, actor, job_id)
+        old = await self._allowed(PolicyAction.JOB_RESUBMIT, actor, job_id)
         verb = "continue" if continues else "resubmit"
         idempotency = _idempotency(actor, idempotency_key, verb, str(job_id))
         if (earlier := await self._replay(actor, idempotency)) is not None:
@@ -187,7 +187,9 @@ class JobService:
         admitted = await self._admission.again(actor, old, continues=continues)
         return await self._store_new(actor, admitted, idempotency)
 
-    async def replay(self, actor: Actor, verb: str, body: Any, key: str | None) -> Created | None:
+    async def replay(
+        self, actor: Actor, verb: str, body: Any, key: str | None
+    ) -> CreatedJob | None:
         """Return the result of an earlier request with this key; None if there is none.
 
         Raises ``IdempotencyConflict``, ``NotAllowed``.
@@ -196,11 +198,11 @@ class JobService:
 
     async def script(self, actor: Actor, job_id: UUID) -> str:
         """Return the batch script of the job's present attempt. Raises ``NotFound``."""
-        return self._renderer.script(await self._allowed(Action.JOB_READ, actor, job_id))
+        return self._renderer.script(await self._allowed(PolicyAction.JOB_READ, actor, job_id))
 
     async def samples(self, actor: Actor, job_id: UUID) -> Sequence[Sample]:
         """List the resource usage samples of the job, oldest first. Raises ``NotFound``."""
-        await self._allowed(Action.JOB_READ, actor, job_id)
+        await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         return await self._store.samples(job_id)
 
     async def profile(self, actor: Actor, job_id: UUID) -> Profile:
@@ -208,7 +210,7 @@ class JobService:
 
         Raises ``NotFound``, also before they have reported.
         """
-        await self._allowed(Action.JOB_READ, actor, job_id)
+        await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         profile = await self._store.profile(job_id)
         if profile is None:
             raise NotFound(
@@ -221,7 +223,7 @@ class JobService:
 
     async def events(self, actor: Actor, job_id: UUID) -> Sequence[Event]:
         """List the job's events, oldest first. Raises ``NotFound``."""
-        await self._allowed(Action.JOB_READ, actor, job_id)
+        await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         return await self._store.job_events(job_id)
 
     async def read_log(
@@ -256,13 +258,16 @@ class JobService:
         session = job.type is JobType.SESSION
         running = live and job.state.active and job.expires_at is not None
         possible = {
-            "open": (live and job.state is JobState.READY and job.url is not None, Action.JOB_OPEN),
-            "extend": (session and running, Action.JOB_EXTEND),
-            "stop": (session and live, Action.JOB_CANCEL),
-            "cancel": (not session and live, Action.JOB_CANCEL),
-            "attach": (live and job.attachable, Action.JOB_ATTACH),
-            "resubmit": (job.state.terminal, Action.JOB_RESUBMIT),
-            "continue": (session and job.state.terminal, Action.JOB_RESUBMIT),
+            "open": (
+                live and job.state is JobState.READY and job.url is not None,
+                PolicyAction.JOB_OPEN,
+            ),
+            "extend": (session and running, PolicyAction.JOB_EXTEND),
+            "stop": (session and live, PolicyAction.JOB_CANCEL),
+            "cancel": (not session and live, PolicyAction.JOB_CANCEL),
+            "attach": (live and job.attachable, PolicyAction.JOB_ATTACH),
+            "resubmit": (job.state.terminal, PolicyAction.JOB_RESUBMIT),
+            "continue": (session and job.state.terminal, PolicyAction.JOB_RESUBMIT),
         }
         return [
             name
@@ -270,14 +275,14 @@ class JobService:
             if now and decide(action, actor, owner=job.owner, project=job.project).allowed
         ]
 
-    async def _allowed(self, action: Action, actor: Actor, job_id: UUID) -> Job:
+    async def _allowed(self, action: PolicyAction, actor: Actor, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)
         require(action, actor, "job", job_id, owner=job.owner, project=job.project)
         return job
 
     async def _logged(self, actor: Actor, job_id: UUID, task: int | None) -> Job:
         """Return the row of the log: the job's own, or that of one task of an array."""
-        job = await self._allowed(Action.JOB_READ, actor, job_id)
+        job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         if job.array_task_id is not None or not job.is_array:
             if task is not None and task != job.array_task_id:
                 raise InvalidInput.field("task", "this job has no such task", value=task)
@@ -292,16 +297,16 @@ class JobService:
             allowed=job.spec.array,
         )
 
-    async def _replay(self, actor: Actor, idempotency: Idempotency | None) -> Created | None:
-        _check_scope(Action.JOB_CREATE, actor)
+    async def _replay(self, actor: Actor, idempotency: Idempotency | None) -> CreatedJob | None:
+        _check_scope(PolicyAction.JOB_CREATE, actor)
         if idempotency is None:
             return None
         job = await self._store.find_replay(idempotency)
-        return None if job is None else Created(job=job, replayed=True)
+        return None if job is None else CreatedJob(job=job, replayed=True)
 
     async def _store_new(
-        self, actor: Actor, admitted: Admitted, idempotency: Idempotency | None
-    ) -> Created:
+        self, actor: Actor, admitted: AdmittedJob, idempotency: Idempotency | None
+    ) -> CreatedJob:
         job, tasks = await self._admission.rows(actor, admitted)
         return await self._store.create_job(job, tasks, idempotency=idempotency)
 
@@ -311,7 +316,7 @@ def _eyes(actor: Actor) -> str | None:
     return None if actor.is_admin else actor.name
 
 
-def _check_scope(action: Action, actor: Actor) -> None:
+def _check_scope(action: PolicyAction, actor: Actor) -> None:
     """Check that the credential permits the action on an object of the actor's own.
 
     Raises ``NotAllowed``.

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import JobSpec
-from aitne.core.models.limits import MIB, AssociationUse, InUse, QosUse
+from aitne.core.models.limits import MIB, AssociationUse, LimitUsage, QosUse
 from aitne.core.ports.store import Store
 from aitne.core.units import format_duration, format_memory, parse_array
 from aitne.services.balance import ProjectGate
@@ -25,7 +25,7 @@ _FIELDS = {"cpu": "resources.cpu", "node": "resources.nodes", "mem": "resources.
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LimitVerdict:
     """Verdict of the limits on a job.
 
     ``problems``: it could never run. ``waits_for``: the limit that it would wait for.
@@ -44,10 +44,10 @@ class LimitCheck:
         self._gate = ProjectGate(store)
         self._clock = clock
         self._own = default_account
-        self._look: InUse | None = None
+        self._look: LimitUsage | None = None
         self._read_at: datetime | None = None
 
-    async def check(self, spec: JobSpec, account: str | None) -> Verdict:
+    async def check(self, spec: JobSpec, account: str | None) -> LimitVerdict:
         """Check the job of the Unix account against limits and budgets.
 
         These are the state and the budget of its project and of the charged project, and the limits
@@ -60,25 +60,25 @@ class LimitCheck:
             refused = await self._gate.refusal(name, now, gpus=gpus)
             if refused is not None:
                 field = "project" if name == spec.project else "slurm.account"
-                return Verdict((FieldProblem(field, refused, name),))
+                return LimitVerdict((FieldProblem(field, refused, name),))
         if self._read_at is None or now - self._read_at > _KEPT_FOR:
             reading = await self._store.in_use()
             self._look, self._read_at = None if reading is None else reading[0], now
         if self._look is None:
-            return Verdict()
+            return LimitVerdict()
         return judge(spec, self._look, account or self._own)
 
 
-def judge(spec: JobSpec, look: InUse, user: str) -> Verdict:
+def judge(spec: JobSpec, look: LimitUsage, user: str) -> LimitVerdict:
     """Return the verdict of the scheduler's limits on the job if ``user`` submits it.
 
     Has no side effects.
     """
     project = spec.slurm.account or spec.project
     if look.enforced and look.of(project, user) is None:
-        return Verdict((_no_association(project, user, look),))
+        return LimitVerdict((_no_association(project, user, look),))
     if "limits" not in look.enforced and "safe" not in look.enforced:
-        return Verdict()
+        return LimitVerdict()
     request = _asked(spec)
     never: list[tuple[int, FieldProblem]] = []
     waits: list[str] = []
@@ -96,10 +96,10 @@ def judge(spec: JobSpec, look: InUse, user: str) -> Verdict:
         if current is None or maximum < current[0]:
             tightest[problem.field] = (maximum, problem)
     problems = tuple(problem for _, problem in tightest.values())
-    return Verdict(problems, waits[0] if waits and not problems else None)
+    return LimitVerdict(problems, waits[0] if waits and not problems else None)
 
 
-def summary(association: AssociationUse, tres: str, look: InUse) -> str | None:
+def summary(association: AssociationUse, tres: str, look: LimitUsage) -> str | None:
     """Return a summary of the use of a limit; None if there is no limit.
 
     Such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``.
@@ -111,7 +111,7 @@ def summary(association: AssociationUse, tres: str, look: InUse) -> str | None:
     return f"{_name(association)}: {_of(tres, gauge.used, gauge.limit)} in use{by}"
 
 
-def _no_association(project: str, user: str, look: InUse) -> FieldProblem:
+def _no_association(project: str, user: str, look: LimitUsage) -> FieldProblem:
     accounts = sorted(
         association.account for association in look.associations if association.user == user
     )
@@ -225,7 +225,9 @@ def _too_long(name: str, asked_s: int, most_s: int) -> _Never:
     )
 
 
-def _waits(association: AssociationUse, request: Mapping[str, int], look: InUse) -> Iterator[str]:
+def _waits(
+    association: AssociationUse, request: Mapping[str, int], look: LimitUsage
+) -> Iterator[str]:
     for tres, count in request.items():
         gauge = association.tres.get(tres)
         if gauge is not None and gauge.limit is not None and gauge.used + count > gauge.limit:
@@ -271,7 +273,7 @@ def _waits_in_qos(qos: QosUse, request: Mapping[str, int], user: str) -> Iterato
             yield f"Waits for the limit of {user} in QOS {qos.name}: {text} in use."
 
 
-def _users(association: AssociationUse, tres: str, look: InUse) -> dict[str, int]:
+def _users(association: AssociationUse, tres: str, look: LimitUsage) -> dict[str, int]:
     """Return the usage of each user of an account and of the accounts below it."""
     parents = {a.account: a.parent for a in look.associations if a.user is None}
     usage: dict[str, int] = {}

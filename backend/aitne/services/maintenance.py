@@ -16,7 +16,7 @@ from aitne.core.errors import InvalidInput
 from aitne.core.models.administration import Maintenance
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import AdministrationStore, Check
 
 
@@ -53,7 +53,7 @@ class MaintenanceService:
 
         Raises ``NotAllowed``: the credential may not read.
         """
-        require(Action.CLUSTER_READ, actor, "page", "maintenance")
+        require(PolicyAction.CLUSTER_READ, actor, "page", "maintenance")
         return self._view(await self._store.maintenance())
 
     async def set(
@@ -71,7 +71,7 @@ class MaintenanceService:
             NotAllowed: the actor is no administrator.
             InvalidInput: it would end before it starts, or is over already.
         """
-        require(Action.PLATFORM_ADMINISTER, actor, "page", "maintenance")
+        require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
         now = self._clock()
         window = Maintenance(
             starts_at=starts_at or now,
@@ -95,7 +95,7 @@ class MaintenanceService:
 
         Raises ``NotAllowed``: the actor is no administrator.
         """
-        require(Action.PLATFORM_ADMINISTER, actor, "page", "maintenance")
+        require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
         await self._store.set_maintenance(None, check=self._seen(check))
         return self._view(None)
 

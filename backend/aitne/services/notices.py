@@ -12,7 +12,7 @@ from typing import Any
 from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobType
-from aitne.core.models.notification import Level, Notice, NotificationKind
+from aitne.core.models.notification import Level, NotificationContent, NotificationKind
 from aitne.core.states import TERMINAL, JobState, TerminationReason
 from aitne.core.units import format_duration
 
@@ -47,7 +47,7 @@ def may_tell(event: Event) -> bool:
     return event.kind != "job.state" or JobState(event.data["state"]) in _TOLD
 
 
-def of_job(event: Event, job: Job, now: datetime) -> Notice | None:
+def of_job(event: Event, job: Job, now: datetime) -> NotificationContent | None:
     """Return the notice for the owner of ``job`` about the event; None if there is none.
 
     ``job`` is in its present state. An event that no longer holds after a long pause needs no
@@ -64,7 +64,7 @@ def of_job(event: Event, job: Job, now: datetime) -> Notice | None:
     return _state(event, job)
 
 
-def _state(event: Event, job: Job) -> Notice | None:
+def _state(event: Event, job: Job) -> NotificationContent | None:
     state = JobState(event.data["state"])
     if int(event.data.get("attempt", job.attempt)) != job.attempt:
         return None  # it was started again
@@ -110,7 +110,7 @@ def _ran(job: Job) -> str:
     return f"It ran for {format_duration(max(1, round((job.ended_at - job.started_at).total_seconds())))}."
 
 
-def _expiring(event: Event, job: Job, now: datetime) -> Notice | None:
+def _expiring(event: Event, job: Job, now: datetime) -> NotificationContent | None:
     if job.state.terminal or job.expires_at is None or job.expires_at <= now:
         return None
     left_s = _whole_minutes((job.expires_at - now).total_seconds())
@@ -126,7 +126,7 @@ def _expiring(event: Event, job: Job, now: datetime) -> Notice | None:
     )
 
 
-def _idle(event: Event, job: Job, now: datetime) -> Notice | None:
+def _idle(event: Event, job: Job, now: datetime) -> NotificationContent | None:
     ends = job.idle_ends_at
     if job.state.terminal or ends is None or ends <= now or job.cancel_requested_at:
         return None
@@ -143,7 +143,7 @@ def _idle(event: Event, job: Job, now: datetime) -> Notice | None:
     )
 
 
-def _gpus(event: Event, job: Job) -> Notice | None:
+def _gpus(event: Event, job: Job) -> NotificationContent | None:
     if job.state.terminal:
         return None
     percent = round(100 * float(event.data.get("utilization", 0.0)))
@@ -162,8 +162,8 @@ def _whole_minutes(seconds: float) -> int:
 
 def _about(
     job: Job, kind: NotificationKind, level: Level, what: str, text: str, **data: Any
-) -> Notice:
-    return Notice(
+) -> NotificationContent:
+    return NotificationContent(
         kind=kind,
         level=level,
         title=f"{job.name} {what}",
@@ -180,7 +180,7 @@ def _about(
     )
 
 
-def wants_log(notice: Notice) -> bool:
+def wants_log(notice: NotificationContent) -> bool:
     """Return whether the last lines of the job's log are useful for the notice."""
     return notice.level is Level.ERROR and notice.job_id is not None
 
@@ -205,7 +205,7 @@ def last_lines(data: bytes, *, whole: bool) -> tuple[str, ...]:
     return tuple(shown[-MOST_LINES:])
 
 
-def for_inbox(notice: Notice) -> Notice:
+def for_inbox(notice: NotificationContent) -> NotificationContent:
     """Return the notice with the very last lines of the log in its data."""
     if not notice.log:
         return notice
@@ -213,7 +213,7 @@ def for_inbox(notice: Notice) -> Notice:
     return notice.model_copy(update={"data": {**notice.data, "log": last}})
 
 
-def of_project(event: Event) -> Notice | None:
+def of_project(event: Event) -> NotificationContent | None:
     """Return the notice about an event of a project."""
     name = event.project or ""
     path, data = f"/projects/{name}", {"project": name, **event.data}
@@ -222,14 +222,16 @@ def of_project(event: Event) -> Notice | None:
         headline = (
             f"{by} made you a member of the project {name}" if by else f"You are a member of {name}"
         )
-        return Notice(kind=_K.PROJECT_INVITED, title=headline, path=path, data=data)
+        return NotificationContent(kind=_K.PROJECT_INVITED, title=headline, path=path, data=data)
     if event.kind == "project.requested":
         title = f"{by} has a request for the project {name}"
         text = str(event.data.get("reason") or "")
-        return Notice(kind=_K.PROJECT_REQUESTED, title=title, text=text, path=path, data=data)
+        return NotificationContent(
+            kind=_K.PROJECT_REQUESTED, title=title, text=text, path=path, data=data
+        )
     days = event.data.get("days")
     when = "soon" if not isinstance(days, int) else "in a day" if days == 1 else f"in {days} days"
-    return Notice(
+    return NotificationContent(
         kind=_K.PROJECT_EXPIRING,
         level=Level.WARNING,
         title=f"The project {name} ends {when}",
@@ -239,11 +241,11 @@ def of_project(event: Event) -> Notice | None:
     )
 
 
-def of_announcement(announcement: Announcement) -> Notice:
+def of_announcement(announcement: Announcement) -> NotificationContent:
     """Return the notice about an announcement of the administrators."""
     level = {Severity.INFO: Level.INFO, Severity.WARNING: Level.WARNING}
     first = announcement.text.strip().splitlines()[0]
-    return Notice(
+    return NotificationContent(
         kind=_K.ANNOUNCEMENT,
         level=level.get(announcement.severity, Level.ERROR),
         title=first if len(first) <= 120 else f"{first[:119]}…",
@@ -253,11 +255,11 @@ def of_announcement(announcement: Announcement) -> Notice:
     )
 
 
-def of_maintenance(window: Maintenance) -> Notice:
+def of_maintenance(window: Maintenance) -> NotificationContent:
     """Return the notice about a maintenance, during which no new jobs start."""
     begins = f"{window.starts_at:%Y-%m-%d %H:%M} UTC"
     until = "" if window.ends_at is None else f" until {window.ends_at:%Y-%m-%d %H:%M} UTC"
-    return Notice(
+    return NotificationContent(
         kind=_K.MAINTENANCE,
         level=Level.WARNING,
         title=f"Maintenance from {begins}{until}",
@@ -270,10 +272,10 @@ def of_maintenance(window: Maintenance) -> Notice:
     )
 
 
-def of_disabled_webhook(event: Event) -> Notice:
+def of_disabled_webhook(event: Event) -> NotificationContent:
     """Return the notice about a webhook that the platform has disabled."""
     url, error = str(event.data.get("url", "")), str(event.data.get("error", ""))
-    return Notice(
+    return NotificationContent(
         kind=_K.WEBHOOK_DISABLED,
         level=Level.ERROR,
         title=f"The webhook {url} was disabled",
@@ -283,7 +285,7 @@ def of_disabled_webhook(event: Event) -> Notice:
     )
 
 
-def of_account_security(event: Event) -> Notice:
+def of_account_security(event: Event) -> NotificationContent:
     """Describe a change to the credentials of an account to its owner."""
     data = event.data
     by = data.get("by")
@@ -296,7 +298,7 @@ def of_account_security(event: Event) -> Notice:
     change = str(data.get("change"))
     origin = f"From {data['address']}. " if data.get("address") else ""
     page = {"token": "/account/tokens"}.get(change, "/account/security")
-    return Notice(
+    return NotificationContent(
         kind=_K.ACCOUNT_SECURITY,
         level=Level.WARNING,
         title=titles[change],

@@ -16,16 +16,16 @@ from aitne.core.models.notification import (
     WEBHOOK,
     Delivery,
     NewDelivery,
-    Notice,
     Notification,
     NotificationChoices,
+    NotificationContent,
     NotificationKind,
     Webhook,
     message_of,
 )
 from aitne.core.models.user import Actor
 from aitne.core.notification_settings import mail_address
-from aitne.core.policy import Action, require, require_recent_authentication
+from aitne.core.policy import PolicyAction, require, require_recent_authentication
 from aitne.core.ports.store import Check, Page, Store
 from aitne.core.settings import Settings
 from aitne.core.webhooks import SECRET_KEY, check_url, derive_secret
@@ -77,18 +77,18 @@ class NotificationService:
 
         Raises ``InvalidInput`` for an invalid cursor.
         """
-        _require(Action.NOTIFICATION_READ, actor)
+        _require(PolicyAction.NOTIFICATION_READ, actor)
         page = await self._store.inbox(actor.name, unread=unread, cursor=cursor, limit=limit)
         return page, await self._store.unread(actor.name)
 
     async def mark_read(self, actor: Actor, ids: Sequence[int] | None) -> int:
         """Mark these or all notifications as read; return the number of unread ones left."""
-        _require(Action.NOTIFICATION_WRITE, actor)
+        _require(PolicyAction.NOTIFICATION_WRITE, actor)
         return await self._store.mark_read(actor.name, ids, self._clock())
 
     async def preferences(self, actor: Actor) -> NotificationPreferences:
         """Return the preferences, including defaults."""
-        _require(Action.NOTIFICATION_READ, actor)
+        _require(PolicyAction.NOTIFICATION_READ, actor)
         user = await self._store.get_user(actor.name)
         return self._shown(user.mail, await self._store.choices(actor.name))
 
@@ -116,7 +116,7 @@ class NotificationService:
         Raises:
             InvalidInput: the address is invalid, or there is no such channel.
         """
-        _require(Action.NOTIFICATION_WRITE, actor)
+        _require(PolicyAction.NOTIFICATION_WRITE, actor)
         if mail is not None:
             try:
                 mail_address(mail)
@@ -146,7 +146,7 @@ class NotificationService:
 
         Raises ``InvalidInput`` if there is no address.
         """
-        _require(Action.NOTIFICATION_WRITE, actor)
+        _require(PolicyAction.NOTIFICATION_WRITE, actor)
         user = await self._store.get_user(actor.name)
         if MAIL not in self._channels or user.mail is None:
             reason = (
@@ -157,7 +157,7 @@ class NotificationService:
 
     async def mail_deliveries(self, actor: Actor) -> Sequence[Delivery]:
         """List the last mails, newest first."""
-        _require(Action.NOTIFICATION_READ, actor)
+        _require(PolicyAction.NOTIFICATION_READ, actor)
         return await self._store.deliveries(
             owner=actor.name, channel=MAIL, target="", limit=SHOWN_DELIVERIES
         )
@@ -166,12 +166,12 @@ class NotificationService:
 
     async def list_webhooks(self, actor: Actor) -> Sequence[Webhook]:
         """List the actor's webhooks, oldest first."""
-        _require(Action.NOTIFICATION_READ, actor)
+        _require(PolicyAction.NOTIFICATION_READ, actor)
         return await self._store.webhooks(actor.name)
 
     async def webhook(self, actor: Actor, webhook_id: str) -> Webhook:
         """Return a webhook of the actor. Raises ``NotFound``."""
-        return await self._webhook(Action.NOTIFICATION_READ, actor, webhook_id)
+        return await self._webhook(PolicyAction.NOTIFICATION_READ, actor, webhook_id)
 
     async def create_webhook(self, actor: Actor, url: str) -> tuple[Webhook, str]:
         """Create a webhook; its secret is shown only once.
@@ -181,7 +181,7 @@ class NotificationService:
             NotAllowed: the site has disabled webhooks.
             Conflict: the user has too many webhooks.
         """
-        _require(Action.NOTIFICATION_WRITE, actor)
+        _require(PolicyAction.NOTIFICATION_WRITE, actor)
         require_recent_authentication(actor, self._clock())
         self._check_url(url)
         webhook = Webhook(
@@ -207,7 +207,7 @@ class NotificationService:
 
         Raises ``NotFound``, ``InvalidInput``.
         """
-        await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
+        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         if url is not None:
             require_recent_authentication(actor, self._clock())
             self._check_url(url)
@@ -224,24 +224,24 @@ class NotificationService:
 
         Raises ``NotFound``.
         """
-        await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
+        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         require_recent_authentication(actor, self._clock())
         webhook = await self._store.update_webhook(webhook_id, rotate=True)
         return webhook, self._secret(webhook)
 
     async def delete_webhook(self, actor: Actor, webhook_id: str) -> None:
         """Delete a webhook of the actor. Raises ``NotFound``."""
-        await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
+        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         await self._store.delete_webhook(webhook_id)
 
     async def test_webhook(self, actor: Actor, webhook_id: str) -> Delivery:
         """Send a test message, also while the webhook is disabled. Raises ``NotFound``."""
-        await self._webhook(Action.NOTIFICATION_WRITE, actor, webhook_id)
+        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
         return await self._test(actor, WEBHOOK, webhook_id)
 
     async def webhook_deliveries(self, actor: Actor, webhook_id: str) -> Sequence[Delivery]:
         """List the last deliveries, newest first. Raises ``NotFound``."""
-        await self._webhook(Action.NOTIFICATION_READ, actor, webhook_id)
+        await self._webhook(PolicyAction.NOTIFICATION_READ, actor, webhook_id)
         return await self._store.deliveries(
             owner=actor.name, channel=WEBHOOK, target=webhook_id, limit=SHOWN_DELIVERIES
         )
@@ -253,12 +253,12 @@ class NotificationService:
 
         Raises ``NotAllowed``.
         """
-        require(Action.PLATFORM_ADMINISTER, actor, "list", "idle GPUs")
+        require(PolicyAction.PLATFORM_ADMINISTER, actor, "list", "idle GPUs")
         return list(await self._store.idle_gpu_jobs())
 
     # ---------------------------------------------------------------------------------------------
 
-    async def _webhook(self, action: Action, actor: Actor, webhook_id: str) -> Webhook:
+    async def _webhook(self, action: PolicyAction, actor: Actor, webhook_id: str) -> Webhook:
         webhook = await self._store.webhook(webhook_id)
         require(action, actor, "webhook", webhook_id, owner=webhook.owner)
         return webhook
@@ -285,7 +285,7 @@ class NotificationService:
                 TESTS_WITHIN_S,
             )
         path = "/account/notifications"
-        notice = Notice(
+        notice = NotificationContent(
             kind=NotificationKind.ANNOUNCEMENT,
             title=f"This is a test from {self._settings.title}",
             text="It was requested in the portal. Notifications work.",
@@ -305,5 +305,5 @@ class NotificationService:
         return await self._store.add_delivery(new)
 
 
-def _require(action: Action, actor: Actor) -> None:
+def _require(action: PolicyAction, actor: Actor) -> None:
     require(action, actor, "user", actor.name, owner=actor.name)

@@ -12,19 +12,19 @@ from aitne.core.models.job import JobSpec
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.storage import Area, PathFacts
 from aitne.core.models.user import Actor
-from aitne.core.ports.accounts import Account
-from aitne.core.ports.storage import Places
+from aitne.core.ports.accounts import UnixAccount
+from aitne.core.ports.storage import UserFolders
 from aitne.core.settings import Settings
 from aitne.services.cluster_check import Problems
 from aitne.services.containers import own_roots
 from aitne.services.datasets import DatasetService
-from aitne.services.image_choice import ImageChooser, Wanted
+from aitne.services.image_choice import ImageChooser, ImageRequest
 from aitne.services.images import ImageService
-from aitne.services.resolve import Offer
+from aitne.services.resolve import AvailableResources
 from aitne.services.storage import StorageService
 
 
-class Offers:
+class AvailabilityService:
     """Query of the catalogue, then of the files as the account that the job runs as."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Offers:
         images: ImageService,
         datasets: DatasetService,
         storage: StorageService,
-        places: Places,
+        places: UserFolders,
         chooser: ImageChooser,
         settings: Settings,
     ) -> None:
@@ -44,8 +44,8 @@ class Offers:
         self._settings = settings
 
     async def of(
-        self, actor: Actor, file: JobFile, reference: str, project: str, account: Account
-    ) -> Offer:
+        self, actor: Actor, file: JobFile, reference: str, project: str, account: UnixAccount
+    ) -> AvailableResources:
         """Return the images, datasets and folders for the job; ``reference`` is the image's.
 
         Problems of the datasets are among the problems of the result.
@@ -62,7 +62,7 @@ class Offers:
         return await self._with_datasets(offer, actor, file.datasets, project)
 
     async def renew(
-        self, actor: Actor, spec: JobSpec, account: Account
+        self, actor: Actor, spec: JobSpec, account: UnixAccount
     ) -> tuple[JobSpec, Problems]:
         """Renew a specification that was accepted before, for a job that runs the same again.
 
@@ -76,7 +76,7 @@ class Offers:
         use = spec.image_use
         offer = await self._folders(actor, account, spec.project, contained=use is not None)
         if use is not None:
-            request = Wanted(
+            request = ImageRequest(
                 reference=use.reference,
                 runtime=spec.runtime,
                 project=spec.project,
@@ -115,8 +115,8 @@ class Offers:
         return spec.model_copy(update=renewed), problems
 
     async def _folders(
-        self, actor: Actor, account: Account, project: str, *, contained: bool
-    ) -> Offer:
+        self, actor: Actor, account: UnixAccount, project: str, *, contained: bool
+    ) -> AvailableResources:
         """Return the folders of the user and the project, after creating missing ones.
 
         A container is given only folders that it can use; notes tell the user which ones it cannot.
@@ -131,10 +131,12 @@ class Offers:
         if areas and contained:
             areas, left_out = await self._of_use(account, areas)
             notes = (*notes, *left_out)
-        return Offer(home=home.path, areas=areas, caches=cache_folder(storage, owner), notes=notes)
+        return AvailableResources(
+            home=home.path, areas=areas, caches=cache_folder(storage, owner), notes=notes
+        )
 
     async def _of_use(
-        self, account: Account, areas: Sequence[Area]
+        self, account: UnixAccount, areas: Sequence[Area]
     ) -> tuple[tuple[Area, ...], list[str]]:
         """Return the areas that a container can be given, and notes about the others.
 
@@ -154,8 +156,8 @@ class Offers:
         return tuple(of_use), left_out
 
     async def _with_datasets(
-        self, offer: Offer, actor: Actor, references: Sequence[str], project: str
-    ) -> Offer:
+        self, offer: AvailableResources, actor: Actor, references: Sequence[str], project: str
+    ) -> AvailableResources:
         if not references:
             return offer
         try:
@@ -164,7 +166,7 @@ class Offers:
             return replace(offer, problems=tuple(error.problems))
         return replace(offer, datasets=tuple(uses))
 
-    async def look(self, actor: Actor, spec: JobSpec, account: Account) -> tuple[str, ...]:
+    async def look(self, actor: Actor, spec: JobSpec, account: UnixAccount) -> tuple[str, ...]:
         """Check the image and the datasets as the account; return notes for the user.
 
         Raises:

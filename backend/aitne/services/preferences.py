@@ -7,7 +7,7 @@ from typing import Any
 from aitne.core.models.base import Strict
 from aitne.core.models.preferences import MODELS
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import Check, PreferenceStore
 
 
@@ -24,14 +24,14 @@ class PreferenceService:
 
         Raises ``NotAllowed``.
         """
-        require(Action.PREFERENCE_READ, actor, "preference", key, owner=actor.name)
+        require(PolicyAction.PREFERENCE_READ, actor, "preference", key, owner=actor.name)
         return _read(key, await self._store.preference(actor.name, key))
 
     async def put(
         self, actor: Actor, key: str, value: Strict, *, check: Check[Strict] = None
     ) -> Strict:
         """Store the preference and return it. Raises ``NotAllowed``."""
-        require(Action.PREFERENCE_WRITE, actor, "preference", key, owner=actor.name)
+        require(PolicyAction.PREFERENCE_WRITE, actor, "preference", key, owner=actor.name)
         document = value.model_dump(mode="json", exclude_defaults=True)
         store_check: Check[dict[str, Any] | None] = (
             None if check is None else lambda stored: check(_read(key, stored))

@@ -10,7 +10,7 @@ from aitne.core.errors import Conflict, InvalidInput, NotAllowed
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Step
 from aitne.core.models.user import Actor, Project
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import Check, Store
 from aitne.core.ports.store.groups import ProjectChange
 from aitne.core.project_settings import ProjectSettings
@@ -51,7 +51,7 @@ class ProjectLife:
             NotAllowed: only administrators may create projects here, or grant limits and budgets.
             Conflict: the name is taken, or the actor has too many open requests.
         """
-        require(Action.PROJECT_REQUEST, actor, "project", name)
+        require(PolicyAction.PROJECT_REQUEST, actor, "project", name)
         self._check_end(expires_at)
         project = Project(
             name=name,
@@ -95,7 +95,7 @@ class ProjectLife:
 
         Raises ``NotFound``, ``NotAllowed``.
         """
-        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         values = {"title": title, "description": description}
         fields = {field: value for field, value in values.items() if value is not None}
         change = ProjectChange(" and ".join(fields), fields)
@@ -115,7 +115,7 @@ class ProjectLife:
         ``expires_at`` None keeps the requested end. Raises ``NotFound``, ``NotAllowed``,
         ``IllegalTransition``.
         """
-        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
         fields: dict[str, Any] = {"note": None}
         if expires_at is not None:
@@ -131,7 +131,7 @@ class ProjectLife:
 
         Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``.
         """
-        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.state is not ProjectState.REQUESTED and project.extension is not None:
             change = ProjectChange("extension declined", {"extension": None})
@@ -144,7 +144,7 @@ class ProjectLife:
 
         Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``.
         """
-        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         fields = {"note": reason or None, "closed_by": ADMIN if actor.is_admin else MANAGER}
         return await self._store.step_project(name, Step.CLOSE, actor=actor.name, fields=fields)
 
@@ -156,7 +156,7 @@ class ProjectLife:
             NotAllowed: an administrator closed it, so only an administrator can reopen it.
             Conflict: it has expired.
         """
-        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.closed_by == ADMIN and not actor.is_admin:
             raise NotAllowed(
@@ -174,7 +174,7 @@ class ProjectLife:
 
         Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``; ``InvalidInput``: the end has passed.
         """
-        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
         fields = {"expires_at": expires_at, "extension": None}
         return await self._store.step_project(
@@ -186,7 +186,7 @@ class ProjectLife:
 
         Raises ``NotFound``, ``NotAllowed``; ``InvalidInput``: it is not later; ``Conflict``.
         """
-        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.state not in (ProjectState.ACTIVE, ProjectState.EXPIRED):
             raise Conflict(
@@ -208,7 +208,7 @@ class ProjectLife:
 
         Raises ``NotFound``, ``NotAllowed``.
         """
-        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         change = ProjectChange("budget", {"budget": self._dated(budget)})
         return await self._store.change_project(name, change, actor=actor.name, check=check)
 

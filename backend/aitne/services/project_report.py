@@ -11,9 +11,9 @@ from pydantic import Field
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import Page, Store
-from aitne.core.ports.store.groups import KeptMonth, Wait
+from aitne.core.ports.store.groups import StoredMonth, WaitTime
 from aitne.core.states import JobState
 from aitne.services.balance import Balance, bounds, month_of, months_between
 from aitne.services.usage import UsageReport, UsageRow, UsageService
@@ -122,7 +122,7 @@ class ReportService:
 
         Raises ``NotFound``, ``InvalidInput``.
         """
-        require(Action.PROJECT_READ, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_READ, actor, "project", name, project=name)
         await self._store.get_project(name)
         job_filter = JobFilter(project=name, states=WAITING, array=False)
         page: Page[Job] = await self._store.list_jobs(
@@ -154,7 +154,7 @@ def total_of(project: str, rows: Sequence[UsageRow]) -> UsageRow:
     )
 
 
-def waits_of(waits: Sequence[Wait]) -> tuple[UserWait, ...]:
+def waits_of(waits: Sequence[WaitTime]) -> tuple[UserWait, ...]:
     """Return the waiting times of each user, the longest median first.
 
     Has no side effects.
@@ -186,7 +186,7 @@ def _year_to(month: str) -> list[str]:
     return months_between(start, month)
 
 
-def _sum(month: str, stored_month: KeptMonth | None, project: str) -> MonthSum:
+def _sum(month: str, stored_month: StoredMonth | None, project: str) -> MonthSum:
     rows = (
         [] if stored_month is None else [row for row in stored_month.rows if row.account == project]
     )

@@ -11,10 +11,10 @@ from pydantic import Field
 from aitne.core.errors import Conflict, InvalidInput
 from aitne.core.limit_rules import exceeding, tightest
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.core.models.limits import MIB, AssociationUse, InUse, Limits, Membership
+from aitne.core.models.limits import MIB, AssociationUse, Limits, LimitUsage, Membership
 from aitne.core.models.project import ProjectRole, ProjectState
 from aitne.core.models.user import Actor, Project
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import Check, Store
 from aitne.services.limits import GPU, summary
 
@@ -81,7 +81,7 @@ class ProjectService:
 
     async def get(self, actor: Actor, name: str) -> Project:
         """Return the project of this name. Raises ``NotFound``."""
-        require(Action.PROJECT_READ, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_READ, actor, "project", name, project=name)
         return await self._store.get_project(name)
 
     async def members(self, actor: Actor, name: str) -> Sequence[Member]:
@@ -111,9 +111,9 @@ class ProjectService:
             InvalidInput: a manager gives a member more than the project was granted.
             Conflict: the project accepts no members yet, or would have no manager left.
         """
-        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         if default:
-            require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+            require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         project = await self._store.get_project(name)
         if project.state is ProjectState.REQUESTED:
             raise Conflict(
@@ -135,7 +135,7 @@ class ProjectService:
         only manager.
         """
         leaves = user == actor.name and name in actor.projects
-        action = Action.PROJECT_LEAVE if leaves else Action.PROJECT_MANAGE
+        action = PolicyAction.PROJECT_LEAVE if leaves else PolicyAction.PROJECT_MANAGE
         require(action, actor, "project", name, project=name)
         await self._store.remove_member(name, user, actor=actor.name)
 
@@ -146,7 +146,7 @@ class ProjectService:
 
         Raises ``NotFound``, ``NotAllowed``.
         """
-        require(Action.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         await self._store.set_limits(name, limits, actor=actor.name, check=check)
         return await self.limits(actor, name)
 
@@ -155,7 +155,7 @@ class ProjectService:
 
         Raises ``NotFound``, ``NotAllowed``, ``InvalidInput``: one is more than that.
         """
-        require(Action.PROJECT_MANAGE, actor, "project", name, project=name)
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         _check_within(limits, await self._store.limits_of(name), "")
         await self._store.set_own_limits(name, limits, actor=actor.name)
         return await self.limits(actor, name)
@@ -181,7 +181,7 @@ class ProjectService:
         return tightest(granted, await self._store.own_limits_of(name))
 
     def _member(
-        self, membership: Membership, look: tuple[InUse, datetime] | None, within: Limits
+        self, membership: Membership, look: tuple[LimitUsage, datetime] | None, within: Limits
     ) -> Member:
         in_slurm: bool | None = None
         if look is not None and look[0].enforced and self._accounts is not None:
@@ -202,7 +202,7 @@ def _check_within(wish: Limits, granted: Limits, prefix: str) -> None:
         )
 
 
-def use_of(account: str, look: InUse) -> tuple[Use, ...]:
+def use_of(account: str, look: LimitUsage) -> tuple[Use, ...]:
     """Return the use of an account's limits.
 
     GPUs are included also where they are not limited.

@@ -20,7 +20,7 @@ from aitne.core.errors import InvalidInput
 from aitne.core.layout import AGENT_SPEC, TOKEN
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
 from aitne.core.node_software import NodeSoftware
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.script import render_script
@@ -64,13 +64,13 @@ class Renderer:
         """Return the agent's argument vector on nodes, without its options."""
         return self._software.agent
 
-    def place(self, job: Job) -> JobPlace:
+    def place(self, job: Job) -> JobLocation:
         """Return the location of the files of the job's present attempt.
 
         It includes the account that owns them.
         """
         folder = job.folder or str(self._settings.jobs_dir / str(_run_id(job)))
-        return JobPlace(
+        return JobLocation(
             job_id=_run_id(job), attempt=job.attempt, folder=folder, account=job.account
         )
 

@@ -15,9 +15,9 @@ from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.snapshot import EnvironmentKind, Taken
 from aitne.core.models.storage import PathFacts
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
-from aitne.core.ports.storage import Places
-from aitne.core.ports.store import Created, Store
+from aitne.core.policy import PolicyAction, require
+from aitne.core.ports.storage import UserFolders
+from aitne.core.ports.store import CreatedJob, Store
 from aitne.core.sessions import goes_on
 from aitne.core.states import LIVE
 from aitne.services.admission import Admission
@@ -58,7 +58,7 @@ class RerunService:
         snapshots: SnapshotService,
         datasets: DatasetService,
         templates: TemplateCatalog,
-        places: Places,
+        places: UserFolders,
     ) -> None:
         self._store = store
         self._jobs = jobs
@@ -77,7 +77,9 @@ class RerunService:
             InvalidInput: the actor is no longer a member of its project.
         """
         job = await self._store.get_job(job_id)
-        require(Action.JOB_RESUBMIT, actor, "job", job_id, owner=job.owner, project=job.project)
+        require(
+            PolicyAction.JOB_RESUBMIT, actor, "job", job_id, owner=job.owner, project=job.project
+        )
         resolved_job, problems = await self._admission.renewed(actor, job)
         snapshot = await self._snapshots.of(job)
         changes = [*await self._newer_datasets(actor, job), *self._newer_template(job)]
@@ -99,7 +101,7 @@ class RerunService:
 
     async def continue_session(
         self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None
-    ) -> Created:
+    ) -> CreatedJob:
         """Start the same session again, with what was open in the one that has ended.
 
         Raises:
@@ -109,7 +111,14 @@ class RerunService:
             InvalidInput: the platform can no longer provide what it used.
         """
         job = await self._store.get_job(job_id)
-        require(Action.JOB_RESUBMIT, actor, "session", job_id, owner=job.owner, project=job.project)
+        require(
+            PolicyAction.JOB_RESUBMIT,
+            actor,
+            "session",
+            job_id,
+            owner=job.owner,
+            project=job.project,
+        )
         if job.type is not JobType.SESSION:
             raise NotFound("session", job_id)
         earlier = await self._jobs.replay(actor, "continue", str(job_id), idempotency_key)

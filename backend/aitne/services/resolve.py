@@ -33,11 +33,11 @@ from aitne.core.models.template import Template
 from aitne.core.settings import Settings
 from aitne.core.sweep import array_of, expand
 from aitne.services.amounts import duration_of, resources_of
-from aitne.services.cluster_check import Problems, Wish, check_array, check_cluster
-from aitne.services.image_choice import Choice, ImageChooser, Wanted
+from aitne.services.cluster_check import ClusterRequest, Problems, check_array, check_cluster
+from aitne.services.image_choice import ImageChoice, ImageChooser, ImageRequest
 from aitne.services.inactivity import inactivity
 from aitne.services.parameters import suggestion
-from aitne.services.templates import Expanded, TemplateCatalog
+from aitne.services.templates import ExpandedTemplate, TemplateCatalog
 
 DEFAULT_SESSION_TEMPLATE = "jupyterlab"
 
@@ -48,7 +48,7 @@ def resolve(
     project: str,
     templates: TemplateCatalog,
     chooser: ImageChooser,
-    offer: Offer,
+    offer: AvailableResources,
     settings: Settings,
     cluster: Cluster,
 ) -> tuple[JobSpec, Fit]:
@@ -75,7 +75,7 @@ def resolve(
     slurm = _slurm(file, settings, problems)
     ranks = _distributed(file, kind, template, expanded, resources, problems)
     fitting = check_cluster(
-        Wish(project, resources, duration_s, array, slurm, choice.use),
+        ClusterRequest(project, resources, duration_s, array, slurm, choice.use),
         cluster,
         settings,
         problems,
@@ -118,7 +118,7 @@ def resolve(
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class AvailableResources:
     """Images, datasets and folders that are available to this user and this job."""
 
     reference: str = BARE
@@ -152,7 +152,7 @@ def template_name(file: JobFile) -> str | None:
     return file.template
 
 
-def _apps(template: Template | None, choice: Choice) -> tuple[AppSpec, ...]:
+def _apps(template: Template | None, choice: ImageChoice) -> tuple[AppSpec, ...]:
     """Return the apps that the image has."""
     return tuple(
         AppSpec.model_validate(app.model_dump())
@@ -166,10 +166,10 @@ def _choose_image(
     template: Template | None,
     project: str,
     chooser: ImageChooser,
-    offer: Offer,
+    offer: AvailableResources,
     problems: Problems,
-) -> Choice:
-    request = Wanted(
+) -> ImageChoice:
+    request = ImageRequest(
         reference=offer.reference,
         runtime=file.container.runtime if file.container else None,
         project=project,
@@ -195,7 +195,7 @@ def _distributed(
     file: JobFile,
     kind: JobType,
     template: Template | None,
-    expanded: Expanded,
+    expanded: ExpandedTemplate,
     resources: Resources,
     problems: Problems,
 ) -> DistributedSpec | None:
@@ -293,7 +293,7 @@ def _template(file: JobFile, templates: TemplateCatalog, problems: Problems) -> 
 
 def _expand(
     file: JobFile, template: Template | None, templates: TemplateCatalog, problems: Problems
-) -> Expanded:
+) -> ExpandedTemplate:
     if template is not None:
         try:
             return templates.expand(template, file.parameters)
@@ -302,7 +302,7 @@ def _expand(
     else:
         for name, value in file.parameters.items():
             problems.add(f"parameters.{name}", "only a template has parameters", value, "none")
-    return Expanded({}, {}, None)
+    return ExpandedTemplate({}, {}, None)
 
 
 def _check_kind(

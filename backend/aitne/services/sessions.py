@@ -9,8 +9,8 @@ from uuid import UUID
 from aitne.core.errors import Conflict, InvalidInput, NotFound
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
-from aitne.core.ports.store import Created, QueuePlace, Store
+from aitne.core.policy import PolicyAction, require
+from aitne.core.ports.store import CreatedJob, QueuePlace, Store
 from aitne.core.sessions import entry_points
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
@@ -40,7 +40,7 @@ class SessionService:
             NotAllowed: the session belongs to another user.
             Conflict: it is not ready.
         """
-        job = await self._session(Action.JOB_OPEN, actor, job_id)
+        job = await self._session(PolicyAction.JOB_OPEN, actor, job_id)
         if job.state is not JobState.READY or job.url is None:
             message = f" {job.message}" if job.message else ""
             advice = "Start a new one." if job.state.terminal else "Wait until it is READY."
@@ -64,7 +64,7 @@ class SessionService:
         """
         # Read before the session: an extension carried out in between has moved the end read then.
         pending_limit_s = await self._store.limit_asked(job_id)
-        job = await self._session(Action.JOB_EXTEND, actor, job_id)
+        job = await self._session(PolicyAction.JOB_EXTEND, actor, job_id)
         began = job.allocated_at or job.started_at
         ends = job.expires_at
         if began is None or ends is None or not job.state.active or job.cancel_requested_at:
@@ -102,7 +102,7 @@ class SessionService:
             NotFound, NotAllowed: as ``open``.
             Conflict: it does not run.
         """
-        job = await self._session(Action.JOB_EXTEND, actor, job_id)
+        job = await self._session(PolicyAction.JOB_EXTEND, actor, job_id)
         if not job.state.active or job.cancel_requested_at:
             raise Conflict(
                 f"The session cannot be kept: it is {job.state}, and nothing runs in it."
@@ -134,7 +134,7 @@ class SessionService:
 
     async def relaunch(
         self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None
-    ) -> Created:
+    ) -> CreatedJob:
         """Start a session with the same template, parameters and resources.
 
         This session must have ended.
@@ -144,7 +144,7 @@ class SessionService:
             NotFound, NotAllowed: as ``open``.
             InvalidInput: the platform can no longer provide what it used.
         """
-        job = await self._session(Action.JOB_RESUBMIT, actor, job_id)
+        job = await self._session(PolicyAction.JOB_RESUBMIT, actor, job_id)
         if not job.state.terminal:
             raise Conflict(
                 f"The session has not ended: it is {job.state}. Stop it first, or open it."
@@ -165,10 +165,10 @@ class SessionService:
 
         Raises ``NotFound``, ``NotAllowed``.
         """
-        await self._session(Action.JOB_CANCEL, actor, job_id)
+        await self._session(PolicyAction.JOB_CANCEL, actor, job_id)
         return await self._jobs.cancel(actor, job_id)
 
-    async def _session(self, action: Action, actor: Actor, job_id: UUID) -> Job:
+    async def _session(self, action: PolicyAction, actor: Actor, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)
         require(action, actor, "session", job_id, owner=job.owner, project=job.project)
         if job.type is not JobType.SESSION:

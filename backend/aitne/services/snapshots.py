@@ -15,7 +15,7 @@ from aitne.core.models.job import Job
 from aitne.core.models.snapshot import MOST_BYTES, Snapshot, Taken, WrittenFiles
 from aitne.core.models.sweep import Results
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import DocumentKind, Store
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class SnapshotService:
 
     async def _readable(self, actor: Actor, job_id: UUID) -> Job:
         job = await self._store.get_job(job_id)
-        require(Action.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
         return job
 
 

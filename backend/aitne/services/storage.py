@@ -12,9 +12,9 @@ from aitne.core.errors import InvalidInput, Unavailable
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.storage import Area, AreaFacts, Quota
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
-from aitne.core.ports.accounts import Account, Accounts
-from aitne.core.ports.storage import Places
+from aitne.core.policy import PolicyAction, require
+from aitne.core.ports.accounts import Accounts, UnixAccount
+from aitne.core.ports.storage import UserFolders
 from aitne.core.storage_settings import StorageSettings
 from aitne.core.units import format_memory
 
@@ -46,7 +46,7 @@ class StorageService:
         self,
         settings: StorageSettings,
         accounts: Accounts,
-        places: Places,
+        places: UserFolders,
         clock: Callable[[], datetime],
         *,
         fresh_s: float = FRESH_S,
@@ -61,7 +61,7 @@ class StorageService:
 
     async def areas(
         self, actor: Actor, project: str | None = None
-    ) -> tuple[Account, Sequence[Area]]:
+    ) -> tuple[UnixAccount, Sequence[Area]]:
         """Return the actor's account and areas, from the settings alone.
 
         With ``project`` those of this project, otherwise of all projects of the actor.
@@ -70,9 +70,9 @@ class StorageService:
             NotFound: the actor is not a member of the project.
             InvalidInput: the actor has no account, or no folder can be named after it.
         """
-        require(Action.STORAGE_READ, actor, "storage", actor.name, owner=actor.name)
+        require(PolicyAction.STORAGE_READ, actor, "storage", actor.name, owner=actor.name)
         if project is not None:
-            require(Action.PROJECT_READ, actor, "project", project, project=project)
+            require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
         account = await asyncio.to_thread(self._accounts.of, actor.name)
         projects = sorted(actor.projects) if project is None else [project]
         return account, areas_of(self._settings, owner_of(account), projects)
@@ -122,7 +122,7 @@ class StorageService:
         except Unavailable as error:
             return (error.message,)
 
-    async def _missing(self, account: Account, areas: Sequence[Area]) -> list[Area]:
+    async def _missing(self, account: UnixAccount, areas: Sequence[Area]) -> list[Area]:
         """Return the areas that the platform creates and that are missing.
 
         Raises ``Unavailable``.
@@ -149,7 +149,7 @@ class StorageService:
             self._known.clear()
         self._known[path] = now + _KNOWN_S
 
-    async def _look(self, account: Account, areas: Sequence[Area]) -> StorageView:
+    async def _look(self, account: UnixAccount, areas: Sequence[Area]) -> StorageView:
         try:
             area_facts = tuple(await self._places.areas(account.name, areas))
             absent = [facts.area for facts in area_facts if not facts.there]

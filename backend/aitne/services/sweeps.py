@@ -10,7 +10,7 @@ from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.job import Job
 from aitne.core.models.sweep import Sweep, SweepSpec, SweepTask
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import Store
 from aitne.core.states import TerminationReason
 from aitne.core.sweep import best_of, expand
@@ -28,7 +28,7 @@ class SweepService:
 
         Raises ``NotFound``, also for a job without a sweep.
         """
-        array, spec = await self._sweep(Action.JOB_READ, actor, job_id)
+        array, spec = await self._sweep(PolicyAction.JOB_READ, actor, job_id)
         return await self._look(array, spec)
 
     async def stop(self, actor: Actor, job_id: UUID) -> Job:
@@ -39,7 +39,7 @@ class SweepService:
             NotAllowed: the sweep belongs to another user.
             Conflict: it has ended.
         """
-        array, spec = await self._sweep(Action.JOB_CANCEL, actor, job_id)
+        array, spec = await self._sweep(PolicyAction.JOB_CANCEL, actor, job_id)
         if array.state.terminal:
             raise Conflict(f"The sweep has ended ({array.state}): there is nothing to stop.")
         sweep = await self._look(array, spec)
@@ -81,7 +81,9 @@ class SweepService:
             unless_cancelled=task.id,  # by another task that reached the goal at the same time
         )
 
-    async def _sweep(self, action: Action, actor: Actor, job_id: UUID) -> tuple[Job, SweepSpec]:
+    async def _sweep(
+        self, action: PolicyAction, actor: Actor, job_id: UUID
+    ) -> tuple[Job, SweepSpec]:
         job = await self._store.get_job(job_id)
         require(action, actor, "job", job_id, owner=job.owner, project=job.project)
         spec = job.spec.sweep

@@ -7,14 +7,14 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 
-from aitne.core.difference import SINGLE, Wanted, difference
+from aitne.core.difference import SINGLE, AccountingTarget, difference
 from aitne.core.errors import AitneError, Conflict
 from aitne.core.limit_rules import held_to, tightest
 from aitne.core.models.base import Frozen
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import ProjectState
 from aitne.core.models.user import Actor, User
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.accounting import (
     ROOT,
     Accounting,
@@ -94,7 +94,7 @@ class SyncService:
             Unavailable: accounting does not answer.
             NotSupported: this cluster keeps no accounts.
         """
-        require(Action.ACCOUNTING_SYNC, actor, "cluster", "accounting")
+        require(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
         associations, changes, notes = await self._look()
         return _report(associations, changes, notes)
 
@@ -105,7 +105,7 @@ class SyncService:
             Conflict: the differences have changed since they were shown.
             SchedulerRejected: accounting refused a change; those before it were applied.
         """
-        require(Action.ACCOUNTING_SYNC, actor, "cluster", "accounting")
+        require(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
         associations, changes, notes = await self._look()
         report = _report(associations, changes, notes)
         if report.digest != digest:
@@ -128,7 +128,7 @@ class SyncService:
         ]
         return associations, difference(target, associations), notes
 
-    async def _wanted(self, associations: Associations) -> tuple[Wanted, list[str]]:
+    async def _wanted(self, associations: Associations) -> tuple[AccountingTarget, list[str]]:
         notes: list[str] = []
         in_force, closed = await self._projects(notes)
         unix = {user.name: user for user in await all_users(self._store)}
@@ -166,7 +166,7 @@ class SyncService:
                 except AitneError as error:
                     untouched.add(user)
                     notes.append(f"user {user} in account {association.account}: {error.message}")
-        return Wanted(accounts, members, defaults, frozenset(untouched)), notes
+        return AccountingTarget(accounts, members, defaults, frozenset(untouched)), notes
 
     async def _projects(self, notes: list[str]) -> tuple[dict[str, Limits], set[str]]:
         """Return the limits in force of each project, and the projects that are not active.

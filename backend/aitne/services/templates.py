@@ -27,7 +27,7 @@ def builtin_folder() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Expanded:
+class ExpandedTemplate:
     """Template with its parameters filled in."""
 
     parameters: dict[str, Scalar]
@@ -78,7 +78,7 @@ class TemplateCatalog:
             raise NotFound("template", name)
         return loaded[name]
 
-    def expand(self, template: Template, parameters: dict[str, Scalar]) -> Expanded:
+    def expand(self, template: Template, parameters: dict[str, Scalar]) -> ExpandedTemplate:
         """Check the values against the parameters' types and limits and fill in the defaults.
 
         Raises:
@@ -96,7 +96,7 @@ class TemplateCatalog:
                 value=workdir,
                 allowed="an absolute path, or one below home such as ~/project",
             )
-        return Expanded(values, env, workdir)
+        return ExpandedTemplate(values, env, workdir)
 
     def _fresh(self) -> _Loaded:
         now = self._monotonic()

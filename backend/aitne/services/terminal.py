@@ -18,7 +18,14 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from aitne.core import attach_protocol as wire
-from aitne.core.attach_protocol import Exited, Frames, ShellStart, Size, SshStart, Started
+from aitne.core.attach_protocol import (
+    AgentFrameDecoder,
+    Exited,
+    ShellStart,
+    Size,
+    SshStart,
+    Started,
+)
 from aitne.core.errors import Conflict, InvalidInput, Unavailable
 from aitne.core.models.base import Frozen
 
@@ -31,20 +38,20 @@ _CLOSE_WITHIN_S = 5.0
 _LONGEST_SAID = 500
 
 
-class Taken(Frozen):
+class InputAcknowledged(Frozen):
     """Number of input bytes that have reached the program."""
 
     bytes: int
 
 
-class Over(Frozen):
+class TerminalExit(Frozen):
     """End of the program or its job. ``code`` is None if the exit code is unknown."""
 
     code: int | None
     reason: str | None = None
 
 
-Outgoing = bytes | Taken | Over
+Outgoing = bytes | InputAcknowledged | TerminalExit
 
 
 class Terminal:
@@ -54,7 +61,7 @@ class Terminal:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        frames: Frames,
+        frames: AgentFrameDecoder,
         first: list[tuple[bytes, bytes]],
         *,
         started: Started,
@@ -79,7 +86,7 @@ class Terminal:
         self._input_received = 0
         self._input_taken = 0
         self._input_ended = False
-        self._over: Over | None = None
+        self._over: TerminalExit | None = None
         self._said = b""
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
@@ -123,7 +130,7 @@ class Terminal:
                 yield self._chunks[self._sent - 1]
             elif self._input_taken != reported:
                 reported = self._input_taken
-                yield Taken(bytes=reported)
+                yield InputAcknowledged(bytes=reported)
             elif self._over is not None:
                 yield self._over
                 return
@@ -198,7 +205,9 @@ class Terminal:
     # --- the traffic -----------------------------------------------------------------------------
 
     async def _pump_output(self) -> None:
-        over = Over(code=None, reason="The connection to the job was lost: it has probably ended.")
+        over = TerminalExit(
+            code=None, reason="The connection to the job was lost: it has probably ended."
+        )
         try:
             while self._over is None:
                 while self._waiting_bytes >= WINDOW_BYTES:
@@ -210,12 +219,12 @@ class Terminal:
                 for kind, content in self._frames.feed(data):
                     self._take(kind, content)
         except (OSError, ValueError, ValidationError) as error:
-            over = Over(code=None, reason=f"The connection to the job failed: {error}.")
+            over = TerminalExit(code=None, reason=f"The connection to the job failed: {error}.")
         finally:
             if self._over is None:
                 message = (self._said or self._frames.rest).decode("utf-8", "replace").strip()
                 self._over = (
-                    over if not message else Over(code=None, reason=message[:_LONGEST_SAID])
+                    over if not message else TerminalExit(code=None, reason=message[:_LONGEST_SAID])
                 )
             self._changed.set()
             self._more_input.set()
@@ -227,7 +236,7 @@ class Terminal:
             self._waiting_bytes += len(content) + 1
         elif kind == wire.EXIT:
             exit_message = Exited.model_validate_json(content)
-            self._over = Over(code=exit_message.code, reason=exit_message.refused)
+            self._over = TerminalExit(code=exit_message.code, reason=exit_message.refused)
         elif kind == wire.SAID:
             self._said = content
         self._changed.set()
@@ -260,7 +269,7 @@ async def open_terminal(
     """
     connection.setblocking(False)
     reader, writer = await asyncio.open_unix_connection(sock=connection)
-    frames = Frames()
+    frames = AgentFrameDecoder()
     last_output = b""
     try:
         facts = json.dumps({**start.model_dump(mode="json"), "node": node}).encode()

@@ -23,7 +23,7 @@ from aitne.core.errors import (
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.attach import Attacher, AttachTarget
 from aitne.core.ports.store import Store
@@ -54,7 +54,7 @@ class Ticket(Frozen):
     )
 
 
-class Held:
+class OpenTerminal:
     """Terminal, and the time since which it has no connection."""
 
     def __init__(self, terminal: Terminal, number: int) -> None:
@@ -80,7 +80,7 @@ class TerminalService:
         self._attacher = attacher
         self._accounts = accounts
         self._clock = clock
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, OpenTerminal] = {}
         self._opening: dict[str, int] = {}
         self._ends: set[asyncio.Task[None]] = set()
 
@@ -96,7 +96,7 @@ class TerminalService:
             Unavailable: its nodes are not known yet.
         """
         job = await self._store.get_job(job_id)
-        require(Action.JOB_ATTACH, actor, "job", job_id, owner=job.owner, project=job.project)
+        require(PolicyAction.JOB_ATTACH, actor, "job", job_id, owner=job.owner, project=job.project)
         chosen = self._node(job, node)
         secret = new_secret()
         expires_at = self._clock() + timedelta(seconds=TICKET_LIFETIME_S)
@@ -116,7 +116,7 @@ class TerminalService:
         Raises:
             InvalidInput: the actor has no account that jobs may run as.
         """
-        require(Action.USER_READ, actor, "user", actor.name, owner=actor.name)
+        require(PolicyAction.USER_READ, actor, "user", actor.name, owner=actor.name)
         return await self._account(actor.name)
 
     async def _account(self, user: str) -> str:
@@ -149,7 +149,7 @@ class TerminalService:
             if not self._opening[owner]:
                 del self._opening[owner]
         name = new_secret()
-        self._held[name] = Held(terminal, 1)
+        self._held[name] = OpenTerminal(terminal, 1)
         details = {"by": owner, "node": chosen, "kind": start.kind}
         try:
             await self._store.add_job_event(job_id, ATTACHED, details)

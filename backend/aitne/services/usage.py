@@ -13,7 +13,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.limits import Usage
 from aitne.core.models.project import MONTH
 from aitne.core.models.user import Actor
-from aitne.core.policy import Action, decide, require
+from aitne.core.policy import PolicyAction, decide, require
 from aitne.core.ports.store import Store
 from aitne.services.balance import (
     Balance,
@@ -72,7 +72,7 @@ class UsageService:
             Unavailable: accounting does not answer.
         """
         if project is not None:
-            require(Action.PROJECT_READ, actor, "project", project, project=project)
+            require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
             await self._store.get_project(project)
         chosen = checked_month("month", month) or month_of(self._clock())
         start, end = bounds(chosen)
@@ -86,7 +86,7 @@ class UsageService:
                 row_of(row)
                 for row in month_usage.rows
                 if (project is None or row.account == project)
-                and decide(Action.PROJECT_READ, actor, project=row.account).allowed
+                and decide(PolicyAction.PROJECT_READ, actor, project=row.account).allowed
             ),
         )
 
@@ -109,7 +109,7 @@ class UsageService:
 
         Raises ``NotFound``.
         """
-        require(Action.PROJECT_READ, actor, "project", project, project=project)
+        require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
         budget = (await self._store.get_project(project)).budget
         now = self._clock()
         stored_months = await self._store.usage_months(counted_months(budget, now))

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from aitne.core.errors import NotSupported
 from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.store import Store
-from aitne.core.ports.store.groups import KeptMonth
+from aitne.core.ports.store.groups import StoredMonth
 from aitne.services.balance import bounds
 from aitne.services.job_usage import JobUsage
 
@@ -35,7 +35,7 @@ class UsageMonths:
         self._clock = clock
         self._turn = asyncio.Lock()
 
-    async def month(self, month: str, *, fresh: timedelta = FRESH) -> KeptMonth:
+    async def month(self, month: str, *, fresh: timedelta = FRESH) -> StoredMonth:
         """Return the usage of the month, at most a moment old unless the month is settled.
 
         Raises ``Unavailable``, as accounting does.
@@ -49,20 +49,20 @@ class UsageMonths:
             ):
                 return stored_month
             if start > now:
-                return KeptMonth(now, PLATFORM, ())
+                return StoredMonth(now, PLATFORM, ())
             usage = await self._ask(start, min(end, now), now)
             await self._store.keep_usage(month, usage)
             return usage
 
-    async def _ask(self, start: datetime, end: datetime, now: datetime) -> KeptMonth:
+    async def _ask(self, start: datetime, end: datetime, now: datetime) -> StoredMonth:
         if self._accounting is not None:
             try:
-                return KeptMonth(now, SCHEDULER, await self._accounting.usage(start, end))
+                return StoredMonth(now, SCHEDULER, await self._accounting.usage(start, end))
             except NotSupported:
                 log.debug("The scheduler keeps no accounts; the platform's own record is used.")
-        return KeptMonth(now, PLATFORM, await self._own.usage(start, end))
+        return StoredMonth(now, PLATFORM, await self._own.usage(start, end))
 
 
-def settled(stored_month: KeptMonth, month: str) -> bool:
+def settled(stored_month: StoredMonth, month: str) -> bool:
     """Return whether the usage of the month can no longer change."""
     return stored_month.taken_at > bounds(month)[1] + SETTLED_AFTER

@@ -9,7 +9,7 @@ from aitne.core.errors import Conflict, FieldProblem, InvalidInput
 from aitne.core.models.job_file import RESERVED_ENV
 from aitne.core.models.user import Actor
 from aitne.core.models.user_secret import MOST_SECRETS, UserSecret
-from aitne.core.policy import Action, require
+from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import UserSecretStore
 from aitne.services.encryption import Cipher
 
@@ -26,7 +26,7 @@ class UserSecretService:
 
     async def list(self, actor: Actor) -> Sequence[UserSecret]:
         """Return the actor's secrets without their values. Raises ``NotAllowed``."""
-        require(Action.SECRET_READ, actor, "secret", actor.name, owner=actor.name)
+        require(PolicyAction.SECRET_READ, actor, "secret", actor.name, owner=actor.name)
         return await self._store.list_user_secrets(actor.name)
 
     async def put(self, actor: Actor, name: str, value: str) -> UserSecret:
@@ -37,7 +37,7 @@ class UserSecretService:
             InvalidInput: the name belongs to the platform.
             Conflict: the actor has too many secrets.
         """
-        require(Action.SECRET_WRITE, actor, "secret", name, owner=actor.name)
+        require(PolicyAction.SECRET_WRITE, actor, "secret", name, owner=actor.name)
         if name.startswith(RESERVED_ENV):
             raise InvalidInput.field(
                 "name", f"{name} belongs to the platform; choose a name without its prefix"
@@ -49,7 +49,7 @@ class UserSecretService:
 
     async def delete(self, actor: Actor, name: str) -> None:
         """Delete a secret. Raises ``NotFound``, ``NotAllowed``."""
-        require(Action.SECRET_WRITE, actor, "secret", name, owner=actor.name)
+        require(PolicyAction.SECRET_WRITE, actor, "secret", name, owner=actor.name)
         await self._store.delete_user_secret(actor.name, name)
 
     async def missing(self, owner: str, names: Sequence[str]) -> Sequence[FieldProblem]:

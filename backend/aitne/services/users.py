@@ -10,7 +10,7 @@ from aitne.core.errors import Conflict, InvalidInput, NotAllowed, RateLimited
 from aitne.core.models.job import JobType
 from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
 from aitne.core.policy import (
-    Action,
+    PolicyAction,
     require,
     require_full_login,
     require_recent_authentication,
@@ -58,7 +58,7 @@ class UserService:
 
     async def get(self, actor: Actor, name: str) -> User:
         """Return one account. Raises ``NotFound``, also for one that the actor may not see."""
-        require(Action.USER_READ, actor, "user", name, owner=name)
+        require(PolicyAction.USER_READ, actor, "user", name, owner=name)
         return await self._store.get_user(name)
 
     async def create(
@@ -116,7 +116,7 @@ class UserService:
             NotAllowed: only administrators change role and disabled; the current password is wrong.
             Conflict: no enabled administrator would be left.
         """
-        require(Action.USER_EDIT, actor, "user", name, owner=name)
+        require(PolicyAction.USER_EDIT, actor, "user", name, owner=name)
         if role is not None or disabled is not None or source is not None:
             _administer(actor)
         user = await self._store.get_user(name)
@@ -161,7 +161,7 @@ class UserService:
     async def list_tokens(self, actor: Actor, *, owner: str | None = None) -> Sequence[Token]:
         """List the tokens of the actor, or, for an administrator, of ``owner``."""
         name = owner or actor.name
-        require(Action.TOKEN_READ, actor, "user", name, owner=name)
+        require(PolicyAction.TOKEN_READ, actor, "user", name, owner=name)
         return await self._store.list_tokens((await self._store.get_user(name)).name)
 
     async def create_token(
@@ -185,7 +185,7 @@ class UserService:
             InvalidInput: its scopes exceed the permissions of its owner.
         """
         whose = owner or actor.name
-        require(Action.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
         require_recent_authentication(actor, self._clock())
         user = await self._store.get_user(whose)
         if excess := scopes - actor.scopes:
@@ -223,7 +223,7 @@ class UserService:
     async def delete_token(self, actor: Actor, token_id: str, *, owner: str | None = None) -> None:
         """Revoke a token. Raises ``NotFound``."""
         whose = owner or actor.name
-        require(Action.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
         await self._store.delete_token(whose, token_id)
 
     async def _check_password(self, actor: Actor, name: str, current: str | None) -> None:

@@ -36,14 +36,14 @@ def main(arguments: list[str]) -> int:
     import asyncio
 
     from aitne.supervisor.child import die_with
-    from aitne.supervisor.plan import Plan
-    from aitne.supervisor.service import Failed, Supervisor
+    from aitne.supervisor.plan import SupervisorPlan
+    from aitne.supervisor.service import PlatformStartError, Supervisor
 
     if options[:1] == ["--with-parent"]:
         die_with(int(options[1]), signal.SIGTERM)
     try:
-        asyncio.run(Supervisor(Plan.read(Path(run_dir))).run())
-    except Failed as error:
+        asyncio.run(Supervisor(SupervisorPlan.read(Path(run_dir))).run())
+    except PlatformStartError as error:
         (Path(run_dir) / "failure").write_text(f"{error}\n")
         return 1
     return 0

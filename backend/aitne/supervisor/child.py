@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from aitne.core.hung_processes import HEARTBEAT_VARIABLE
 from aitne.supervisor.plan import ChildPlan
-from aitne.supervisor.silence import Silence
+from aitne.supervisor.silence import HangDetector
 
 DELAYS_S = (0.0, 0.2, 0.5, 1.0, 1.5)
 """Delays in seconds before consecutive restarts.
@@ -72,7 +72,7 @@ class Child:
         self.answers = False
         """Result of its last probe."""
         self.process: subprocess.Popen[bytes] | None = None
-        self.silence = Silence(plan.hung_after_s)
+        self.silence = HangDetector(plan.hung_after_s)
         self.killed_after_s: float | None = None
         """Seconds of silence after which the hung process was killed; None if it was not."""
         self._heartbeat: int | None = None
@@ -90,7 +90,7 @@ class Child:
         """Start the process. Raises ``OSError`` if its program cannot be executed."""
         with self.log.open("ab") as log:
             self.process = self._launch(log)
-        self.silence = Silence(self.plan.hung_after_s)
+        self.silence = HangDetector(self.plan.hung_after_s)
         self.killed_after_s = None
         self.since = datetime.now(UTC)
         self._began = time.monotonic()

@@ -30,7 +30,14 @@ from aitne.supervisor import environments, preflight, software
 from aitne.supervisor.__main__ import HELD
 from aitne.supervisor.child import tail
 from aitne.supervisor.pages import write_pages
-from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, FAILURE, LIVE, SOCKET, Plan
+from aitne.supervisor.plan import (
+    DRAIN_WITHIN_S,
+    END_WITHIN_S,
+    FAILURE,
+    LIVE,
+    SOCKET,
+    SupervisorPlan,
+)
 from aitne.supervisor.planning import make_plan
 from aitne.supervisor.secret_files import ensure_secrets
 
@@ -263,7 +270,7 @@ def _end_left_jobs(data_dir: Path, progress: Progress) -> bool:
     live = data_dir / "run" / LIVE
     if not live.exists():
         return False
-    plan = Plan.read(data_dir / "run")
+    plan = SupervisorPlan.read(data_dir / "run")
     if not plan.drain:
         return False
     progress("The platform is not running; ending the jobs that it left running.")

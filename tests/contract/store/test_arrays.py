@@ -9,7 +9,7 @@ import pytest
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import IllegalTransition
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import Created, Idempotency
+from aitne.core.ports.store import CreatedJob, Idempotency
 from aitne.core.states import JobState, TerminationReason
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_task, make_task_group
@@ -22,7 +22,7 @@ class StoreWithTaskGroups(SqlStore):
 
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
-    ) -> Created:
+    ) -> CreatedJob:
         indices = ",".join(str(task.array_task_id) for task in tasks)
         group = [make_task_group(job, indices)] if tasks else []
         same = all(group[0].task(task.array_task_id or 0) == task for task in tasks)

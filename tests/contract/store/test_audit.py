@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from aitne.adapters.store import SqlStore
-from aitne.core.audit_chain import FIRST, Chain
+from aitne.core.audit_chain import FIRST, AuditChain
 from aitne.core.errors import InvalidInput
 from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter, Outcome
 from tests.contract.store.conftest import Clock
@@ -21,8 +21,8 @@ def draft(clock: Clock, **fields: Any) -> AuditDraft:
     return AuditDraft(time=clock.now, **{**given, **fields})
 
 
-async def walk(store: SqlStore) -> Chain:
-    chain = Chain()
+async def walk(store: SqlStore) -> AuditChain:
+    chain = AuditChain()
     entries = await store.audit_after(0, AuditFilter())
     chain.follow([entry.model_dump(mode="json") for entry in entries])
     return chain

@@ -9,7 +9,7 @@ from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition, SchedulerStatus
-from aitne.core.ports.store import Idempotency, Move
+from aitne.core.ports.store import Idempotency, TransitionRequest
 from aitne.core.states import JobState
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_job
@@ -132,7 +132,8 @@ class TestMoves:
         pending = frozenset({JobState.PENDING_SUBMIT})
         changes = JobChanges(submitted_at=clock.now)
         moves = [
-            Move(job.id, JobState.SUBMITTING, changes, since=pending) for job in (queued, gone)
+            TransitionRequest(job.id, JobState.SUBMITTING, changes, since=pending)
+            for job in (queued, gone)
         ]
         await store.request_cancel(gone.id, clock.now)
         items = await store.lease_outbox(epoch=epoch, limit=9, lease_s=60)
@@ -144,29 +145,31 @@ class TestMoves:
         assert (await store.job_of_token("hash")) == first
         assert await store.job_of_token("other") is None
         assert (await store.outbox_depth())[0] == 1
-        noted = Move(
+        noted = TransitionRequest(
             other.id,
             JobState.QUEUED,
             JobChanges(scheduler_id="7"),
             since=frozenset({JobState.UNCERTAIN}),
             anyway=True,
         )
-        stale = Move(queued.id, JobState.QUEUED, version=1)
+        stale = TransitionRequest(queued.id, JobState.QUEUED, version=1)
         second, late = await store.apply([noted, stale], epoch=epoch)
         assert second is not None
         assert (second.state, second.scheduler_id, late) == (JobState.PENDING_SUBMIT, "7", None)
         with pytest.raises(StaleEpoch):
-            await store.apply([Move(queued.id, JobState.QUEUED)], epoch=epoch + 1)
+            await store.apply([TransitionRequest(queued.id, JobState.QUEUED)], epoch=epoch + 1)
 
     async def test_an_array_follows_all_of_its_tasks(self, store: SqlStore, epoch: int) -> None:
         array, tasks = make_array("0-9")
         await store.create_job(array, tasks)
         rows = await store.apply(
-            [Move(row.id, JobState.SUBMITTING) for row in (*tasks, array)], epoch=epoch
+            [TransitionRequest(row.id, JobState.SUBMITTING) for row in (*tasks, array)], epoch=epoch
         )
         assert all(rows)
         ids = [
-            Move(row.id, JobState.QUEUED, JobChanges(scheduler_id=f"7_{row.array_task_id}"))
+            TransitionRequest(
+                row.id, JobState.QUEUED, JobChanges(scheduler_id=f"7_{row.array_task_id}")
+            )
             for row in tasks[:9]
         ]
         await store.apply(ids, epoch=epoch)

@@ -21,7 +21,7 @@ from aitne.core.models.project import (
 )
 from aitne.core.models.resources import GpuRequest
 from aitne.core.models.user import Project
-from aitne.core.ports.store.groups import KeptMonth, ProjectChange
+from aitne.core.ports.store.groups import ProjectChange, StoredMonth
 from aitne.core.states import JobState
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
@@ -273,10 +273,10 @@ async def test_an_invitation_ends(store: SqlStore) -> None:
 
 async def test_a_months_usage_is_kept(store: SqlStore) -> None:
     rows = [Usage(account="vision", user="ada", cpu_s=7, gpu_s=9, gpu_s_by_type={"a": 9}, jobs=1)]
-    await store.keep_usage("2026-03", KeptMonth(NOW, "platform", []))
-    await store.keep_usage("2026-03", KeptMonth(NOW, "scheduler", rows))
+    await store.keep_usage("2026-03", StoredMonth(NOW, "platform", []))
+    await store.keep_usage("2026-03", StoredMonth(NOW, "scheduler", rows))
     assert await store.usage_months(["2026-02", "2026-03"]) == {
-        "2026-03": KeptMonth(NOW, "scheduler", rows)
+        "2026-03": StoredMonth(NOW, "scheduler", rows)
     }
 
 

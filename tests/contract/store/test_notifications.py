@@ -14,10 +14,10 @@ from aitne.core.models.notification import (
     Delivery,
     DeliveryState,
     NewDelivery,
-    Notice,
+    NewNotification,
     NotificationChoices,
+    NotificationContent,
     NotificationKind,
-    Told,
     Webhook,
 )
 from aitne.core.states import JobState, TerminationReason
@@ -28,9 +28,13 @@ from tests.support.jobs import make_job, make_session
 KIND = NotificationKind.JOB_FINISHED
 
 
-def told(owner: str = "ada", event_id: int = 1, **overrides: object) -> Told:
-    notice = Notice(kind=KIND, title="digits has finished", path="/jobs/1", data={"n": 1})
-    return Told.model_validate({"owner": owner, "event_id": event_id, "notice": notice} | overrides)
+def told(owner: str = "ada", event_id: int = 1, **overrides: object) -> NewNotification:
+    notice = NotificationContent(
+        kind=KIND, title="digits has finished", path="/jobs/1", data={"n": 1}
+    )
+    return NewNotification.model_validate(
+        {"owner": owner, "event_id": event_id, "notice": notice} | overrides
+    )
 
 
 def to_hook(target: str = "wh_1", owner: str = "ada") -> NewDelivery:

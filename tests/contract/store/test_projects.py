@@ -4,7 +4,7 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
-from aitne.core.models.limits import AssociationUse, Gauge, InUse, Limits, Membership, QosUse
+from aitne.core.models.limits import AssociationUse, Gauge, Limits, LimitUsage, Membership, QosUse
 from aitne.core.models.user import Project
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
@@ -96,7 +96,7 @@ async def test_the_last_look_at_what_is_in_use(store: SqlStore, clock: Clock) ->
     assert await store.in_use() is None
     lease = await store.take_lease("controller", "me", duration_s=60)
     assert lease is not None
-    look = InUse(
+    look = LimitUsage(
         enforced=frozenset({"limits"}),
         associations=(
             AssociationUse(account="vision", tres={"gres/gpu": Gauge(limit=8, used=6)}),
@@ -104,9 +104,9 @@ async def test_the_last_look_at_what_is_in_use(store: SqlStore, clock: Clock) ->
         ),
         qos=(QosUse(name="normal", used_by={"ada": {"cpu": 2}}),),
     )
-    for seconds, each in ((0, InUse()), (10, look)):
+    for seconds, each in ((0, LimitUsage()), (10, look)):
         now = clock.pass_(seconds)
         await store.save_in_use(each, now, epoch=lease.epoch)
         assert await store.in_use() == (each, now)
     with pytest.raises(StaleEpoch):
-        await store.save_in_use(InUse(), clock.now, epoch=lease.epoch + 1)
+        await store.save_in_use(LimitUsage(), clock.now, epoch=lease.epoch + 1)

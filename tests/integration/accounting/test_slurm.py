@@ -15,9 +15,9 @@ from aitne.adapters.accounting.broker import BrokerAccounting
 from aitne.adapters.accounting.slurm import SlurmAccounting
 from aitne.adapters.command.local import LocalCommand
 from aitne.core.dev_cluster import DevCluster
-from aitne.core.difference import Wanted, difference
+from aitne.core.difference import AccountingTarget, difference
 from aitne.core.errors import InvalidInput, NotAllowed, SchedulerRejected, Unavailable
-from aitne.core.models.limits import MIB, InUse, Limits, Usage
+from aitne.core.models.limits import MIB, Limits, LimitUsage, Usage
 from aitne.core.ports.accounting import (
     Accounting,
     AddAccount,
@@ -51,7 +51,7 @@ def adapter(cluster: DevCluster, folder: Path, *before: str) -> SlurmAccounting:
 async def clear(accounting: Accounting) -> None:
     """Leave the account without members and limits."""
     found = await accounting.read()
-    await accounting.apply(difference(Wanted({PROJECT: Limits()}), found))
+    await accounting.apply(difference(AccountingTarget({PROJECT: Limits()}), found))
 
 
 @pytest.fixture
@@ -71,8 +71,10 @@ async def until(ask: Callable[[], Awaitable[T]], good: Callable[[T], bool], what
         pytest.fail(f"not so after {PATIENCE_S:.0f} s: {what}")
 
 
-def wanted(limits: Limits, **members: Limits) -> Wanted:
-    return Wanted({PROJECT: limits}, {(PROJECT, user): own for user, own in members.items()})
+def wanted(limits: Limits, **members: Limits) -> AccountingTarget:
+    return AccountingTarget(
+        {PROJECT: limits}, {(PROJECT, user): own for user, own in members.items()}
+    )
 
 
 LIMITS = Limits(
@@ -135,7 +137,7 @@ async def test_gpus_in_use_and_gpu_hours(
     await accounting.apply(difference(target, await accounting.read()))
     started = datetime.now(UTC).replace(microsecond=0)
 
-    async def use() -> InUse:
+    async def use() -> LimitUsage:
         return await accounting.in_use()
 
     # slurmctld hears of new associations from slurmdbd a moment later.
@@ -145,7 +147,7 @@ async def test_gpus_in_use_and_gpu_hours(
     jobs = [sbatch(slurm_cluster, "alice", script, *words)]
     jobs.append(sbatch(slurm_cluster, "bob", script, *words))
 
-    def both_run(look: InUse) -> bool:
+    def both_run(look: LimitUsage) -> bool:
         account = look.of(PROJECT)
         return account is not None and account.tres["gres/gpu"].used == 4
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from aitne.agent import main as agent
-from aitne.core.agent_protocol import AgentApp, Handover, Phase
+from aitne.core.agent_protocol import AgentApp, Handover, ProgramPhase
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 
@@ -36,9 +36,9 @@ def test_commands_run_in_order_until_one_fails(job: Job, platform: Platform) -> 
     assert code == 7
     assert job.log == f"'hi' $(x) from {job.folder}\nerr\n"
     first, *_, last = platform.until(lambda found: found[-1:] and found[-1].phase == "finished")
-    assert (first.phase, first.node, first.address) == (Phase.STARTED, "node01", None)
+    assert (first.phase, first.node, first.address) == (ProgramPhase.STARTED, "node01", None)
     assert (first.task, first.restart_count) == (3, 1)
-    assert (last.phase, last.exit_code) == (Phase.FINISHED, 7)
+    assert (last.phase, last.exit_code) == (ProgramPhase.FINISHED, 7)
     assert platform.tokens == {"Bearer the-token"}
     assert (job.folder / "fence-3").exists()
 
@@ -47,7 +47,7 @@ def test_samples_arrive_while_it_runs(job: Job, platform: Platform) -> None:
     job.start("while :; do :; done", url=platform.url)
     reports = platform.until(lambda found: sum(len(report.samples) for report in found) >= 6)
     samples = [sample for report in reports for sample in report.samples]
-    assert {report.phase for report in reports} == {Phase.STARTED, Phase.RUNNING}
+    assert {report.phase for report in reports} == {ProgramPhase.STARTED, ProgramPhase.RUNNING}
     assert max(sample.cpu for sample in samples) > 0.1
     assert {sample.processes for sample in samples} == {1}
     assert all(1 << 16 < sample.memory_bytes < 50 << 20 for sample in samples)
@@ -134,7 +134,7 @@ def test_a_missing_working_directory_is_named(job: Job, platform: Platform) -> N
     home = os.path.expanduser("~")
     told = f"the working directory {home}/missing cannot be entered: No such file or directory"
     assert job.log == f"aitne: {told}.\n"
-    assert platform.report(Phase.FINISHED).message == told
+    assert platform.report(ProgramPhase.FINISHED).message == told
 
 
 @pytest.mark.parametrize(("argv", "code"), [(("no-such",), 127), (("/etc/passwd",), 126)])
@@ -227,47 +227,47 @@ def shut_down(address: str) -> None:
 @pytest.mark.parametrize("code", [0, 9])
 def test_a_session_from_start_to_shut_down(job: Job, platform: Platform, code: int) -> None:
     process = job.start(url=platform.url, apps=(app(LAUNCHER),))
-    started = platform.report(Phase.STARTED)
+    started = platform.report(ProgramPhase.STARTED)
     assert started.address is not None
     assert started.address.startswith("127.0.0.1:")
     job.log_says("early")
     platform.hand_over(
         (204, b""), (503, b"no"), (200, b"nonsense"), (200, handover(CODE=str(code)))
     )
-    ready = platform.report(Phase.READY)
+    ready = platform.report(ProgramPhase.READY)
     assert ready.address == started.address
     assert "args ['--a=b'] s3" in job.log
     command_line = Path(f"/proc/{process.pid}/cmdline").read_bytes()
     assert b"s3" not in command_line
     shut_down(started.address)
     assert process.wait(20) == code
-    assert platform.report(Phase.FINISHED).exit_code == code
+    assert platform.report(ProgramPhase.FINISHED).exit_code == code
 
 
 def test_the_hub_decides_where_the_server_listens(job: Job, platform: Platform) -> None:
     process = job.start(url=platform.url, apps=(app(LAUNCHER),))
-    address = platform.report(Phase.STARTED).address
+    address = platform.report(ProgramPhase.STARTED).address
     assert address is not None
     url = f"http://{address}/user/ada/s-1/"
     platform.hand_over((200, handover(JUPYTERHUB_SERVICE_URL=url)))
-    platform.report(Phase.READY)
+    platform.report(ProgramPhase.READY)
     process.terminate()
     assert process.wait(20) == 128 + signal.SIGTERM
 
 
 def test_a_session_that_is_stopped_while_it_waits(job: Job, platform: Platform) -> None:
     process = job.start(url=platform.url, apps=(app(LAUNCHER),))
-    platform.report(Phase.STARTED)
+    platform.report(ProgramPhase.STARTED)
     process.terminate()
     assert process.wait(20) == 128 + signal.SIGTERM
-    assert not any(report.phase is Phase.READY for report in platform.reports)
+    assert not any(report.phase is ProgramPhase.READY for report in platform.reports)
 
 
 def test_an_app_that_never_answers_is_ended(job: Job, platform: Platform) -> None:
     process = job.start(url=platform.url, apps=(app(LAUNCHER, path="/slow", timeout_s=1),))
     platform.hand_over((200, handover()))
     assert process.wait(20) == agent.NEVER_ANSWERED
-    finished = platform.report(Phase.FINISHED)
+    finished = platform.report(ProgramPhase.FINISHED)
     assert finished.message is not None
     assert "/user/ada/s-1/slow within 1 s" in finished.message
     assert finished.message in job.log
@@ -275,7 +275,7 @@ def test_an_app_that_never_answers_is_ended(job: Job, platform: Platform) -> Non
 
 def test_an_app_that_needs_no_hub(job: Job, platform: Platform) -> None:
     process = job.start("echo first", url=platform.url, apps=(app(PLAIN, kind="http"),))
-    address = platform.report(Phase.READY).address
+    address = platform.report(ProgramPhase.READY).address
     assert address is not None
     shut_down(address)
     assert process.wait(20) == 0

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from aitne.core.agent_protocol import EXIT_ENVIRONMENT, Phase
+from aitne.core.agent_protocol import EXIT_ENVIRONMENT, ProgramPhase
 from aitne.core.environment import wrap
 from aitne.core.models.job import EnvironmentSpec
-from aitne.core.ports.files import Outcome
+from aitne.core.ports.files import ProgramOutcome
 from aitne.core.states import TerminationReason
 from tests.support.agents import Job, Platform
 from tests.support.requirements import lacking
@@ -67,15 +67,15 @@ def test_a_module_that_nothing_is_like(job: Job, modules: dict[str, str]) -> Non
 def test_environment_failure_becomes_message_of_job(job: Job, platform: Platform) -> None:
     wanted = {"venv": "/no/such/venv"}
     assert run(job, wanted, "echo never", url=platform.url) == EXIT_ENVIRONMENT
-    left = Outcome.model_validate_json((job.folder / "outcome").read_bytes())
+    left = ProgramOutcome.model_validate_json((job.folder / "outcome").read_bytes())
     assert left.reason is TerminationReason.START_FAILED
     assert job.log == f"aitne: {left.message}.\n"
-    assert platform.report(Phase.FINISHED).message == left.message
+    assert platform.report(ProgramPhase.FINISHED).message == left.message
 
 
 def test_a_program_that_ends_with_the_same_code_says_nothing_of_its_environment(job: Job) -> None:
     code = run(job, {"setup": ["true"]}, f"echo loaded; exit {EXIT_ENVIRONMENT}")
-    left = Outcome.model_validate_json((job.folder / "outcome").read_bytes())
+    left = ProgramOutcome.model_validate_json((job.folder / "outcome").read_bytes())
     assert (code, left.reason) == (EXIT_ENVIRONMENT, None)
 
 

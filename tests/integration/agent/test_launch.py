@@ -14,8 +14,8 @@ import pytest
 
 from aitne.agent import cgroup, needs
 from aitne.agent.spec import Need
-from aitne.core.agent_protocol import EXIT_NOT_READY, EXIT_OUT_OF_MEMORY, Phase
-from aitne.core.ports.files import Outcome
+from aitne.core.agent_protocol import EXIT_NOT_READY, EXIT_OUT_OF_MEMORY, ProgramPhase
+from aitne.core.ports.files import ProgramOutcome
 from aitne.core.states import TerminationReason
 from tests.support import realtime
 from tests.support.agents import Job, Platform
@@ -28,8 +28,8 @@ ENV = {"prefix": ["env"], "program": "env", "env_prefix": "BOX_"}
 """The smallest launching program: it is given an environment and becomes the program."""
 
 
-def outcome(job: Job) -> Outcome:
-    return Outcome.model_validate_json((job.folder / "outcome").read_bytes())
+def outcome(job: Job) -> ProgramOutcome:
+    return ProgramOutcome.model_validate_json((job.folder / "outcome").read_bytes())
 
 
 def need(path: Path, **facts: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def refused(job: Job, platform: Platform, needed: dict[str, Any]) -> str:
     left = outcome(job)
     assert (left.reason, left.exit_code) == (TerminationReason.START_FAILED, EXIT_NOT_READY)
     assert job.log == f"aitne: {left.message}.\n"
-    finished = platform.report(Phase.FINISHED)
+    finished = platform.report(ProgramPhase.FINISHED)
     assert (finished.message, finished.exit_code) == (left.message, EXIT_NOT_READY)
     assert left.message is not None
     return left.message
@@ -106,12 +106,12 @@ def test_a_long_look_at_an_image_is_no_silence(job: Job, platform: Platform, ima
     known = need(image)
     os.utime(image)
     assert job.run("echo one", sample_interval_s=60, url=platform.url, needs=[need(image)]) == 0
-    assert platform.until(bool)[0].phase is Phase.STARTED
+    assert platform.until(bool)[0].phase is ProgramPhase.STARTED
     platform.reports.clear()
     (job.folder / "fence").unlink()
     assert job.run("echo one", sample_interval_s=60, url=platform.url, needs=[known]) == 0
     first = platform.until(bool)[0]
-    assert (first.phase, first.node) == (Phase.RUNNING, "node01"), "it looks, and lives"
+    assert (first.phase, first.node) == (ProgramPhase.RUNNING, "node01"), "it looks, and lives"
 
 
 def test_a_changed_image_is_refused(job: Job, platform: Platform, image: Path) -> None:
@@ -138,7 +138,7 @@ def test_an_unreadable_dataset_is_refused(tmp_path: Path) -> None:
     folder.mkdir(mode=0o700)
     with world_readable(tmp_path):
         needed = Need({"what": "the dataset d:1", "path": str(folder), "kind": "folder"})
-        with pytest.raises(needs.Missing) as refused, acting_as(NOBODY):
+        with pytest.raises(needs.MissingRequirementError) as refused, acting_as(NOBODY):
             needs.check([needed], "n1", lambda: False)
     assert f"{folder} is not readable by user id {NOBODY}" in str(refused.value)
 
@@ -165,7 +165,7 @@ def test_a_file_system_that_hangs_is_given_up(
     monkeypatch.setattr(needs, "LOOK_S", 0.5)
     with hanging(tmp_path / "mount") as place:
         needed = Need({"what": "the dataset d:1", "path": str(place / "d"), "kind": "folder"})
-        with pytest.raises(needs.Missing, match="did not answer for"):
+        with pytest.raises(needs.MissingRequirementError, match="did not answer for"):
             needs.check([needed], "n1", lambda: False)
 
 
@@ -174,7 +174,7 @@ def test_a_look_at_a_large_file_ends_when_the_job_is_ended(tmp_path: Path) -> No
     file.write_bytes(b"x" * (3 << 20))
     asked = iter([False, True])
     needed = Need(need(file, size_bytes=1))
-    with pytest.raises(needs.Stopped):
+    with pytest.raises(needs.StopRequested):
         needs.check([needed], "n1", lambda: next(asked))
 
 
@@ -372,7 +372,7 @@ def test_a_program_that_takes_too_much_is_ended_and_the_job_says_so(
     assert left.reason is TerminationReason.OUT_OF_MEMORY
     assert left.message is not None
     assert "more than the 50 MiB of memory" in left.message
-    assert platform.report(Phase.FINISHED).message == left.message
+    assert platform.report(ProgramPhase.FINISHED).message == left.message
 
 
 @pytest.mark.usefixtures("groups")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from aitne.core.agent_protocol import EXIT_PREEMPTED, Phase
-from aitne.core.ports.files import Outcome
+from aitne.core.agent_protocol import EXIT_PREEMPTED, ProgramPhase
+from aitne.core.ports.files import ProgramOutcome
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 
@@ -43,8 +43,8 @@ def ranks(nodes: int = 2, **around: str) -> dict[str, Any]:
     return {"ranks": facts, "around": {**pretended, **around}}
 
 
-def outcome(job: Job) -> Outcome:
-    return Outcome.model_validate_json((job.folder / "outcome").read_bytes())
+def outcome(job: Job) -> ProgramOutcome:
+    return ProgramOutcome.model_validate_json((job.folder / "outcome").read_bytes())
 
 
 def test_every_node_runs_the_commands_and_knows_its_place(job: Job) -> None:
@@ -133,9 +133,9 @@ def test_all_nodes_are_measured_and_the_first_one_speaks_for_the_job(
         )
     )
     (job.folder / "go").touch()
-    platform.report(Phase.FINISHED)
+    platform.report(ProgramPhase.FINISHED)
     for report in platform.reports:
-        assert (report.phase is Phase.RUNNING) == (report.node_rank is not None)
+        assert (report.phase is ProgramPhase.RUNNING) == (report.node_rank is not None)
         assert report.profile in (None, json.loads(document))
     assert {report.node for report in platform.reports if report.profile} == {"node01"}
 
@@ -147,5 +147,5 @@ def test_invalid_profile_is_not_sent(job: Job, platform: Platform, content: str 
     make = "mkfifo $AITNE_RUN_DIR/profile.json" if content is None else ""
     copy = make or f"cp {job.folder}/p $AITNE_RUN_DIR/profile.json"
     assert job.start(copy, url=platform.url, **ranks(1)).wait(20) == 0
-    platform.report(Phase.FINISHED)
+    platform.report(ProgramPhase.FINISHED)
     assert all(report.profile is None for report in platform.reports)

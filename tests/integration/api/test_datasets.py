@@ -12,7 +12,7 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.errors import Conflict, InvalidInput, NotAuthenticated
-from aitne.core.manifest import File, pack, serialize
+from aitne.core.manifest import ManifestFile, pack, serialize
 from tests.integration.api.test_server import Server, free_port
 
 FILES = 30_000
@@ -22,7 +22,9 @@ FILES = 30_000
 def text() -> bytes:
     """Of files that nobody has; checksums do not compress, so that it stays large."""
     entries = [
-        File(f"{number:08}".encode(), number, hashlib.sha256(str(number).encode()).hexdigest())
+        ManifestFile(
+            f"{number:08}".encode(), number, hashlib.sha256(str(number).encode()).hexdigest()
+        )
         for number in range(FILES)
     ]
     return b"".join(serialize(entries))

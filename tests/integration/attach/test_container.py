@@ -10,7 +10,7 @@ import pytest
 
 from aitne.adapters.runtimes.apptainer import ApptainerRuntime
 from aitne.core.models.image import ImageUse
-from aitne.core.ports.runtime import Bind, ContainerSpec, Launch
+from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLaunch
 from aitne.core.settings import Settings
 from tests.support import realtime
 from tests.support.attaching import attacher_of, gone, listen, running, shell, submit
@@ -30,7 +30,7 @@ def sif() -> Iterator[Path]:
         yield build_sif(folder)
 
 
-def launch(bench: Bench, sif: Path) -> Launch:
+def launch(bench: Bench, sif: Path) -> RuntimeLaunch:
     if bench.stand.slurm is not None and bench.stand.slurm.command_prefix:
         pytest.skip("its nodes have a root file system of their own, without Apptainer")
     jobs = str(bench.stand.jobs)

@@ -11,7 +11,7 @@ import pytest
 
 from aitne.adapters.broker import BrokerFiles, BrokerScheduler
 from aitne.core.errors import NotAllowed, SchedulerRejected, Unavailable
-from aitne.core.ports.files import Fence, JobPlace
+from aitne.core.ports.files import Fence, JobLocation
 from aitne.core.ports.scheduler import Run
 from tests.support import realtime
 from tests.support.broker import BrokerBench, as_uid, processes_of
@@ -182,7 +182,7 @@ async def test_only_the_accounts_own_jobs_folder_is_touched(
             await scheduler.submit(shared_bench.request(job_id=job_id, job_dir=str(wrong)))
     assert not theirs.exists()
     for folder in (f"{anna}/x/../{job_id}", f"{anna}//{job_id}", "/etc", str(theirs.parent)):
-        place = JobPlace(
+        place = JobLocation(
             job_id=job_id, attempt=1, folder=folder, account=shared_bench.users["anna"]
         )
         with pytest.raises(NotAllowed):

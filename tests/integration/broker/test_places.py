@@ -17,8 +17,8 @@ from uuid import uuid4
 import pytest
 
 from aitne.adapters.accounts import permitted_user
-from aitne.adapters.places import BrokerPlaces
-from aitne.core.areas import Owner, areas_of
+from aitne.adapters.places import BrokerUserFolders
+from aitne.core.areas import AreaOwner, areas_of
 from aitne.core.broker_storage import MAX_AREAS
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.models.storage import Area, AreaFacts
@@ -35,7 +35,7 @@ class Site:
     """A broker whose settings have areas, and a platform that has the same."""
 
     bench: BrokerBench
-    places: BrokerPlaces
+    places: BrokerUserFolders
     settings: StorageSettings
 
     def path(self, *names: str) -> Path:
@@ -46,7 +46,7 @@ class Site:
 
     def area(self, user: str, name: str, project: str | None = None) -> Area:
         account = permitted_user(self.account(user), self.bench.settings().accounts)
-        owner = Owner(user=account.name, uid=account.uid, home=account.home)
+        owner = AreaOwner(user=account.name, uid=account.uid, home=account.home)
         found = areas_of(self.settings, owner, [] if project is None else [project])
         return next(area for area in found if area.name == name)
 
@@ -89,7 +89,7 @@ def broker(users: dict[str, str]) -> Iterator[BrokerBench]:
 @pytest.fixture
 async def site(broker: BrokerBench) -> AsyncIterator[Site]:
     settings = tomllib.loads(broker.config.read_text())["storage"]
-    places = BrokerPlaces(broker.settings())
+    places = BrokerUserFolders(broker.settings())
     yield Site(broker, places, StorageSettings.model_validate(settings))
     await places.close()
 

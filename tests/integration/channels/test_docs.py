@@ -15,7 +15,7 @@ import pytest
 from aitne.adapters.channels.webhook import WebhookChannel
 from aitne.core.errors import DeliveryFailed
 from aitne.core.models.notification import Webhook
-from aitne.core.ports.channel import Person
+from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
 from aitne.core.webhooks import derive_secret
 from tests.support.ports import free_ports
@@ -62,11 +62,13 @@ async def test_the_receiver_of_the_reference_takes_what_the_platform_sends(tmp_p
             made = datetime(2026, 1, 2, tzinfo=UTC)
             hook = Webhook(id="wh_1", owner="ada", url=url, created_at=made)
             message = {"title": "träin has finished"}
-            told = Person(name="ada", webhooks=(hook,))
+            told = ChannelRecipient(name="ada", webhooks=(hook,))
             assert await channel.send(message, told, "wh_1") == 204
             forged = hook.model_copy(update={"generation": 2})
             with pytest.raises(DeliveryFailed, match="401"):
-                await channel.send(message, Person(name="ada", webhooks=(forged,)), "wh_1")
+                await channel.send(
+                    message, ChannelRecipient(name="ada", webhooks=(forged,)), "wh_1"
+                )
         finally:
             receiver.terminate()
         assert receiver.stdout is not None

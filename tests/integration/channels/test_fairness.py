@@ -11,7 +11,7 @@ from pathlib import Path
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.notification import DeliveryState, NewDelivery, Webhook
 from aitne.core.models.user import Project, User
-from aitne.services.controller.deliverer import MOST_AT_ONCE, MOST_OF_ONE, Deliverer
+from aitne.services.controller.deliverer import MOST_AT_ONCE, MOST_OF_ONE, NotificationDispatcher
 from aitne.services.controller.leader import Leader
 from tests.integration.channels.test_webhook import LOOPBACK, Receiver, channel
 from tests.support import realtime
@@ -50,7 +50,7 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(tmp_path: Path, migrat
         found = await store.deliveries(owner=name, channel="webhook", target=name, limit=99)
         return [each.state for each in found]
 
-    deliverer = Deliverer(store, leader, lambda: now, {"webhook": hooks})
+    deliverer = NotificationDispatcher(store, leader, lambda: now, {"webhook": hooks})
     await add("ada", MOST_AT_ONCE + 8)
     task = asyncio.create_task(deliverer.run())
     try:

@@ -16,7 +16,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from aitne.adapters.channels.mail import MailChannel
 from aitne.core.errors import DeliveryFailed
-from aitne.core.ports.channel import Person
+from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
 from tests.support import realtime
 from tests.support.ports import free_ports
@@ -37,7 +37,7 @@ MESSAGE = {
     "data": {},
     "log": ["Traceback:", ".", "ValueError: müll 🚀"],
 }
-ADA = Person(name="ada", mail="ada@example.org")
+ADA = ChannelRecipient(name="ada", mail="ada@example.org")
 
 
 class Mailbox:
@@ -146,7 +146,7 @@ async def test_an_address_that_is_none_gets_no_mail(
     tmp_path: Path, port: int, mailbox: Mailbox, address: str
 ) -> None:
     with pytest.raises(DeliveryFailed) as failed:
-        await channel(tmp_path, port).send(MESSAGE, Person(name="ada", mail=address), "")
+        await channel(tmp_path, port).send(MESSAGE, ChannelRecipient(name="ada", mail=address), "")
     assert not failed.value.again
     assert mailbox.mails == []
 

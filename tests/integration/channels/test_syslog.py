@@ -14,7 +14,7 @@ from aitne.adapters.syslog import SyslogReceiver
 from aitne.core.errors import DeliveryFailed
 from aitne.services.audit import AuditService
 from aitne.services.controller.audit_forwarder import AuditForwarder
-from aitne.services.controller.counts import Counts
+from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.leader import Leader
 
 
@@ -47,7 +47,7 @@ async def test_each_entry_is_forwarded_once_and_in_order(tmp_path: Path, kind: s
     store = SqlStore(f"sqlite:///{tmp_path / 'aitne.db'}")
     await store.start()
     with server:
-        leader = Leader(store, "test", Counts())
+        leader = Leader(store, "test", ControllerCounters())
         await leader.acquire()
         forwarder = AuditForwarder(store, leader, SyslogReceiver(target))
         audit = AuditService(store, lambda: datetime(2026, 3, 1, tzinfo=UTC))
@@ -73,7 +73,7 @@ async def test_entries_wait_while_the_receiver_is_away(tmp_path: Path) -> None:
     target, server = listen("tcp", tmp_path)
     store = SqlStore(f"sqlite:///{tmp_path / 'aitne.db'}")
     await store.start()
-    leader = Leader(store, "test", Counts())
+    leader = Leader(store, "test", ControllerCounters())
     await leader.acquire()
     audit = AuditService(store, lambda: datetime(2026, 3, 1, tzinfo=UTC))
     await audit.record(actor="ada", action="x", object=None, outcome="denied", address=None)

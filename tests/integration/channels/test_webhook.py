@@ -16,7 +16,7 @@ from aitne.adapters.channels import _addresses
 from aitne.adapters.channels.webhook import WebhookChannel
 from aitne.core.errors import DeliveryFailed
 from aitne.core.models.notification import Webhook
-from aitne.core.ports.channel import Person
+from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
 from aitne.core.webhooks import derive_secret, verify
 from tests.support import realtime
@@ -69,10 +69,10 @@ def channel(tmp_path: Path, **webhooks: Any) -> WebhookChannel:
     return WebhookChannel(settings, clock=lambda: NOW)
 
 
-def ada(url: str, generation: int = 1) -> Person:
+def ada(url: str, generation: int = 1) -> ChannelRecipient:
     made = datetime(2026, 1, 2, tzinfo=UTC)
     hook = Webhook(id="wh_1", owner="ada", url=url, generation=generation, created_at=made)
-    return Person(name="ada", webhooks=(hook,))
+    return ChannelRecipient(name="ada", webhooks=(hook,))
 
 
 async def test_webhook_delivery_is_signed(tmp_path: Path, receiver: Receiver) -> None:
@@ -199,7 +199,7 @@ async def test_numbers_in_disguise_lead_nowhere_inside(tmp_path: Path) -> None:
 
 async def test_removed_webhook_receives_no_message(tmp_path: Path, receiver: Receiver) -> None:
     with pytest.raises(DeliveryFailed, match="removed"):
-        await channel(tmp_path).send(MESSAGE, Person(name="ada"), "wh_1")
+        await channel(tmp_path).send(MESSAGE, ChannelRecipient(name="ada"), "wh_1")
     assert receiver.requests == []
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.broker import BrokerScheduler
-from aitne.adapters.places import BrokerPlaces
-from aitne.core.areas import Owner, areas_of
+from aitne.adapters.places import BrokerUserFolders
+from aitne.core.areas import AreaOwner, areas_of
 from aitne.core.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster, list_dev_clusters
 from aitne.core.settings import load_settings
 from aitne.dev import faults, processes, roots, state
 from aitne.dev.locks import ALL, locked
-from aitne.dev.plan import HOME, Plan, read_plan
+from aitne.dev.plan import HOME, DevClusterPlan, read_plan
 from aitne.dev.processes import wait_until
 from tests.support import realtime
 from tests.support.slurm import (
@@ -61,7 +61,7 @@ def name() -> Iterator[str]:
     aitne("down", "--name", wanted)
 
 
-def left_of(plan: Plan) -> list[object]:
+def left_of(plan: DevClusterPlan) -> list[object]:
     """Everything of a cluster that can still be found."""
     paths = (plan.root, DESCRIPTORS / f"{plan.name}.json", DESCRIPTORS / f"{plan.name}.lock")
     return [
@@ -165,9 +165,9 @@ async def test_the_broker_makes_a_users_scratch(
     monkeypatch.setenv("AITNE_SLURM__DEV_CLUSTER", slurm_cluster.name)
     settings = load_settings(tmp_path, scheduler="slurm")
     user = pwd.getpwnam("bob")
-    owner = Owner(user=user.pw_name, uid=user.pw_uid, home=user.pw_dir)
+    owner = AreaOwner(user=user.pw_name, uid=user.pw_uid, home=user.pw_dir)
     home, scratch = areas_of(settings.storage, owner)
-    places = BrokerPlaces(settings)
+    places = BrokerUserFolders(settings)
     try:
         assert await places.make("bob", [scratch]) == []
         [found] = await places.areas("bob", [scratch])
@@ -187,7 +187,7 @@ def test_a_node_without_power_has_nothing_left_running(slurm_cluster: DevCluster
     words = ("--nodelist=n3", "--no-requeue", "--output=/dev/null")
     job = sbatch(slurm_cluster, "alice", script, *words)
 
-    def on_node() -> list[processes.Found]:
+    def on_node() -> list[processes.ClusterProcess]:
         return [found for found in processes.find(plan) if found.daemon == "slurmd.n3"]
 
     assert wait_until(lambda: sum(found.job for found in on_node()) >= 4, 20)

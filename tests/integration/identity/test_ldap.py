@@ -11,7 +11,7 @@ import pytest
 
 from aitne.core.errors import Unavailable
 from aitne.core.models.user import Role
-from aitne.core.ports.identity import NotLetIn
+from aitne.core.ports.identity import LoginDenied
 from aitne.core.settings import Settings
 from tests.support import realtime
 from tests.support.requirements import lacking
@@ -156,7 +156,7 @@ async def test_groups_give_the_role_and_let_in(known: dict[str, Any], tmp_path: 
     ldap = source(known | {"admin_groups": ["operators"], "allowed_groups": ["vision"]}, tmp_path)
     assert (await ldap.authenticate("ada", PASSWORD, None)).role is Role.ADMIN
     assert (await ldap.authenticate("bob", PASSWORD, None)).role is Role.USER
-    with pytest.raises(NotLetIn, match="members of vision"):
+    with pytest.raises(LoginDenied, match="members of vision"):
         await ldap.authenticate("eve", PASSWORD, None)
     assert await ldap.authenticate("eve", "wrong", None) is None
 

@@ -12,7 +12,7 @@ import pytest
 
 from aitne.core.errors import NotSupported
 from aitne.core.models.user import Role
-from aitne.core.ports.identity import NotLetIn
+from aitne.core.ports.identity import LoginDenied
 from aitne.core.settings import Settings
 from tests.support import realtime
 from tests.support.broker import BrokerBench, unix_users
@@ -69,7 +69,7 @@ async def test_groups_give_the_role_and_let_in(account: str, tmp_path: Path) -> 
     of_admins = source(tmp_path, admin_groups=[account])
     assert (await of_admins.authenticate(account, PASSWORD, None)).role is Role.ADMIN
     others = source(tmp_path, allowed_groups=["somebody-elses"])
-    with pytest.raises(NotLetIn, match="somebody-elses"):
+    with pytest.raises(LoginDenied, match="somebody-elses"):
         await others.authenticate(account, PASSWORD, None)
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from aitne.adapters.schedulers._local import runner
 from aitne.adapters.schedulers._local.attach import LocalAttacher
-from aitne.adapters.schedulers._local.records import JobRecord, Records
+from aitne.adapters.schedulers._local.records import LocalJobRecord, Records
 from aitne.core.errors import SchedulerRejected
 from aitne.core.models.resources import Resources
 from aitne.core.ports.attach import AttachTarget
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run, SubmitRequest
 from aitne.core.settings import load_settings
 from tests.support import realtime
@@ -41,11 +41,11 @@ def started(tmp_path: Path) -> AttachTarget:
     )
     records = Records(tmp_path / "local")
     records.prepare()
-    records.create(JobRecord(number=1, submitted_at=datetime.now(UTC), request=request))
+    records.create(LocalJobRecord(number=1, submitted_at=datetime.now(UTC), request=request))
     run_of(tmp_path).mkdir(parents=True)
     return AttachTarget(
         run=Run(job_id=request.job_id, attempt=1, scheduler_id="1"),
-        place=JobPlace(job_id=request.job_id, attempt=1, folder=str(tmp_path / "jobs")),
+        place=JobLocation(job_id=request.job_id, attempt=1, folder=str(tmp_path / "jobs")),
         node="node01",
         agent=("aitne.agent",),
     )

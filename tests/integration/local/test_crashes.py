@@ -40,7 +40,7 @@ def run_dir(bench: Bench, number: str, run: int = 0) -> Path:
     return bench.data_dir / "local" / "jobs" / number / "task" / f"run-{run}"
 
 
-def runner_of(bench: Bench, number: str, run: int = 0) -> launcher.Identity:
+def runner_of(bench: Bench, number: str, run: int = 0) -> launcher.ProcessIdentity:
     identity = launcher.read_identity(run_dir(bench, number, run))
     assert identity is not None
     return identity
@@ -130,11 +130,11 @@ async def test_a_reused_pid_is_not_taken_for_a_runner(bench: Bench) -> None:
     try:
         start = procfs.start_time(stranger.pid)
         assert start is not None
-        right = launcher.Identity(stranger.pid, start, procfs.boot_id(), stranger.pid, start)
+        right = launcher.ProcessIdentity(stranger.pid, start, procfs.boot_id(), stranger.pid, start)
         handle = right.open()
         assert handle is not None
         os.close(handle)
-        wrong = launcher.Identity(
+        wrong = launcher.ProcessIdentity(
             stranger.pid, start - 1, procfs.boot_id(), stranger.pid, start - 1
         )
         assert wrong.open() is None

@@ -19,7 +19,7 @@ from aitne.core.agent_protocol import AgentSpec
 from aitne.core.errors import Unavailable
 from aitne.core.layout import AGENT_SPEC, TOKEN, log_name
 from aitne.core.models.resources import Resources
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.script import render_script
 from aitne.core.states import JobState
@@ -125,10 +125,10 @@ async def test_the_same_attempt_submitted_twice_runs_once(bench: Bench) -> None:
     assert bench.log(request).count("ran\n") == 1
 
 
-def place(request: SubmitRequest) -> JobPlace:
+def place(request: SubmitRequest) -> JobLocation:
     """Where the files of a submitted attempt lie."""
     folder = str(Path(request.job_dir).parent)
-    return JobPlace(job_id=request.job_id, attempt=request.attempt, folder=folder)
+    return JobLocation(job_id=request.job_id, attempt=request.attempt, folder=folder)
 
 
 async def test_tasks_have_fences_and_logs_of_their_own(bench: Bench) -> None:

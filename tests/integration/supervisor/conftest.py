@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aitne.supervisor import control
-from aitne.supervisor.plan import ChildPlan, Plan
+from aitne.supervisor.plan import ChildPlan, SupervisorPlan
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.support.alive import alive
 from tests.support.ports import free_ports
@@ -66,7 +66,7 @@ class Supervised:
             self._server("hub", self.port + 1, *self.hub),
             self._server("proxy", self.port + 2),
         ]
-        Plan(
+        SupervisorPlan(
             data_dir=str(self.data_dir),
             url=base,
             sessions_url="http://127.0.0.1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core.difference import Wanted, difference
+from aitne.core.difference import AccountingTarget, difference
 from aitne.core.models.limits import MIB, Limits
 from aitne.core.ports.accounting import (
     AddAccount,
@@ -59,15 +59,15 @@ def slurm(draw: st.DrawFn) -> Associations:
 
 
 @st.composite
-def portal(draw: st.DrawFn) -> Wanted:
+def portal(draw: st.DrawFn) -> AccountingTarget:
     accounts = draw(st.dictionaries(ACCOUNTS, LIMITS))
     members = {key: limits for key, limits in draw(PAIRS).items() if key[0] in accounts}
     defaults = {user: account for account, user in members if draw(st.booleans())}
-    return Wanted(accounts, members, defaults, frozenset({"op"}))
+    return AccountingTarget(accounts, members, defaults, frozenset({"op"}))
 
 
 @given(portal(), slurm())
-def test_applied_changes_leave_no_difference(wanted: Wanted, found: Associations) -> None:
+def test_applied_changes_leave_no_difference(wanted: AccountingTarget, found: Associations) -> None:
     changes = difference(wanted, found)
     now = found
     for change in changes:
@@ -82,7 +82,7 @@ def test_applied_changes_leave_no_difference(wanted: Wanted, found: Associations
 
 
 @given(portal())
-def test_an_empty_slurm_gets_everything(wanted: Wanted) -> None:
+def test_an_empty_slurm_gets_everything(wanted: AccountingTarget) -> None:
     changes = difference(wanted, Associations(cluster="dev", accounts=(ROOT,)))
     assert sum(isinstance(each, AddAccount) for each in changes) == len(wanted.accounts)
     assert sum(isinstance(each, AddMember) for each in changes) == len(wanted.members)
@@ -90,7 +90,7 @@ def test_an_empty_slurm_gets_everything(wanted: Wanted) -> None:
 
 
 def test_drift_is_told_as_it_is() -> None:
-    wanted = Wanted(
+    wanted = AccountingTarget(
         {"vision": Limits(max_gpus=8, qos=("long", "normal")), "root": Limits()},
         {("vision", "ada"): Limits(max_gpus=4)},
         {"ada": "vision"},
@@ -120,7 +120,7 @@ def test_drift_is_told_as_it_is() -> None:
         SetLimit(account="vision", user="ada", limit="max_gpus", before=None, after=4),
         RemoveMember(account="vision", user="mallory"),
     ]
-    shrunk = Wanted({"vision": Limits()}, {}, {})
+    shrunk = AccountingTarget({"vision": Limits()}, {}, {})
     assert SetQos(account="vision", before=("long", "normal"), after=()) in difference(
         shrunk, found
     )

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.store.sqlite_driver import Connector
+from aitne.adapters.store.sqlite_driver import SqliteConnector
 
 
 async def test_a_close_ends_though_the_connection_is_stopped_meanwhile(tmp_path: Path) -> None:
-    connector = Connector(tmp_path / "a.db", 1)
+    connector = SqliteConnector(tmp_path / "a.db", 1)
     connection = await connector.connect()
     closing = asyncio.create_task(connection.close())
     await asyncio.sleep(0)
@@ -35,7 +35,7 @@ async def test_the_thread_of_a_connection_that_was_cut_off_is_waited_for(
 
     monkeypatch.setattr(sqlite3, "connect", slowly)
     before = set(threading.enumerate())
-    connector = Connector(tmp_path / "a.db", 1)
+    connector = SqliteConnector(tmp_path / "a.db", 1)
     task = asyncio.create_task(connector.connect())
     await asyncio.to_thread(opening.wait, 30)
     [thread] = [each for each in set(threading.enumerate()) - before if each.daemon]

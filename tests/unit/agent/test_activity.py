@@ -92,7 +92,14 @@ def test_an_open_document_that_is_saved_is_work(server: Server, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "answer",
-    [None, OSError("gone"), wire.Refused("x"), {"a": 1}, [1, None], [{"last_activity": "soon"}]],
+    [
+        None,
+        OSError("gone"),
+        wire.InvalidResponseError("x"),
+        {"a": 1},
+        [1, None],
+        [{"last_activity": "soon"}],
+    ],
 )
 def test_unreadable_jupyter_answer_is_no_activity(
     server: Server, tmp_path: Path, answer: Any
@@ -115,8 +122,8 @@ class Meter:
         return self.sample
 
 
-def watch(meter: Meter, found: activity.Jupyter | None = None) -> activity.Watch:
-    made = activity.Watch(meter, lambda moment: None, 3_600, found)  # type: ignore[arg-type]
+def watch(meter: Meter, found: activity.Jupyter | None = None) -> activity.ActivityWatch:
+    made = activity.ActivityWatch(meter, lambda moment: None, 3_600, found)  # type: ignore[arg-type]
     made.active_at = time.monotonic() - 1_000
     return made
 

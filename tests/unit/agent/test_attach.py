@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from aitne.core.attach_protocol import Frames, frame
+from aitne.core.attach_protocol import AgentFrameDecoder, frame
 from tests.support.alive import alive
 from tests.support.waiting import eventually
 from tests.unit.agent.test_parts import spec_in
@@ -50,7 +50,7 @@ def test_output_of_ended_program_arrives_although_read_late(tmp_path: Path) -> N
             while data := ours.recv(1 << 20):
                 heard += data
     assert agent.returncode == 0
-    kinds = list(Frames().feed(heard))
+    kinds = list(AgentFrameDecoder().feed(heard))
     assert kinds[-1] == (b"X", b'{"code": 0}')
     assert sum(len(content) for kind, content in kinds if kind == b"D") == written
 

@@ -35,8 +35,8 @@ from aitne.core.agent_protocol import (
 )
 from aitne.core.errors import Unavailable
 from aitne.core.models.job import EnvironmentSpec, Sample
-from aitne.core.ports.files import CLOSED, Fence, JobPlace
-from aitne.core.ports.runtime import Launch
+from aitne.core.ports.files import CLOSED, Fence, JobLocation
+from aitne.core.ports.runtime import RuntimeLaunch
 from aitne.core.states import TerminationReason
 
 
@@ -121,7 +121,7 @@ def test_launches_and_needs_are_what_the_platform_wrote(tmp_path: Path) -> None:
     need = AgentNeed(
         what="it", path="/x", kind="file", within=("/",), size_bytes=1, mtime_ns=2, sha256="ab"
     )
-    around = Launch(
+    around = RuntimeLaunch(
         prefix=("a", "{gpus}"),
         gpu_options={"nvidia": ("--nv",)},
         env={"A": "b"},
@@ -166,7 +166,7 @@ def test_the_fence_is_taken_once(tmp_path: Path) -> None:
     fence.take(str(tmp_path), None, "12", 0)
     assert json.loads((tmp_path / "fence").read_text()) == {"owner": "12", "restart_count": 0}
     for owner, count in (("12", 0), ("13", 0), ("13", 5)):
-        with pytest.raises(fence.Duplicate):
+        with pytest.raises(fence.DuplicateRunError):
             fence.take(str(tmp_path), None, owner, count)
     fence.take(str(tmp_path), None, "12", 1)
     assert json.loads((tmp_path / "fence").read_text())["restart_count"] == 1
@@ -176,7 +176,7 @@ def test_the_fence_is_taken_once(tmp_path: Path) -> None:
 
 def test_agent_outcome_is_read_by_platform(tmp_path: Path) -> None:
     job_id = UUID("6f9f2c1e-0000-4000-8000-000000000001")
-    place = JobPlace(job_id=job_id, attempt=2, folder=str(tmp_path / str(job_id)))
+    place = JobLocation(job_id=job_id, attempt=2, folder=str(tmp_path / str(job_id)))
     folder = tmp_path / str(job_id) / "2"
     folder.mkdir(parents=True, mode=0o700)
     fence.take(str(folder), 7, "12_7", 1)
@@ -200,20 +200,20 @@ def test_a_run_that_has_ended_is_not_begun_again(tmp_path: Path) -> None:
     fence.take(str(tmp_path), None, "12", 1)
     fence.leave_outcome(str(tmp_path), None, "12", 1, 3, interrupted=False)
     for count in (0, 1, 2):
-        with pytest.raises(fence.Ended) as ended:
+        with pytest.raises(fence.RunEndedError) as ended:
             fence.take(str(tmp_path), None, "12", count)
         assert ended.value.code == 3
-    with pytest.raises(fence.Duplicate):
+    with pytest.raises(fence.DuplicateRunError):
         fence.take(str(tmp_path), None, "13", 0)
 
 
 def test_an_attempt_that_the_platform_has_given_up_never_begins(tmp_path: Path) -> None:
-    place = JobPlace(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
+    place = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
     assert files.close_fence(place, None).owner == CLOSED, "also where no folder was made yet"
     assert files.close_fence(place, None).owner == CLOSED
-    with pytest.raises(fence.Duplicate):
+    with pytest.raises(fence.DuplicateRunError):
         fence.take(str(place.directory), None, "12", 0)
-    elsewhere = JobPlace(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "gone" / "job"))
+    elsewhere = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "gone" / "job"))
     with pytest.raises(Unavailable):
         files.close_fence(elsewhere, None)
 
@@ -226,7 +226,7 @@ def test_fence_is_taken_by_one_of_many_threads(tmp_path: Path) -> None:
         barrier.wait()
         try:
             fence.take(str(tmp_path), None, owner, 0)
-        except fence.Duplicate:
+        except fence.DuplicateRunError:
             return
         won.append(owner)
 
@@ -247,11 +247,11 @@ def test_the_fence_works_without_hard_links(
 
     monkeypatch.setattr(os, "link", no_links)
     fence.take(str(tmp_path), None, "12", 0)
-    with pytest.raises(fence.Duplicate):
+    with pytest.raises(fence.DuplicateRunError):
         fence.take(str(tmp_path), None, "13", 0)
-    place = JobPlace(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
+    place = JobLocation(job_id=UUID(int=1), attempt=1, folder=str(tmp_path / "job"))
     assert files.close_fence(place, None).owner == CLOSED
-    with pytest.raises(fence.Duplicate):
+    with pytest.raises(fence.DuplicateRunError):
         fence.take(str(place.directory), None, "12", 0)
     fence.take(str(place.directory), 3, "12_3", 0)
     assert files.close_fence(place, 3).owner == "12_3"
@@ -271,13 +271,13 @@ def test_a_link_whose_answer_was_lost_was_made(
     monkeypatch.setattr(os, "link", twice)
     fence.take(str(tmp_path), None, "12", 0)
     assert [path.name for path in tmp_path.iterdir()] == ["fence"]
-    with pytest.raises(fence.Duplicate):
+    with pytest.raises(fence.DuplicateRunError):
         fence.take(str(tmp_path), None, "12", 0)
 
 
 def test_a_fence_that_cannot_be_read_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "fence").write_text("")
-    with pytest.raises(fence.Duplicate, match="cannot be read"):
+    with pytest.raises(fence.DuplicateRunError, match="cannot be read"):
         fence.take(str(tmp_path), None, "12", 1)
     (tmp_path / "fence").unlink()
     (tmp_path / "fence").mkdir()
@@ -363,7 +363,7 @@ def test_a_failed_report_is_said_again_and_a_refused_one_is_not(
 ) -> None:
     monkeypatch.setattr(reporter, "_LONGEST_PAUSE_S", 0.01)
     platform = Platform(monkeypatch)
-    platform.answers = [ConnectionRefusedError(), 503, wire.Refused(), 401, 200]
+    platform.answers = [ConnectionRefusedError(), 503, wire.InvalidResponseError(), 401, 200]
     told = reporter.Reporter(spec_in(tmp_path))
     for phase in ("started", "ready"):
         told.phase(phase)

@@ -13,7 +13,7 @@ import pytest
 
 from aitne.api.audited import READS
 from aitne.api.openapi import document
-from aitne.core.audit_chain import Chain
+from aitne.core.audit_chain import AuditChain
 from aitne.core.models.audit import AuditFilter
 from aitne.core.models.user import Role, Scope
 from tests.support.jobs import make_job
@@ -138,13 +138,13 @@ async def test_an_export_is_checked_without_the_platform(stage: Stage) -> None:
         assert answer.headers["content-disposition"] == 'attachment; filename="aitne-audit.jsonl"'
         part = await client.get(f"{AUDIT}/export", params={"object": "7"})
     lines = [json.loads(line) for line in answer.text.splitlines()]
-    chain = Chain()
+    chain = AuditChain()
     assert chain.follow(lines)
     assert (chain.whole, chain.entries) == (True, 1_100)
-    filtered = Chain()
+    filtered = AuditChain()
     assert filtered.follow([json.loads(part.text)], filtered=True)
     lines[600] = {**lines[600], "outcome": "denied"}
-    forged = Chain()
+    forged = AuditChain()
     assert not forged.follow(lines)
     assert forged.broken is not None
     assert forged.broken.entry == 601

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi import Response
 
-from aitne.api.etag import Tags, etag_of
+from aitne.api.etag import RequestETags, etag_of
 from aitne.core.errors import ChangedMeanwhile
 from aitne.core.models.base import Frozen
 
@@ -21,16 +21,16 @@ SEEN, CHANGED = Thing(title="seen"), Thing(title="changed")
     "if_match", [None, "*", etag_of(SEEN), f'"other", {etag_of(SEEN)}', f" {etag_of(SEEN)} "]
 )
 def test_matching_etag_permits_change(if_match: str | None) -> None:
-    Tags(Response(), if_match).expect(SEEN)
+    RequestETags(Response(), if_match).expect(SEEN)
 
 
 @pytest.mark.parametrize("if_match", [etag_of(CHANGED), '""', "nonsense", "", "W/" + etag_of(SEEN)])
 def test_other_etag_refuses_change(if_match: str) -> None:
     with pytest.raises(ChangedMeanwhile, match="Read it again"):
-        Tags(Response(), if_match).expect(SEEN)
+        RequestETags(Response(), if_match).expect(SEEN)
 
 
 def test_the_answer_carries_the_tag_of_its_body() -> None:
     response = Response()
-    assert Tags(response, None).of(SEEN) is SEEN
+    assert RequestETags(response, None).of(SEEN) is SEEN
     assert response.headers["etag"] == etag_of(Thing(title="seen")) != etag_of(CHANGED)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aitne.core.models.job import JobChanges
-from aitne.core.models.notification import Notice, NotificationKind, Told
+from aitne.core.models.notification import NewNotification, NotificationContent, NotificationKind
 from aitne.core.models.user import Role, Scope
 from aitne.core.states import JobState
 from tests.support.jobs import make_job, make_session
@@ -21,8 +21,10 @@ URL = "https://hooks.example.org/aitne"
 async def tell(stage: Stage, owner: str, number: int) -> None:
     lease = await stage.store.take_lease("controller", "test", duration_s=3_600)
     assert lease is not None
-    notice = Notice(kind=NotificationKind.JOB_FINISHED, title=f"job{number} has finished")
-    told = Told(owner=owner, event_id=number, notice=notice)
+    notice = NotificationContent(
+        kind=NotificationKind.JOB_FINISHED, title=f"job{number} has finished"
+    )
+    told = NewNotification(owner=owner, event_id=number, notice=notice)
     since = await stage.store.cursor("n")
     await stage.store.tell([told], cursor="n", since=since, until=since + 1, epoch=lease.epoch)
 

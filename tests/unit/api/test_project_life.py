@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aitne.core.models.limits import AssociationUse, InUse, Limits
+from aitne.core.models.limits import AssociationUse, Limits, LimitUsage
 from aitne.core.models.project import ProjectRole, Step
 from aitne.core.models.user import Role, Scope
 from aitne.core.project_settings import ProjectSettings
@@ -303,7 +303,7 @@ async def test_the_page_knows_what_slurm_does_not_yet_know(stage: Stage) -> None
     ada, _ = await ada_leads(stage)
     lease = await stage.store.take_lease("controller", "test", duration_s=60)
     assert lease is not None
-    look = InUse(
+    look = LimitUsage(
         enforced=frozenset({"associations"}),
         associations=(
             AssociationUse(account="vision"),

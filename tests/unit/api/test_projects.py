@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aitne.core.models.limits import AssociationUse, Gauge, InUse, Limits, Usage
+from aitne.core.models.limits import AssociationUse, Gauge, Limits, LimitUsage, Usage
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Role
 from aitne.core.ports.accounting import (
@@ -169,7 +169,7 @@ async def test_limits_that_slurm_could_not_hold(stage: Stage, wrong: dict[str, A
 async def test_project_use_is_shown_per_member(stage: Stage) -> None:
     tokens = await people(stage)
     epoch = await stage.add_node()
-    look = InUse(
+    look = LimitUsage(
         enforced=frozenset({"limits"}),
         associations=(
             AssociationUse(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from aitne.api.job_views import JobPage, JobView
-from aitne.api.written import WrittenJobs
+from aitne.api.written import JobViewCache
 from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.models.user import Actor, User
 from aitne.core.states import JobState
@@ -27,12 +27,12 @@ ADA = Actor(
 
 
 def test_written_job_equals_job_view() -> None:
-    text = WrittenJobs().write(JOB, ["cancel"], ADA)
+    text = JobViewCache().write(JOB, ["cancel"], ADA)
     assert json.loads(text) == JobView.of(JOB, ["cancel"]).model_dump(mode="json")
 
 
 def test_a_page_is_valid_with_and_without_jobs() -> None:
-    written = WrittenJobs()
+    written = JobViewCache()
     items = [written.write(JOB, ["cancel"], ADA), written.write(JOB, [], ADA)]
     page = JobPage.model_validate_json(written.page(items, 'a"b', 7))
     assert [item.actions for item in page.items] == [["cancel"], []]
@@ -41,7 +41,7 @@ def test_a_page_is_valid_with_and_without_jobs() -> None:
 
 
 def test_a_change_is_seen_and_the_oldest_goes() -> None:
-    written = WrittenJobs(most=2)
+    written = JobViewCache(most=2)
     first = written.write(JOB, [], ADA)
     changed = JOB.model_copy(update={"state": JobState.RUNNING, "version": 2})
     assert b'"RUNNING"' in written.write(changed, [], ADA)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.broker import polls
-from aitne.broker.polls import Generations, Shared
-from aitne.core.broker_protocol import Polled
+from aitne.broker.polls import Generations, SharedQuery
+from aitne.core.broker_protocol import PollResult
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.states import JobState
@@ -26,7 +26,7 @@ class Caller:
         self.generation: str | None = None
         self.held: dict[int, SchedulerJob] = {}
 
-    def take(self, polled: Polled) -> None:
+    def take(self, polled: PollResult) -> None:
         if polled.full:
             self.held = {}
         for number in polled.gone:
@@ -108,9 +108,9 @@ async def test_a_failure_is_everybodys_and_the_next_one_asks_again() -> None:
             raise SchedulerUnavailable("down")
         return asked
 
-    shared = Shared(ask, fresh_s=0.5)
+    shared = SharedQuery(ask, fresh_s=0.5)
     results = await asyncio.gather(*(shared.get() for _ in range(5)), return_exceptions=True)
     assert all(isinstance(result, SchedulerUnavailable) for result in results)
     assert asked == 1
-    eager = Shared(ask, fresh_s=0.0)
+    eager = SharedQuery(ask, fresh_s=0.0)
     assert [await eager.get(), await eager.get()] == [2, 3]

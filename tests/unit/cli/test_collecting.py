@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aitne.adapters.images import layers
-from aitne.adapters.images.build import Made
+from aitne.adapters.images.build import BuildResult
 from aitne.cli import images
 from aitne.cli.commands import images as commands
 from aitne.client import Client
@@ -133,7 +133,7 @@ def test_refused_image_file_is_removed_unless_already_registered(
     artifact = Artifact(
         runtime="apptainer", digest=f"sha256:{'ab' * 32}", size_bytes=1, path=str(path)
     )
-    made = Made((artifact,), (), path, 0.0)
+    made = BuildResult((artifact,), (), path, 0.0)
     api.on("GET", "/images", {"items": [of(path, "1")] if taken_in else []})
     api.on("POST", "/images", problem(409, "conflict", "There is one."))
     with pytest.raises(Conflict):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aitne.core import manifest
-from aitne.core.manifest import Entry, File
+from aitne.core.manifest import Entry, ManifestFile
 from tests.support.fake_api import Answer, FakeApi, problem
 from tests.unit.cli.conftest import Aitne
 
@@ -53,7 +53,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def text_of(root: Path) -> bytes:
     entries: list[Entry] = [
-        File(
+        ManifestFile(
             os.fsencode(each.relative_to(root)),
             each.stat().st_size,
             hashlib.sha256(each.read_bytes()).hexdigest(),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aitne.cli import quick
-from aitne.cli.app import Later, command
+from aitne.cli.app import LazyCommand, command
 from aitne.cli.table import GROUPS, VERBS, arrange
 from tests.unit.cli.conftest import Aitne
 
@@ -39,7 +39,7 @@ def test_global_options_may_stand_before_the_verb(given: list[str], arranged: li
 def leaves(verbs: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     found: dict[tuple[str, ...], Any] = {}
     for name, later in verbs.items():
-        verb = later.load() if isinstance(later, Later) else later
+        verb = later.load() if isinstance(later, LazyCommand) else later
         if hasattr(verb, "commands"):
             found.update(leaves(verb.commands, (*path, name)))
         else:
@@ -66,7 +66,7 @@ def test_every_verb_says_what_it_does_and_every_option_too() -> None:
             assert parameter.help, (path, parameter.name)
 
 
-def examples(verb: quick.Quick) -> list[list[str]]:
+def examples(verb: quick.QuickVerb) -> list[list[str]]:
     words = [[flag] for flag in verb.flags] + [[option, "X"] for option in verb.values]
     argument = [["job-name"]] if verb.argument else []
     return [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aitne.cli.verbs import ssh
-from aitne.cli.verbs.terminal import Escape
+from aitne.cli.verbs.terminal import EscapeDetector
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from aitne.cli.verbs.terminal import Escape
 def test_the_escape_is_found_at_the_beginning_of_a_line(
     typed: bytes, passed: bytes, hung_up: bool, piece: int
 ) -> None:
-    escape, out, over = Escape(), b"", False
+    escape, out, over = EscapeDetector(), b"", False
     for start in range(0, len(typed), piece):
         found, over = escape.strip(typed[start : start + piece])
         out += found

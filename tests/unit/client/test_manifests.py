@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from aitne.client import hashing, journal
 from aitne.client.manifests import Progress, Verification, make, verify
 from aitne.core.errors import InvalidInput
-from aitne.core.manifest import File, Link, ManifestError, escape, parse
+from aitne.core.manifest import ManifestError, ManifestFile, ManifestLink, escape, parse
 from tests.support.waiting import eventually
 
 ODD = [b"a b", b"new\nline", b"tab\t", b"quo'te\"", b"\xff\xfe", "é".encode(), b"-rf", b"\\x41"]
@@ -70,7 +70,7 @@ def test_every_sum_is_what_sha256sum_says(data: Path) -> None:
 
     assert made.problems == []
     assert {(each.path, each.sha256) for each in made.files} == expected
-    assert made.links == [Link(b"link", b"a b-dir")]
+    assert made.links == [ManifestLink(b"link", b"a b-dir")]
     assert set(parse([made.text])) == {*made.files, *made.links}
     assert made.digest == hashlib.sha256(made.text).hexdigest()
     assert verify(data, [made.text]).ok
@@ -378,7 +378,7 @@ def test_a_second_run_beside_the_first_is_right_too(many: Path, tmp_path: Path) 
     texts.append(make(many, journal_dir=journals, heard=heard).text)
     assert len(texts) == 2
     assert texts[0] == texts[1]
-    assert File(b"0000", 1, hashlib.sha256(b"0").hexdigest()) in list(parse([texts[0]]))
+    assert ManifestFile(b"0000", 1, hashlib.sha256(b"0").hexdigest()) in list(parse([texts[0]]))
 
 
 def test_progress_reaches_its_total(data: Path) -> None:

@@ -16,12 +16,12 @@ from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.files import Fence, Outcome
+from aitne.core.ports.files import Fence, ProgramOutcome
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
-from aitne.services.controller.actions import Actions
-from aitne.services.controller.connector import Connector
-from aitne.services.controller.counts import Counts
+from aitne.services.controller.actions import OutboxActions
+from aitne.services.controller.connector import SessionConnector
+from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
@@ -54,7 +54,7 @@ class Outbox:
     """Both who empty it."""
 
     submitter: Submitter
-    actions: Actions
+    actions: OutboxActions
 
     async def drain(self) -> None:
         await self.submitter.drain()
@@ -86,7 +86,7 @@ class Bench:
     live: LiveJobs
     outbox: Outbox
     poller: Eager
-    connector: Connector
+    connector: SessionConnector
     settings: Settings
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -109,7 +109,7 @@ class Bench:
         """Its agent writes down how it ended; ``said`` are its reason and its message."""
         now = await self.store.get_job(job.id)
         fence = self.files.fences[key_of(now)]
-        self.files.outcomes[key_of(now)] = Outcome(
+        self.files.outcomes[key_of(now)] = ProgramOutcome(
             owner=fence.owner,
             restart_count=fence.restart_count,
             exit_code=exit_code,
@@ -153,14 +153,25 @@ def make_bench(tmp_path: Path, migrated: Path, clock: Clock) -> Any:
             files,
             live,
             Outbox(
-                Submitter(store, scheduler, files, renderer, leader, clock, Counts(), live),
-                Actions(store, scheduler, leader, clock),
+                Submitter(
+                    store, scheduler, files, renderer, leader, clock, ControllerCounters(), live
+                ),
+                OutboxActions(store, scheduler, leader, clock),
             ),
             Eager(
-                Poller(store, scheduler, files, renderer.place, leader, clock, Counts(), live),
+                Poller(
+                    store,
+                    scheduler,
+                    files,
+                    renderer.place,
+                    leader,
+                    clock,
+                    ControllerCounters(),
+                    live,
+                ),
                 live,
             ),
-            Connector(store, hub, scheduler, leader, live, clock, "http://sessions.test"),
+            SessionConnector(store, hub, scheduler, leader, live, clock, "http://sessions.test"),
             settings,
         )
         await bench.live.load()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from aitne.core.metric_names import SCHEDULER_RPC
-from aitne.services.controller.counts import CountedScheduler, Counts
+from aitne.services.controller.counts import ControllerCounters, CountedScheduler
 from aitne.services.controller.leader import LEASE, Leader
 from tests.support.fakes import FakeScheduler
 
 
 async def test_calls_are_counted_and_the_lease_carries_them(bench: Any) -> None:
     b = await bench()
-    counts = Counts()
+    counts = ControllerCounters()
     scheduler = CountedScheduler(FakeScheduler(), counts)
     await scheduler.poll()
     await scheduler.poll()
@@ -26,6 +26,6 @@ async def test_calls_are_counted_and_the_lease_carries_them(bench: Any) -> None:
 
 async def test_how_long_a_lost_submission_may_still_turn_up_is_learnt_late() -> None:
     inner = FakeScheduler()
-    scheduler = CountedScheduler(inner, Counts())
+    scheduler = CountedScheduler(inner, ControllerCounters())
     inner.settle_s = 205.0
     assert scheduler.settle_s == 205.0

@@ -11,7 +11,7 @@ from aitne.core.models.node import Cluster, NodeState
 from aitne.core.states import JobState
 from aitne.services.controller.answer import RETRY_S
 from aitne.services.controller.hold import MARK, NodeHold
-from aitne.services.controller.timetable import Timetable
+from aitne.services.controller.timetable import ScheduleWatch
 from tests.support.fakes import AmbiguousSubmit, FakeScheduler
 from tests.support.jobs import make_job
 
@@ -166,7 +166,7 @@ async def test_the_clock_alone_tells_of_a_beginning_and_an_end(bench: Any) -> No
         )
     )
     seen = await b.store.last_event_id()
-    timetable = Timetable(b.store, b.clock)
+    timetable = ScheduleWatch(b.store, b.clock)
     told = []
     for _ in range(4):
         await timetable.look()

@@ -8,7 +8,7 @@ from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
 from aitne.core.errors import Unavailable
 from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.node import NodeState
-from aitne.core.ports.files import CLOSED, Fence, Outcome
+from aitne.core.ports.files import CLOSED, Fence, ProgramOutcome
 from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.missing import MOST_ATTEMPTS, SILENCE_S
 from tests.support.fakes import Vanishes
@@ -144,7 +144,7 @@ async def test_a_run_that_was_turned_away_is_no_outcome(bench: Any) -> None:
     found.clear()
     await b.poller.poll()
     assert await b.state(job.id) is JobState.STARTING, "the owner is forgotten, and may still run"
-    b.files.outcomes[key_of(job)] = Outcome(
+    b.files.outcomes[key_of(job)] = ProgramOutcome(
         owner="2", restart_count=0, exit_code=0, ended_at=b.clock()
     )
     b.scheduler.change("1", pending_reason="anything new")

@@ -7,7 +7,7 @@ from typing import Any
 
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.states import JobState
-from aitne.services.controller.reminder import ENDING, Reminder
+from aitne.services.controller.reminder import ENDING, SessionReminderWatch
 from tests.support.jobs import make_job, make_session
 from tests.unit.controller.conftest import Bench
 
@@ -25,7 +25,7 @@ async def told(b: Bench, job: Job) -> list[int]:
     return [event.data["left_s"] for event in events if event.kind == ENDING]
 
 
-async def look(b: Bench, reminder: Reminder) -> None:
+async def look(b: Bench, reminder: SessionReminderWatch) -> None:
     await b.live.catch_up()
     await reminder.look()
 
@@ -33,7 +33,7 @@ async def look(b: Bench, reminder: Reminder) -> None:
 async def test_ten_minutes_and_two_minutes_before_the_end_once_each(bench: Any) -> None:
     b: Bench = await bench()
     job = await running(b, make_session(), timedelta(hours=1))
-    reminder = Reminder(b.store, b.live, b.clock)
+    reminder = SessionReminderWatch(b.store, b.live, b.clock)
     steps = []
     for _ in range(60):
         await look(b, reminder)
@@ -51,8 +51,8 @@ async def test_a_new_controller_does_not_say_it_again_and_a_new_end_is_said(
     b: Bench = await bench()
     job = await running(b, make_session(), timedelta(hours=1))
     b.clock.advance(3_600 - 300)
-    await look(b, Reminder(b.store, b.live, b.clock))
-    again = Reminder(b.store, b.live, b.clock)
+    await look(b, SessionReminderWatch(b.store, b.live, b.clock))
+    again = SessionReminderWatch(b.store, b.live, b.clock)
     await look(b, again)
     assert await told(b, job) == [600]
     later = JobChanges(expires_at=b.clock() + timedelta(seconds=1_000))
@@ -68,7 +68,7 @@ async def test_short_sessions_and_batch_jobs_are_left_alone(bench: Any) -> None:
     b: Bench = await bench()
     short = await running(b, make_session(), timedelta(minutes=5))
     batch = await running(b, make_job(), timedelta(hours=1))
-    reminder = Reminder(b.store, b.live, b.clock)
+    reminder = SessionReminderWatch(b.store, b.live, b.clock)
     for _ in range(61):
         await look(b, reminder)
         b.clock.advance(60)

@@ -20,12 +20,12 @@ from aitne.core.models.notification import (
     Webhook,
 )
 from aitne.core.models.user import Project, Role, User
-from aitne.core.ports.channel import Person
+from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.states import JobState, TerminationReason
 from aitne.services import notices
-from aitne.services.controller.deliverer import GIVEN_UP_IN_A_ROW, Deliverer
+from aitne.services.controller.deliverer import GIVEN_UP_IN_A_ROW, NotificationDispatcher
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.notifier import CURSOR, Notifier
+from aitne.services.controller.notifier import CURSOR, NotificationCreator
 from tests.support.jobs import CREATED_AT, make_array, make_job, make_session
 from tests.unit.controller.conftest import Bench
 
@@ -43,12 +43,12 @@ class Wire:
         self.sent: list[Mapping[str, Any]] = []
         self.failing: Exception | None = None
 
-    def targets(self, person: Person) -> Sequence[str]:
+    def targets(self, person: ChannelRecipient) -> Sequence[str]:
         if self.name == "webhook":
             return [hook.id for hook in person.webhooks]
         return [""] if person.mail else []
 
-    async def send(self, message: Mapping[str, Any], person: Person, target: str) -> int:
+    async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:
         if self.failing is not None:
             raise self.failing
         self.sent.append(message)
@@ -62,8 +62,8 @@ async def person(b: Bench, name: str = "ada", **overrides: Any) -> None:
 
 def notifier(
     b: Bench, *channels: Wire, leader: Leader | None = None, files: Any = None
-) -> Notifier:
-    return Notifier(
+) -> NotificationCreator:
+    return NotificationCreator(
         b.store,
         files or b.files,
         lambda job: place(b, job),
@@ -75,12 +75,12 @@ def notifier(
 
 
 def place(b: Bench, job: Job) -> Any:
-    from aitne.core.ports.files import JobPlace
+    from aitne.core.ports.files import JobLocation
 
-    return JobPlace(job_id=job.array_job_id or job.id, attempt=job.attempt, folder="/jobs/x")
+    return JobLocation(job_id=job.array_job_id or job.id, attempt=job.attempt, folder="/jobs/x")
 
 
-async def read(b: Bench, *channels: Wire, by: Notifier | None = None) -> None:
+async def read(b: Bench, *channels: Wire, by: NotificationCreator | None = None) -> None:
     """Read all that there is, as a controller does that has just begun to lead."""
     told = by or notifier(b, *channels)
     kept = seen = await b.store.cursor(CURSOR)
@@ -405,7 +405,7 @@ class TestSending:
         job = await runs(b, make_job())
         await ends(b, job, JobState.COMPLETED, TerminationReason.COMPLETED)
         await read(b, mail)
-        deliverer = Deliverer(b.store, b.leader, b.clock, {"mail": mail})
+        deliverer = NotificationDispatcher(b.store, b.leader, b.clock, {"mail": mail})
         for _ in range(5):
             await deliverer.run(until_idle=True)
             b.clock.advance(300)
@@ -424,7 +424,7 @@ class TestSending:
         await b.store.create_webhook(hook, most=9)
         hooks = Wire("webhook")
         hooks.failing = DeliveryFailed("a.example answers 404.", again=False, status=404)
-        deliverer = Deliverer(b.store, b.leader, b.clock, {"webhook": hooks})
+        deliverer = NotificationDispatcher(b.store, b.leader, b.clock, {"webhook": hooks})
         for _ in range(GIVEN_UP_IN_A_ROW):
             job = await runs(b, make_job())
             await ends(b, job, JobState.COMPLETED, TerminationReason.COMPLETED)
@@ -443,7 +443,7 @@ class TestSending:
         job = await runs(b, make_job())
         await ends(b, job, JobState.COMPLETED, TerminationReason.COMPLETED)
         await read(b, mail)
-        deliverer = Deliverer(b.store, b.leader, b.clock, {"mail": mail})
+        deliverer = NotificationDispatcher(b.store, b.leader, b.clock, {"mail": mail})
         await deliverer.run(until_idle=True)
         (log,) = await b.store.deliveries(owner="ada", channel="mail", target="", limit=9)
         assert (log.state, log.tries) == (DeliveryState.WAITING, 1)

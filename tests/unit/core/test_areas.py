@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from aitne.core.areas import (
-    Owner,
+    AreaOwner,
     allowed_roots,
     areas_of,
     cache_folder,
@@ -21,10 +21,10 @@ from aitne.core.areas import (
 )
 from aitne.core.errors import InvalidInput
 from aitne.core.models.storage import AreaKind
-from aitne.core.ports.accounts import Account
+from aitne.core.ports.accounts import UnixAccount
 from aitne.core.storage_settings import StorageSettings
 
-ALICE = Owner(user="alice", uid=1001, home="/home/alice")
+ALICE = AreaOwner(user="alice", uid=1001, home="/home/alice")
 SITE = StorageSettings.model_validate(
     {
         "areas": [
@@ -64,7 +64,7 @@ def test_home_comes_first_and_every_project_has_its_own() -> None:
 
 
 def test_a_value_is_never_read_as_a_pattern() -> None:
-    odd = Owner(user="alice", uid=1, home="/home/{project}")
+    odd = AreaOwner(user="alice", uid=1, home="/home/{project}")
     assert fill("{home}/{user}", odd) == "/home/{project}/alice"
 
 
@@ -73,7 +73,7 @@ def test_a_value_is_never_read_as_a_pattern() -> None:
 )
 def test_a_hostile_name_makes_no_folder(name: str) -> None:
     with pytest.raises(InvalidInput):
-        areas_of(SITE, Owner(user=name, uid=1, home="/home/x"))
+        areas_of(SITE, AreaOwner(user=name, uid=1, home="/home/x"))
     with pytest.raises(InvalidInput):
         areas_of(SITE, ALICE, [name])
 
@@ -81,7 +81,7 @@ def test_a_hostile_name_makes_no_folder(name: str) -> None:
 @pytest.mark.parametrize("home", ["", "/", "//", "/.", "relative", "/home/../etc", "/ho\nme"])
 def test_a_home_that_is_nobodys_own_is_refused(home: str) -> None:
     with pytest.raises(InvalidInput, match="an absolute path without"):
-        areas_of(SITE, Owner(user="alice", uid=1, home=home))
+        areas_of(SITE, AreaOwner(user="alice", uid=1, home=home))
 
 
 def test_caches_may_not_climb() -> None:
@@ -93,8 +93,8 @@ def test_caches_may_not_climb() -> None:
 
 
 def test_the_platforms_own_account_has_a_name_too() -> None:
-    own = Account(name=None, home="/h", folder="/j", user="svc", uid=7)
-    assert owner_of(own) == Owner(user="svc", uid=7, home="/h")
+    own = UnixAccount(name=None, home="/h", folder="/j", user="svc", uid=7)
+    assert owner_of(own) == AreaOwner(user="svc", uid=7, home="/h")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_storage_areas_stay_in_their_parent_folder_for_all_names(
     user: str, project: str, home: str
 ) -> None:
     try:
-        found = areas_of(SITE, Owner(user=user, uid=5, home=home), [project])
+        found = areas_of(SITE, AreaOwner(user=user, uid=5, home=home), [project])
     except InvalidInput:
         return
     parents = {"scratch": "/scratch", "projects": "/projects", "fast": "/fast/5"}

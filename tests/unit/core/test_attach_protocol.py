@@ -26,7 +26,7 @@ def test_agent_frames_are_read_by_platform(
     sent: list[tuple[bytes, bytes]], places: list[int]
 ) -> None:
     data = b"".join(agent.frame(kind, content) for kind, content in sent)
-    frames = wire.Frames()
+    frames = wire.AgentFrameDecoder()
     assert [each for part in cut(data, places) for each in frames.feed(part)] == sent
     assert frames.rest == b""
 
@@ -36,12 +36,12 @@ def test_platform_frames_are_read_by_agent(
     sent: list[tuple[bytes, bytes]], places: list[int]
 ) -> None:
     data = b"".join(wire.frame(kind, content) for kind, content in sent)
-    frames = agent.Frames()
+    frames = agent.FrameDecoder()
     assert [each for part in cut(data, places) for each in frames.feed(part)] == sent
 
 
 def test_output_of_launching_program_is_kept_between_frames() -> None:
-    frames = wire.Frames()
+    frames = wire.AgentFrameDecoder()
     data = b"srun: error: no\n" + agent.frame(b"D", b"\n\0") + b"slurmstepd: over\n\nunfinished"
     assert list(frames.feed(data)) == [
         (wire.SAID, b"srun: error: no"),
@@ -54,8 +54,8 @@ def test_output_of_launching_program_is_kept_between_frames() -> None:
 def test_a_frame_of_absurd_length_is_refused() -> None:
     absurd = b"\0D" + (1 << 30).to_bytes(4, "big")
     with pytest.raises(ValueError, match="absurd"):
-        list(wire.Frames().feed(absurd))
+        list(wire.AgentFrameDecoder().feed(absurd))
     with pytest.raises(ValueError, match="no frame"):
-        agent.Frames().feed(absurd)
+        agent.FrameDecoder().feed(absurd)
     with pytest.raises(ValueError, match="no frame"):
-        agent.Frames().feed(b"srun: 12\n")
+        agent.FrameDecoder().feed(b"srun: 12\n")

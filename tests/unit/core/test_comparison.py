@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from aitne.core.comparison import Run, compare
+from aitne.core.comparison import ComparisonInput, compare
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.job import Job, Sample
 from aitne.core.models.snapshot import Snapshot, Taken
@@ -26,8 +26,8 @@ def snapshot_of(job: Job, **taken: Any) -> Snapshot:
     )
 
 
-def run_of(job: Job, taken: dict[str, Any] | None = None, **fields: Any) -> Run:
-    return Run(job=job, snapshot=snapshot_of(job, **(taken or {})), **fields)
+def run_of(job: Job, taken: dict[str, Any] | None = None, **fields: Any) -> ComparisonInput:
+    return ComparisonInput(job=job, snapshot=snapshot_of(job, **(taken or {})), **fields)
 
 
 def different(found: Comparison) -> dict[str, tuple[Any, Any]]:

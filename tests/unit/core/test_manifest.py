@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.core import manifest
-from aitne.core.manifest import Entry, File, Link, ManifestError
+from aitne.core.manifest import Entry, ManifestError, ManifestFile, ManifestLink
 
 SUM = "ab" * 32
 NAMES = st.one_of(
@@ -35,10 +35,10 @@ def trees(draw: st.DrawFn) -> list[Entry]:
             continue
         taken.add(path)
         if draw(st.booleans()):
-            entries.append(File(path, draw(st.integers(0, 2**40)), draw(SUMS)))
+            entries.append(ManifestFile(path, draw(st.integers(0, 2**40)), draw(SUMS)))
         else:
             up = draw(st.integers(0, path.count(b"/")))
-            entries.append(Link(path, b"../" * up + draw(PATHS)))
+            entries.append(ManifestLink(path, b"../" * up + draw(PATHS)))
     return entries
 
 
@@ -63,9 +63,9 @@ def test_manifest_is_read_as_written(entries: list[Entry], random: Random, size:
     summary = manifest.summarize(pieces(text, size))
     assert summary == (
         hashlib.sha256(text).hexdigest(),
-        sum(isinstance(each, File) for each in entries),
-        sum(isinstance(each, Link) for each in entries),
-        sum(each.size for each in entries if isinstance(each, File)),
+        sum(isinstance(each, ManifestFile) for each in entries),
+        sum(isinstance(each, ManifestLink) for each in entries),
+        sum(each.size for each in entries if isinstance(each, ManifestFile)),
     )
 
 
@@ -159,17 +159,17 @@ def test_a_line_without_an_end_is_not_held() -> None:
 def test_links_within_the_dataset_are_entries() -> None:
     text = text_of("link\t../b\ta/l", f"{SUM}\t3\tb", "link\t.\tc")
     assert list(manifest.parse([text])) == [
-        Link(b"a/l", b"../b"),
-        File(b"b", 3, SUM),
-        Link(b"c", b"."),
+        ManifestLink(b"a/l", b"../b"),
+        ManifestFile(b"b", 3, SUM),
+        ManifestLink(b"c", b"."),
     ]
 
 
 def test_invalid_manifest_entries_are_not_written() -> None:
     with pytest.raises(ManifestError, match=r"a/l: it points out"):
-        list(manifest.serialize([Link(b"a/l", b"../../b")]))
+        list(manifest.serialize([ManifestLink(b"a/l", b"../../b")]))
     with pytest.raises(ManifestError, match="same path"):
-        list(manifest.serialize([File(b"a", 1, SUM), File(b"a", 2, SUM)]))
+        list(manifest.serialize([ManifestFile(b"a", 1, SUM), ManifestFile(b"a", 2, SUM)]))
 
 
 @given(st.binary(max_size=200), st.integers(1, 7))

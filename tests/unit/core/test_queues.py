@@ -8,7 +8,7 @@ import pytest
 from aitne.core.models.job import SlurmSpec
 from aitne.core.models.job_file import SlurmFile
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition, Reservation
-from aitne.core.queues import Queue, choose_queue
+from aitne.core.queues import NodeSelection, choose_queue
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -41,7 +41,7 @@ CLUSTER = Cluster(
 )
 
 
-def choose(cluster: Cluster = CLUSTER, **options: Any) -> Queue:
+def choose(cluster: Cluster = CLUSTER, **options: Any) -> NodeSelection:
     facts: dict[str, Any] = {
         "project": "ml",
         "wanted_nodes": 1,

@@ -11,7 +11,7 @@ from aitne.cli import jobfile
 from aitne.core import sbatch_options
 from aitne.core.job_yaml import write_job_file
 from aitne.core.models.job_file import JobFile
-from aitne.core.sbatch_import import MAX_CHARS, Imported
+from aitne.core.sbatch_import import MAX_CHARS, ImportedScript
 from aitne.core.sbatch_import import import_sbatch as import_from
 from aitne.core.sbatch_options import MOST_NOTES
 from aitne.core.units import format_duration
@@ -20,7 +20,7 @@ SCRIPT = "#!/bin/bash\n{}\npython train.py\n"
 HERE = "/where/sbatch/was/called"
 
 
-def import_sbatch(text: str) -> Imported:
+def import_sbatch(text: str) -> ImportedScript:
     """What it becomes beside the folder that it is read in."""
     found = import_from(text, HERE)
     if found.file.get("workdir") == HERE:

@@ -8,12 +8,12 @@ import pytest
 
 from aitne.broker.config import BrokerConfig
 from aitne.dev import broker
-from aitne.dev.plan import Plan
+from aitne.dev.plan import DevClusterPlan
 
 
 @pytest.mark.parametrize("release", ["system", "trixie"])
 def test_the_broker_understands_its_settings(release: str) -> None:
-    plan = Plan.model_validate(
+    plan = DevClusterPlan.model_validate(
         {
             "name": "dev",
             "release": release,

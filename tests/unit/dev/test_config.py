@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from aitne.core.units import expand_hostlist
 from aitne.dev import config
 from aitne.dev.accounting import associations
-from aitne.dev.plan import Plan
+from aitne.dev.plan import DevClusterPlan
 
 PLANS = st.builds(
-    Plan,
+    DevClusterPlan,
     name=st.just("dev"),
     release=st.sampled_from(["system", "trixie", "sid"]),
     nodes=st.integers(1, 256),
@@ -34,7 +34,7 @@ def records(text: str, key: str) -> list[dict[str, str]]:
 
 
 @given(PLANS)
-def test_each_node_has_its_own_port_and_the_gpus_asked_for(plan: Plan) -> None:
+def test_each_node_has_its_own_port_and_the_gpus_asked_for(plan: DevClusterPlan) -> None:
     nodes = [
         node
         for node in records(config.slurm_conf(plan, "here"), "NodeName")
@@ -51,7 +51,7 @@ def test_each_node_has_its_own_port_and_the_gpus_asked_for(plan: Plan) -> None:
 
 
 @given(PLANS)
-def test_each_node_hangs_on_one_leaf_and_all_leaves_on_the_spine(plan: Plan) -> None:
+def test_each_node_hangs_on_one_leaf_and_all_leaves_on_the_spine(plan: DevClusterPlan) -> None:
     switches = records(config.topology_conf(plan), "SwitchName")
     leaves = [switch for switch in switches if "Nodes" in switch]
     hanging = [node for leaf in leaves for node in expand_hostlist(leaf["Nodes"])]
@@ -65,7 +65,7 @@ def test_each_node_hangs_on_one_leaf_and_all_leaves_on_the_spine(plan: Plan) -> 
 
 
 @given(PLANS)
-def test_the_gpus_of_gres_conf_are_those_of_the_nodes(plan: Plan) -> None:
+def test_the_gpus_of_gres_conf_are_those_of_the_nodes(plan: DevClusterPlan) -> None:
     gres = records(config.gres_conf(plan), "NodeName")
     gpus = [line for line in gres if line["Name"] == "gpu"]
     covered = [node for line in gpus for node in expand_hostlist(line["NodeName"])]
@@ -83,7 +83,7 @@ def test_the_gpus_of_gres_conf_are_those_of_the_nodes(plan: Plan) -> None:
 
 def test_slurm_conf_keeps_jobs_private_and_shows_cloud_nodes_if_present() -> None:
     def private(cloud_nodes: int) -> str:
-        plan = Plan(
+        plan = DevClusterPlan(
             name="dev",
             release="system",
             nodes=4,

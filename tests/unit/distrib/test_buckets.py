@@ -7,13 +7,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.distrib.exchange._lanes import Lane, place_strides
-from aitne.distrib.exchange._plan import Item, group, plan
+from aitne.distrib.exchange._lanes import BucketFill, place_strides
+from aitne.distrib.exchange._plan import PlannedGradient, group, plan
 
 MIB = 1 << 20
 
 items = st.lists(
-    st.builds(Item, st.integers(0, 3 * MIB), st.sampled_from(["float32", "float16"])), max_size=40
+    st.builds(PlannedGradient, st.integers(0, 3 * MIB), st.sampled_from(["float32", "float16"])),
+    max_size=40,
 )
 
 
@@ -31,28 +32,28 @@ def test_every_gradient_is_in_one_bucket_of_its_kind_and_size(items, random, cap
 
 
 @given(items, st.integers(1, 64 * MIB))
-def test_buckets_become_complete_in_their_order(items: list[Item], cap: int) -> None:
+def test_buckets_become_complete_in_their_order(items: list[PlannedGradient], cap: int) -> None:
     order = list(range(len(items)))
     ends = [max(bucket) for bucket in plan(items, order, cap)]
     assert ends == sorted(ends)
 
 
 def test_the_first_and_the_last_bucket_are_small_and_the_rest_full() -> None:
-    items = [Item(MIB // 2, "float32")] * 20
+    items = [PlannedGradient(MIB // 2, "float32")] * 20
     sizes = [len(bucket) for bucket in plan(items, range(20), cap=4 * MIB)]
     assert sizes == [2, 8, 8, 2]
 
 
 def test_tensors_within_first_bucket_share_one_exchange() -> None:
-    assert plan([Item(1000, "float32")] * 9, range(9)) == [list(range(9))]
+    assert plan([PlannedGradient(1000, "float32")] * 9, range(9)) == [list(range(9))]
 
 
 def test_without_fusion_each_gradient_travels_alone() -> None:
-    assert plan([Item(8, "float32")] * 3, [2, 0, 1], cap=0) == [[2], [0], [1]]
+    assert plan([PlannedGradient(8, "float32")] * 3, [2, 0, 1], cap=0) == [[2], [0], [1]]
 
 
 def test_groups_are_not_parted_even_when_they_are_larger_than_a_bucket() -> None:
-    items = [Item(MIB, "float32")] * 6
+    items = [PlannedGradient(MIB, "float32")] * 6
     buckets = plan(items, range(6), cap=MIB, groups=[[0, 5], [1, 2, 3]])
     assert sorted(map(sorted, buckets)) == [[0, 5], [1, 2, 3], [4]]
 
@@ -75,7 +76,7 @@ def test_gradients_are_scaled_into_the_bucket_and_stay_there() -> None:
     for each in parameters[:3]:
         each.grad = torch.randn_like(each)
     expected = [each.grad.clone() * 0.5 for each in parameters[:3]]  # type: ignore[union-attr]
-    lane = Lane(0, list("abcd"), parameters)
+    lane = BucketFill(0, list("abcd"), parameters)
     lane.bucket.flat.fill_(9.0)
     lane.fill(0.5)
     for each, value in zip(parameters, [*expected, torch.zeros(3, 5)], strict=True):
@@ -87,7 +88,7 @@ def test_gradients_are_scaled_into_the_bucket_and_stay_there() -> None:
 
 def test_gradients_that_were_kept_in_place_are_scaled_there() -> None:
     parameters = [_parameter(200, 200), _parameter(7)]
-    lane = Lane(0, ["a", "b"], parameters)
+    lane = BucketFill(0, ["a", "b"], parameters)
     lane.fill(0.5)
     parameters[0].grad.fill_(2.0)  # type: ignore[union-attr]
     parameters[1].grad = torch.full((7,), 4.0)
@@ -97,7 +98,7 @@ def test_gradients_that_were_kept_in_place_are_scaled_there() -> None:
 
 def test_a_frozen_parameter_sends_zeros_and_gets_no_gradient() -> None:
     parameter = _parameter(3).requires_grad_(False)
-    lane = Lane(0, ["a"], [parameter])
+    lane = BucketFill(0, ["a"], [parameter])
     lane.bucket.flat.fill_(1.0)
     lane.fill(0.5)
     assert lane.bucket.flat.tolist() == [0.0] * 3
@@ -108,19 +109,19 @@ def test_a_gradient_with_a_graph_is_refused() -> None:
     parameter = _parameter(3)
     parameter.grad = torch.ones(3, requires_grad=True)
     with pytest.raises(AssertionError, match="create_graph"):
-        Lane(0, ["a"], [parameter]).fill(0.5)
+        BucketFill(0, ["a"], [parameter]).fill(0.5)
 
 
 def test_a_gradient_may_be_detached_and_zeroed_in_place() -> None:
     parameter = _parameter(3)
-    Lane(0, ["a"], [parameter]).fill(1.0)
+    BucketFill(0, ["a"], [parameter]).fill(1.0)
     parameter.grad.detach_().zero_()  # type: ignore[union-attr]
 
 
 def test_a_gradient_has_its_parameters_memory_format() -> None:
     dense = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
     parameter = torch.nn.Parameter(dense)
-    place = Lane(0, ["a"], [parameter]).places[0]
+    place = BucketFill(0, ["a"], [parameter]).places[0]
     assert place.stride() == parameter.stride()
     assert place_strides(torch.nn.Parameter(torch.randn(4, 4)[:, :2])) == (2, 1)
     assert place_strides(torch.nn.Parameter(torch.randn(4, 6).t())) == (1, 6)

@@ -10,8 +10,8 @@ import torch
 from aitne.distrib.compress import COMPRESSORS
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.exchange.allreduce import AllReduce
-from aitne.distrib.exchange.base import Bucket, Settings
-from aitne.distrib.recording import Ring
+from aitne.distrib.exchange.base import Bucket, StrategySettings
+from aitne.distrib.recording import RecordRing
 from aitne.distrib.solo import SoloTransport
 
 NAMES = COMPRESSORS.names()
@@ -23,10 +23,10 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def _settings(name: str, *, error_feedback: bool) -> Settings:
-    return Settings(
+def _settings(name: str, *, error_feedback: bool) -> StrategySettings:
+    return StrategySettings(
         transport=SoloTransport(),
-        recorder=Ring(),
+        recorder=RecordRing(),
         compressor=COMPRESSORS.get(name),
         failure=lambda error: HorovodInternalError(str(error)),
         error_feedback=error_feedback,

@@ -6,18 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.distrib.coordinator import Coordinator, Key, Response
-from aitne.distrib.types import Ask, Kind, ReduceOp
+from aitne.distrib.coordinator import CollectiveCoordinator, RequestKey, Response
+from aitne.distrib.types import Kind, ReduceOp, RequestMetadata
 
 
 def ask(
     name: str, kind: Kind = Kind.ALLREDUCE, shape: tuple[int, ...] = (4,), **fields: object
-) -> Ask:
-    return Ask(kind, name=name, dtypes=("float32",), shapes=(shape,), **{"set_id": 0, **fields})  # type: ignore[arg-type]
+) -> RequestMetadata:
+    return RequestMetadata(
+        kind, name=name, dtypes=("float32",), shapes=(shape,), **{"set_id": 0, **fields}
+    )  # type: ignore[arg-type]
 
 
-def bare(kind: Kind, extra: str = "") -> Ask:
-    return Ask(kind, 0, "", extra=extra)
+def bare(kind: Kind, extra: str = "") -> RequestMetadata:
+    return RequestMetadata(kind, 0, "", extra=extra)
 
 
 def names(responses: list[Response]) -> list[list[str]]:
@@ -41,7 +43,7 @@ def test_request_is_answered_once_to_all_members_in_any_order(
     case: tuple[int, list[tuple[int, str, int]]], data: st.DataObject
 ) -> None:
     size, submissions = case
-    coordinator = Coordinator(size)
+    coordinator = CollectiveCoordinator(size)
     if size > 1:
         for rank in range(size):
             coordinator.submit(
@@ -77,7 +79,7 @@ def test_request_is_answered_once_to_all_members_in_any_order(
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_ranks_with_less_data_join_and_the_others_go_on(steps: list[int], random: object) -> None:
     size = len(steps)
-    coordinator = Coordinator(size)
+    coordinator = CollectiveCoordinator(size)
     done = [0] * size
     joined: list[int] = []
     answered: list[Response] = []
@@ -103,7 +105,7 @@ def test_ranks_with_less_data_join_and_the_others_go_on(steps: list[int], random
 
 
 def test_small_reductions_that_are_ready_together_are_done_in_one() -> None:
-    coordinator = Coordinator(1, fusion_threshold=48)
+    coordinator = CollectiveCoordinator(1, fusion_threshold=48)
     for at, request in enumerate(
         [
             ask("a"),
@@ -120,7 +122,7 @@ def test_small_reductions_that_are_ready_together_are_done_in_one() -> None:
 
 
 def test_without_a_threshold_nothing_is_fused() -> None:
-    coordinator = Coordinator(1, fusion_threshold=0)
+    coordinator = CollectiveCoordinator(1, fusion_threshold=0)
     coordinator.submit(0, 0, ask("a"))
     coordinator.submit(0, 1, ask("b"))
     assert names(coordinator.take()) == [["a"], ["b"]]
@@ -131,20 +133,22 @@ def test_without_a_threshold_nothing_is_fused() -> None:
     [
         (ask("t", shape=(5,)), "shape: rank 0: [4], ranks 1, 2: [5]"),
         (
-            Ask(Kind.ALLREDUCE, 0, "t", ("float64",), ((4,),)),
+            RequestMetadata(Kind.ALLREDUCE, 0, "t", ("float64",), ((4,),)),
             "dtype: rank 0: float32, ranks 1, 2: float64",
         ),
         (ask("t", op=ReduceOp.MIN), "reduction: rank 0: Sum, ranks 1, 2: Min"),
         (ask("t", postscale=0.5), "factors: rank 0: [1.0, 1.0], ranks 1, 2: [1.0, 0.5]"),
         (ask("t", device="cuda"), "device: rank 0: cpu, ranks 1, 2: cuda"),
         (
-            Ask(Kind.ALLREDUCE, 0, "t", ("float32",) * 2, ((4,),) * 2),
+            RequestMetadata(Kind.ALLREDUCE, 0, "t", ("float32",) * 2, ((4,),) * 2),
             "number of tensors: rank 0: 1, ranks 1, 2: 2",
         ),
     ],
 )
-def test_ranks_that_disagree_are_told_who_asked_for_what(theirs: Ask, words: str) -> None:
-    coordinator = Coordinator(3)
+def test_ranks_that_disagree_are_told_who_asked_for_what(
+    theirs: RequestMetadata, words: str
+) -> None:
+    coordinator = CollectiveCoordinator(3)
     coordinator.submit(0, 0, ask("t"))
     coordinator.submit(1, 0, theirs)
     coordinator.submit(2, 0, theirs)
@@ -156,7 +160,7 @@ def test_ranks_that_disagree_are_told_who_asked_for_what(theirs: Ask, words: str
 
 
 def test_roots_that_differ_or_are_not_in_the_set_are_refused() -> None:
-    coordinator = Coordinator(2)
+    coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("b", kind=Kind.BROADCAST, root=0))
     coordinator.submit(1, 0, ask("b", kind=Kind.BROADCAST, root=1))
     coordinator.submit(0, 1, ask("c", kind=Kind.BROADCAST, root=7))
@@ -167,7 +171,7 @@ def test_roots_that_differ_or_are_not_in_the_set_are_refused() -> None:
 
 
 def test_rows_may_differ_where_they_are_gathered_and_nothing_else() -> None:
-    coordinator = Coordinator(2)
+    coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("g", kind=Kind.ALLGATHER, shape=(2, 3)))
     coordinator.submit(1, 0, ask("g", kind=Kind.ALLGATHER, shape=(5, 3)))
     coordinator.submit(0, 1, ask("h", kind=Kind.ALLGATHER, shape=(2, 3)))
@@ -178,7 +182,7 @@ def test_rows_may_differ_where_they_are_gathered_and_nothing_else() -> None:
 
 
 def test_alltoall_splits_are_returned_to_each_rank() -> None:
-    coordinator = Coordinator(2)
+    coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("a", kind=Kind.ALLTOALL, shape=(4,), splits=(1, 3)))
     coordinator.submit(1, 0, ask("a", kind=Kind.ALLTOALL, shape=(6,)))
     assert coordinator.take()[0].data == [[1, 3], [3, 3]]
@@ -193,7 +197,7 @@ def test_alltoall_splits_are_returned_to_each_rank() -> None:
     ],
 )
 def test_impossible_splits_fail_on_both_sides(splits: tuple[int, ...], words: str) -> None:
-    coordinator = Coordinator(2)
+    coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("a", kind=Kind.ALLTOALL, splits=splits))
     coordinator.submit(1, 0, ask("a", kind=Kind.ALLTOALL))
     (response,) = coordinator.take()
@@ -204,8 +208,10 @@ def test_impossible_splits_fail_on_both_sides(splits: tuple[int, ...], words: st
 @pytest.mark.parametrize(
     "request_", [ask("x", kind=Kind.ALLGATHER), ask("x", op=ReduceOp.MIN), bare(Kind.BARRIER)]
 )
-def test_request_unsupported_with_zeros_fails_while_rank_has_joined(request_: Ask) -> None:
-    coordinator = Coordinator(2)
+def test_request_unsupported_with_zeros_fails_while_rank_has_joined(
+    request_: RequestMetadata,
+) -> None:
+    coordinator = CollectiveCoordinator(2)
     coordinator.submit(1, 0, bare(Kind.JOIN), 0)
     coordinator.submit(0, 5, request_, 0 if not request_.name else -1)
     (response,) = coordinator.take()
@@ -214,12 +220,12 @@ def test_request_unsupported_with_zeros_fails_while_rank_has_joined(request_: As
 
 
 def test_ranks_that_all_wait_for_each_other_are_told_so() -> None:
-    coordinator = Coordinator(2)
+    coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("a"))
     coordinator.submit(1, 0, ask("b", kind=Kind.ALLGATHER))
-    coordinator.blocked(0, Key(0, "allreduce", "a", -1))
+    coordinator.blocked(0, RequestKey(0, "allreduce", "a", -1))
     assert coordinator.take() == []
-    coordinator.blocked(1, Key(0, "allgather", "b", -1))
+    coordinator.blocked(1, RequestKey(0, "allgather", "b", -1))
     failed = coordinator.take()
     assert {response.error for response in failed} == {
         "Ranks wait for each other in different collectives: rank 0 waits in allreduce 'a', rank 1 waits in allgather 'b'."
@@ -228,13 +234,13 @@ def test_ranks_that_all_wait_for_each_other_are_told_so() -> None:
 
 
 def test_a_rank_that_goes_on_is_not_taken_for_blocked() -> None:
-    coordinator = Coordinator(2)
+    coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("a"))
     coordinator.submit(1, 0, ask("b"))
-    coordinator.blocked(0, Key(0, "allreduce", "a", -1))
+    coordinator.blocked(0, RequestKey(0, "allreduce", "a", -1))
     coordinator.submit(0, 1, ask("b"))
     assert names(coordinator.take()) == [["b"]]
-    coordinator.blocked(1, Key(0, "allreduce", "b", -1))
+    coordinator.blocked(1, RequestKey(0, "allreduce", "b", -1))
     assert coordinator.take() == []
     assert [(str(each.key), each.missing) for each in coordinator.pending()] == [
         ("allreduce 'a'", (1,))
@@ -242,20 +248,20 @@ def test_a_rank_that_goes_on_is_not_taken_for_blocked() -> None:
 
 
 def test_a_rank_whose_other_thread_goes_on_is_not_taken_for_blocked() -> None:
-    coordinator = Coordinator(2)
+    coordinator = CollectiveCoordinator(2)
     for rank in range(2):
         coordinator.submit(rank, 0, ask(f"own{rank}"))
     coordinator.submit(0, 1, ask("both"))
-    coordinator.blocked(0, Key(0, "allreduce", "own0", -1))
+    coordinator.blocked(0, RequestKey(0, "allreduce", "own0", -1))
     coordinator.submit(1, 1, ask("both"))
-    coordinator.blocked(1, Key(0, "allreduce", "own1", -1))
+    coordinator.blocked(1, RequestKey(0, "allreduce", "own1", -1))
     assert [response.error for response in coordinator.take()] == [None]
     coordinator.submit(0, 2, ask("own1"))
     assert names(coordinator.take()) == [["own1"]]
 
 
 def test_a_set_of_the_same_ranks_is_not_made_twice_and_ends_with_what_waits_in_it() -> None:
-    coordinator = Coordinator(3)
+    coordinator = CollectiveCoordinator(3)
     for attempt, expected in ((0, 1), (1, None)):
         for rank in range(3):
             coordinator.submit(rank, attempt, bare(Kind.ADD_SET, "0,2"), attempt)
@@ -271,9 +277,9 @@ def test_a_set_of_the_same_ranks_is_not_made_twice_and_ends_with_what_waits_in_i
 
 
 def test_joined_rank_takes_part_in_each_step_of_channel() -> None:
-    coordinator = Coordinator(2)
+    coordinator = CollectiveCoordinator(2)
     for rank in range(2):
-        coordinator.submit(rank, 0, Ask(Kind.CHANNEL, 0, "optimizer"))
+        coordinator.submit(rank, 0, RequestMetadata(Kind.CHANNEL, 0, "optimizer"))
     channel = coordinator.take()[0].data
     assert coordinator.begin(0, channel, 0) == []
     assert coordinator.begin(1, channel, 0) == []
@@ -284,21 +290,21 @@ def test_joined_rank_takes_part_in_each_step_of_channel() -> None:
 
 
 def test_a_channel_is_put_off_while_a_rank_has_joined() -> None:
-    coordinator = Coordinator(2)
+    coordinator = CollectiveCoordinator(2)
     coordinator.submit(1, 0, bare(Kind.JOIN), 0)
-    coordinator.submit(0, 0, Ask(Kind.CHANNEL, 0, "optimizer"))
+    coordinator.submit(0, 0, RequestMetadata(Kind.CHANNEL, 0, "optimizer"))
     (put_off,) = coordinator.take()
     assert (put_off.data, put_off.error) == (None, None)
     coordinator.submit(0, 1, bare(Kind.JOIN), 0)
     for rank in range(2):
-        coordinator.submit(rank, 2, Ask(Kind.CHANNEL, 0, "optimizer"))
+        coordinator.submit(rank, 2, RequestMetadata(Kind.CHANNEL, 0, "optimizer"))
     assert coordinator.take()[-1].data == 0
 
 
 def test_a_step_that_began_before_the_join_is_made_up_for() -> None:
-    coordinator = Coordinator(2)
+    coordinator = CollectiveCoordinator(2)
     for rank in range(2):
-        coordinator.submit(rank, 0, Ask(Kind.CHANNEL, 0, "optimizer"))
+        coordinator.submit(rank, 0, RequestMetadata(Kind.CHANNEL, 0, "optimizer"))
     channel = coordinator.take()[0].data
     coordinator.begin(0, channel, 0)
     coordinator.submit(1, 1, bare(Kind.JOIN), 0)

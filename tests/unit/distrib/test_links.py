@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.distrib.links import MOST_RANKS, Link, medians, rounds, schedule, slow
+from aitne.distrib.links import MOST_RANKS, RankLink, medians, rounds, schedule, slow
 
 
 @given(st.integers(0, 40))
@@ -35,9 +35,9 @@ def test_a_large_world_is_measured_by_nodes_and_neighbours(counts: list[int]) ->
     assert inside == {(a, a + 1) for a in range(len(nodes) - 1) if nodes[a] == nodes[a + 1]}
 
 
-def links(**speeds: float) -> list[Link]:
+def links(**speeds: float) -> list[RankLink]:
     """``l01=5``: ranks 0 and 1 at 5 bytes/s."""
-    return [Link((int(name[1]), int(name[2])), speed, 1e-5) for name, speed in speeds.items()]
+    return [RankLink((int(name[1]), int(name[2])), speed, 1e-5) for name, speed in speeds.items()]
 
 
 def test_a_link_below_seventy_percent_of_the_median_is_slow() -> None:

@@ -15,7 +15,7 @@ import pytest
 from aitne.distrib import profiling
 from aitne.distrib.profile import load, main, prometheus, table
 from aitne.distrib.profiling import Profiler, folder_of
-from aitne.distrib.recording import Ring
+from aitne.distrib.recording import RecordRing
 
 EXAMPLE = Path(__file__).parents[2] / "assets" / "distrib" / "profile.json"
 
@@ -27,14 +27,14 @@ def seen(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def run_of_two(folder: Path, interval_s: float = 60.0) -> tuple[list[Ring], list[Profiler]]:
-    rings = [Ring(), Ring()]
+def run_of_two(folder: Path, interval_s: float = 60.0) -> tuple[list[RecordRing], list[Profiler]]:
+    rings = [RecordRing(), RecordRing()]
     first = Profiler(rings[0], 0, (0, 0), lambda _: None, folder, interval_s)
     second = Profiler(rings[1], 1, (0, 0), lambda sent: first.take(1, sent), folder, interval_s)
     return rings, [first, second]
 
 
-def work(ring: Ring, steps: int) -> None:
+def work(ring: RecordRing, steps: int) -> None:
     for _ in range(steps):
         now = time.monotonic_ns()
         ring.add("allreduce", 1 << 20, 2, now - 1000, now)
@@ -88,7 +88,7 @@ def test_a_rank_whose_rank_0_is_gone_goes_on(tmp_path: Path) -> None:
     def gone(_payload: dict[str, Any]) -> None:
         raise ConnectionResetError
 
-    ring = Ring()
+    ring = RecordRing()
     profiler = Profiler(ring, 1, (0, 0), gone, tmp_path, 0.01)
     work(ring, 1)
     profiler.close()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from aitne.distrib.progress import Progress
+from aitne.distrib.progress import StepProgress
 
 
 def test_steps_are_told_only_while_that_is_wanted() -> None:
     told: list[tuple[int, int]] = []
-    progress = Progress(lambda channel, step: told.append((channel, step)))
+    progress = StepProgress(lambda channel, step: told.append((channel, step)))
     progress.begin(1, 7)
     progress.begin(2, 3)
     progress.begin(1, 8)

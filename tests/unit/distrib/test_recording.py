@@ -6,15 +6,15 @@ import threading
 
 import pytest
 
-from aitne.distrib.recording import Off, Ring, recorder
+from aitne.distrib.recording import NullRecorder, RecordRing, recorder
 
 
-def numbers(ring: Ring) -> list[int]:
+def numbers(ring: RecordRing) -> list[int]:
     return [entry[2] for entry in ring.drain()]
 
 
 def test_gives_what_came_since_the_last_time_in_order() -> None:
-    ring = Ring(8)
+    ring = RecordRing(8)
     ring.add("allreduce", 1, 2, 10, 20)
     ring.step()
     first = ring.drain()
@@ -28,7 +28,7 @@ def test_gives_what_came_since_the_last_time_in_order() -> None:
 
 @pytest.mark.parametrize("added", [7, 8, 9, 16, 20, 25])
 def test_keeps_the_newest_and_counts_what_was_written_over(added: int) -> None:
-    ring = Ring(8)
+    ring = RecordRing(8)
     for number in range(added):
         ring.add("allreduce", number, 2, 0, 0)
     kept = numbers(ring)
@@ -37,7 +37,7 @@ def test_keeps_the_newest_and_counts_what_was_written_over(added: int) -> None:
 
 
 def test_threads_lose_nothing_to_each_other() -> None:
-    ring = Ring(1 << 14)
+    ring = RecordRing(1 << 14)
 
     def write(first: int) -> None:
         for number in range(first, first + 2000):
@@ -56,10 +56,10 @@ def test_threads_lose_nothing_to_each_other() -> None:
 
 def test_a_ring_says_what_size_it_may_have() -> None:
     with pytest.raises(ValueError, match="power of two"):
-        Ring(1000)
+        RecordRing(1000)
 
 
 def test_recording_is_on_unless_it_is_told_off() -> None:
-    assert isinstance(recorder({}), Ring)
-    assert isinstance(recorder({"AITNE_RECORD": "1"}), Ring)
-    assert isinstance(recorder({"AITNE_RECORD": "0"}), Off)
+    assert isinstance(recorder({}), RecordRing)
+    assert isinstance(recorder({"AITNE_RECORD": "1"}), RecordRing)
+    assert isinstance(recorder({"AITNE_RECORD": "0"}), NullRecorder)

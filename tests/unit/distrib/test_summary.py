@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.distrib.recording import STEP, WAIT, Entry
-from aitne.distrib.summary import EDGES, MIB, Summary, bounds_of, covered, row_of
+from aitne.distrib.summary import EDGES, MIB, CollectiveSummary, bounds_of, covered, row_of
 
 TRAINER = threading.main_thread().ident or 0
 WORKER = TRAINER + 1
@@ -57,7 +57,7 @@ def test_the_three_lengths_are_those_of_the_instants(
         *(entry(WAIT, a, b) for a, b in waits),
     ]
     entries = [mark(0), *sorted(within, key=lambda each: each[5]), mark(50)]
-    summary = Summary()
+    summary = CollectiveSummary()
     while entries:
         count = parts[len(entries) % len(parts)]
         summary.add(entries[:count])
@@ -90,7 +90,7 @@ def test_rows_meet_without_a_gap() -> None:
 
 
 def test_collectives_before_first_step_count_in_table_only() -> None:
-    summary = Summary()
+    summary = CollectiveSummary()
     summary.add(
         [entry("broadcast", 0, 1000), mark(2000), entry("allreduce", 2010, 2020), mark(2100)]
     )
@@ -101,7 +101,7 @@ def test_collectives_before_first_step_count_in_table_only() -> None:
 
 
 def test_a_program_without_steps_is_measured_from_its_first_record_to_its_last() -> None:
-    summary = Summary()
+    summary = CollectiveSummary()
     summary.add([entry("allreduce", 1000, 1010)])
     summary.add([])
     summary.add([entry("allreduce", 1090, 1100)])
@@ -112,7 +112,7 @@ def test_a_program_without_steps_is_measured_from_its_first_record_to_its_last()
 
 
 def test_says_whether_it_can_tell_what_was_hidden() -> None:
-    told, untold, inline = Summary(), Summary(), Summary()
+    told, untold, inline = CollectiveSummary(), CollectiveSummary(), CollectiveSummary()
     worker = entry("allreduce", 10, 20, thread=WORKER)
     untold.add([mark(0), worker, mark(30)])
     told.add([mark(0), worker, entry(WAIT, 15, 20), mark(30)])
@@ -126,7 +126,7 @@ def test_says_whether_it_can_tell_what_was_hidden() -> None:
 
 
 def test_wait_of_other_thread_is_not_counted_as_blocked() -> None:
-    summary = Summary()
+    summary = CollectiveSummary()
     summary.add(
         [mark(0), entry(WAIT, 5, 25, thread=WORKER), entry("allreduce", 5, 25, thread=WORKER)]
     )
@@ -137,7 +137,7 @@ def test_wait_of_other_thread_is_not_counted_as_blocked() -> None:
 
 
 def test_a_cell_counts_messages_bytes_and_time() -> None:
-    summary = Summary()
+    summary = CollectiveSummary()
     summary.add([entry("allreduce", 0, 10, nbytes=100), entry("allreduce", 10, 40, nbytes=28)])
     (cell,) = summary.message(dropped=3)["cells"]
     assert cell == ["allreduce", 0, 2, 128, 40e-9, 10e-9, 30e-9, 2]

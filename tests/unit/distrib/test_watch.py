@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from aitne.distrib.watch import Beat, Late, entry, late, ranks, sentence
+from aitne.distrib.watch import Heartbeat, StalledCollective, entry, late, ranks, sentence
 
 NOW = 1000.0
 
 
-def beats(**waiting: float) -> dict[int, Beat]:
+def beats(**waiting: float) -> dict[int, Heartbeat]:
     """``r0=31``: rank 0 said just now that it has waited for 31 s."""
-    return {int(name[1:]): Beat(NOW, waiting_s) for name, waiting_s in waiting.items()}
+    return {int(name[1:]): Heartbeat(NOW, waiting_s) for name, waiting_s in waiting.items()}
 
 
 def test_rank_is_not_late_during_short_waits() -> None:
@@ -26,18 +26,18 @@ def test_rank_is_not_late_during_short_waits() -> None:
 
 def test_a_rank_that_computes_while_others_wait_is_late() -> None:
     found = late(beats(r0=31, r1=0, r2=33), [], NOW, 30)
-    assert found == Late((1,), "an exchange", (0, 2), 33.0)
+    assert found == StalledCollective((1,), "an exchange", (0, 2), 33.0)
 
 
 def test_heartbeat_of_rank_ages() -> None:
-    said = {0: Beat(NOW - 4, 27.0), 1: Beat(NOW - 4, 0.0)}
+    said = {0: Heartbeat(NOW - 4, 27.0), 1: Heartbeat(NOW - 4, 0.0)}
     found = late(said, [], NOW, 30)
     assert found is not None
     assert found.ranks == (1,)
 
 
 def test_a_rank_that_says_nothing_is_late_and_the_others_are_not() -> None:
-    said = {**beats(r0=31, r2=0), 1: Beat(NOW - 35, 0.0)}
+    said = {**beats(r0=31, r2=0), 1: Heartbeat(NOW - 35, 0.0)}
     found = late(said, [], NOW, 30)
     assert found is not None
     assert found.ranks == (1,)
@@ -45,7 +45,7 @@ def test_a_rank_that_says_nothing_is_late_and_the_others_are_not() -> None:
 
 
 def test_silence_alone_is_nobodys_trouble() -> None:
-    assert late({0: Beat(NOW, 0.0), 1: Beat(NOW - 35, 0.0)}, [], NOW, 30) is None
+    assert late({0: Heartbeat(NOW, 0.0), 1: Heartbeat(NOW - 35, 0.0)}, [], NOW, 30) is None
 
 
 def test_a_request_names_who_is_missing_from_it() -> None:
@@ -55,22 +55,22 @@ def test_a_request_names_who_is_missing_from_it() -> None:
         ("join", "join", 100.0, ()),
     ]
     found = late(beats(r0=41, r1=0, r2=0, r3=0), pending, NOW, 30)
-    assert found == Late((1, 2), "allreduce 'a'", (0,), 40.0)
+    assert found == StalledCollective((1, 2), "allreduce 'a'", (0,), 40.0)
 
 
 def test_wait_without_missing_rank_is_reported() -> None:
     found = late(beats(r0=31, r1=32), [], NOW, 30)
-    assert found == Late((), "an exchange", (0, 1), 32.0)
+    assert found == StalledCollective((), "an exchange", (0, 1), 32.0)
     assert "no rank is missing" in sentence(found, (0, 0))
 
 
 def test_the_sentence_names_ranks_and_nodes() -> None:
-    one = Late((2,), "allreduce 'a'", (0, 1, 3), 31.4, frozenset({2}))
+    one = StalledCollective((2,), "allreduce 'a'", (0, 1, 3), 31.4, frozenset({2}))
     assert sentence(one, (0, 0, 1, 1)) == (
         "rank 2 (node 1) is late for allreduce 'a' since 31 s; ranks 0-1, 3 wait for it;"
         " rank 2 does not answer"
     )
-    two = Late((0, 1), "an exchange", (2,), 31.4)
+    two = StalledCollective((0, 1), "an exchange", (2,), 31.4)
     assert sentence(two, (0, 0, 1)) == (
         "ranks 0 (node 0), 1 (node 0) are late for an exchange since 31 s; rank 2 waits for them"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from aitne.launch.coordinator import Coordinator, ending, excerpt
+from aitne.launch.coordinator import LaunchCoordinator, ending, excerpt
 
 
 class Run:
@@ -14,7 +14,7 @@ class Run:
     def __init__(self, restarts: int = 0) -> None:
         self.orders: list[tuple[int, dict[str, Any]]] = []
         self.said: list[str] = []
-        self.coordinator = Coordinator(
+        self.coordinator = LaunchCoordinator(
             ["n1", "n2"],
             restarts,
             60.0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.launch.lint import SHM_BYTES_PER_RANK, Facts, findings, hides_peers
+from aitne.launch.lint import SHM_BYTES_PER_RANK, NodeFacts, findings, hides_peers
 
 PLENTY = 64 * SHM_BYTES_PER_RANK
 
@@ -16,7 +16,7 @@ def said(
     cpus: int = 8,
     shm_bytes: int | None = PLENTY,
 ) -> str:
-    facts = Facts(
+    facts = NodeFacts(
         ranks, size, cpus, shm_bytes, ["lo", "eth0", "ib0"], {"n1", "127.0.0.1"}.__contains__
     )
     return "\n".join(findings({"OMP_NUM_THREADS": "2", **environ}, facts))

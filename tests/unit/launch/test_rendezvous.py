@@ -13,33 +13,33 @@ import pytest
 from aitne.launch import rendezvous, wire
 from aitne.launch.addresses import own_addresses, split
 from aitne.launch.errors import LaunchError
-from aitne.launch.rendezvous import Client
-from aitne.launch.server import Server
-from aitne.launch.world import World
+from aitne.launch.rendezvous import RendezvousClient
+from aitne.launch.server import RendezvousServer
+from aitne.launch.world import RankTopology
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server("secret", "127.0.0.1")
+def server() -> Iterator[RendezvousServer]:
+    made = RendezvousServer("secret", "127.0.0.1")
     yield made
     made.close()
 
 
 @pytest.fixture
-def client(server: Server) -> Iterator[Client]:
-    made = Client([f"127.0.0.1:{server.port}"], "secret")
+def client(server: RendezvousServer) -> Iterator[RendezvousClient]:
+    made = RendezvousClient([f"127.0.0.1:{server.port}"], "secret")
     yield made
     made.close()
 
 
-def test_stored_value_is_returned(client: Client) -> None:
+def test_stored_value_is_returned(client: RendezvousClient) -> None:
     client.set("a", b"1")
     client.set("a", bytes(1_000_000))
     assert client.get("a", 1) == bytes(1_000_000)
 
 
-def test_waiting_clients_receive_value_when_it_is_set(client: Client) -> None:
+def test_waiting_clients_receive_value_when_it_is_set(client: RendezvousClient) -> None:
     got: list[bytes] = []
     threads = [
         threading.Thread(target=lambda: got.append(client.get("late", 30))) for _ in range(8)
@@ -52,45 +52,45 @@ def test_waiting_clients_receive_value_when_it_is_set(client: Client) -> None:
     assert got == [b"here"] * 8
 
 
-def test_missing_value_times_out(client: Client) -> None:
+def test_missing_value_times_out(client: RendezvousClient) -> None:
     with pytest.raises(TimeoutError, match=r"no rank has set never within 0\.05 s"):
         client.get("never", 0.05)
     client.set("still", b"works")
 
 
-def test_only_one_claims(server: Server, client: Client) -> None:
-    other = Client(client.addresses, "secret")
+def test_only_one_claims(server: RendezvousServer, client: RendezvousClient) -> None:
+    other = RendezvousClient(client.addresses, "secret")
     assert client.claim("mine", b"a")
     assert not other.claim("mine", b"b")
     assert other.get("mine", 1) == b"a"
     other.close()
 
 
-def test_a_restart_never_meets_old_keys(client: Client) -> None:
-    again = Client(client.addresses, "secret", "1/")
+def test_a_restart_never_meets_old_keys(client: RendezvousClient) -> None:
+    again = RendezvousClient(client.addresses, "secret", "1/")
     client.set("a", b"old")
     with pytest.raises(TimeoutError):
         again.get("a", 0.01)
     again.close()
 
 
-def test_client_with_wrong_token_is_disconnected(server: Server) -> None:
-    stranger = Client([f"127.0.0.1:{server.port}"], "guess")
+def test_client_with_wrong_token_is_disconnected(server: RendezvousServer) -> None:
+    stranger = RendezvousClient([f"127.0.0.1:{server.port}"], "guess")
     with pytest.raises(ConnectionError):
         stranger.get("a", 1)
 
 
-def test_a_server_that_does_not_know_the_token_is_not_believed(server: Server) -> None:
+def test_a_server_that_does_not_know_the_token_is_not_believed(server: RendezvousServer) -> None:
     """It may be another run's at a port that was ours."""
-    ours = Server("ours", "127.0.0.1")
-    client = Client([f"127.0.0.1:{server.port}", f"127.0.0.1:{ours.port}"], "ours")
+    ours = RendezvousServer("ours", "127.0.0.1")
+    client = RendezvousClient([f"127.0.0.1:{server.port}", f"127.0.0.1:{ours.port}"], "ours")
     client.set("a", b"1")
     assert client.get("a", 1) == b"1"
     client.close()
     ours.close()
 
 
-def test_noise_does_no_harm(server: Server, client: Client) -> None:
+def test_noise_does_no_harm(server: RendezvousServer, client: RendezvousClient) -> None:
     for noise in (b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 2000, b"", b"\0\0\0\x01"):
         with socket.create_connection(("127.0.0.1", server.port)) as sock:
             sock.sendall(noise)
@@ -98,10 +98,10 @@ def test_noise_does_no_harm(server: Server, client: Client) -> None:
     assert client.get("a", 1) == b"1"
 
 
-def test_an_address_that_is_not_there_is_passed_over(server: Server) -> None:
+def test_an_address_that_is_not_there_is_passed_over(server: RendezvousServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         closed = taken.getsockname()[1]
-    client = Client(
+    client = RendezvousClient(
         [f"127.0.0.1:{closed}", "no.such.host.invalid:1", f"127.0.0.1:{server.port}"], "secret"
     )
     client.set("a", b"1")
@@ -110,8 +110,8 @@ def test_an_address_that_is_not_there_is_passed_over(server: Server) -> None:
 
 
 def test_the_servers_end_is_noticed_while_waiting() -> None:
-    server = Server("secret", "127.0.0.1")
-    client = Client([f"127.0.0.1:{server.port}"], "secret")
+    server = RendezvousServer("secret", "127.0.0.1")
+    client = RendezvousClient([f"127.0.0.1:{server.port}"], "secret")
     client.set("a", b"1")
     threading.Timer(0.05, server.close).start()
     with pytest.raises(ConnectionError):
@@ -120,8 +120,10 @@ def test_the_servers_end_is_noticed_while_waiting() -> None:
 
 def test_a_line_carries_frames_both_ways_and_its_end() -> None:
     heard: list[tuple[str, bytes | None]] = []
-    server = Server("secret", "127.0.0.1", lambda name, payload: heard.append((name, payload)))
-    client = Client([f"127.0.0.1:{server.port}"], "secret")
+    server = RendezvousServer(
+        "secret", "127.0.0.1", lambda name, payload: heard.append((name, payload))
+    )
+    client = RendezvousClient([f"127.0.0.1:{server.port}"], "secret")
     line = client.line("node")
     line.sendall(wire.frame(b"hello"))
     server.send("node", b"answer")
@@ -139,7 +141,7 @@ def test_a_line_carries_frames_both_ways_and_its_end() -> None:
 
 
 def test_a_line_ends_within_a_minute_when_the_other_machine_has_lost_its_power(
-    client: Client,
+    client: RendezvousClient,
 ) -> None:
     line = client.line("1")
     idle, between, times, unanswered_ms = (
@@ -166,11 +168,11 @@ def test_joins_without_a_launcher_by_a_folder(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         try:
-            store = rendezvous.join(World(1, 2, 1, 2, source="slurm"), environ)
+            store = rendezvous.join(RankTopology(1, 2, 1, 2, source="slurm"), environ)
             store.set("from1", store.get("from0", 30) + b"!")
         finally:
             os._exit(0)
-    store = rendezvous.join(World(0, 2, 0, 2, source="slurm"), environ)
+    store = rendezvous.join(RankTopology(0, 2, 0, 2, source="slurm"), environ)
     store.set("from0", b"hello")
     assert store.get("from1", 30) == b"hello!"
     os.waitpid(child, 0)
@@ -185,12 +187,12 @@ def test_a_rank_that_waits_in_vain_says_what_to_do(tmp_path: Path) -> None:
         "SLURM_STEP_ID": "0",
     }
     with pytest.raises(LaunchError, match=r"rank 1 has waited 0\.1 s for rank 0"):
-        rendezvous.join(World(1, 2, 1, 2, source="slurm"), environ)
+        rendezvous.join(RankTopology(1, 2, 1, 2, source="slurm"), environ)
 
 
 def test_a_run_that_nothing_tells_from_others_is_refused() -> None:
     with pytest.raises(LaunchError, match="AITNE_RENDEZVOUS_DIR"):
-        rendezvous.join(World(1, 2, 1, 2, source="mpi"), {})
+        rendezvous.join(RankTopology(1, 2, 1, 2, source="mpi"), {})
 
 
 def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:

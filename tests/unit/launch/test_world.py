@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aitne.launch.errors import LaunchError
 from aitne.launch.spawn import variables
-from aitne.launch.world import World, detect, layout, settled
+from aitne.launch.world import RankTopology, detect, layout, settled
 
 LAYOUTS = st.lists(st.integers(1, 5), min_size=1, max_size=5)
 
@@ -17,7 +17,7 @@ def nodes_of(each: list[int]) -> list[int]:
     return [node for node, count in enumerate(each) for _ in range(count)]
 
 
-def slurm(world: World, each: list[int]) -> dict[str, str]:
+def slurm(world: RankTopology, each: list[int]) -> dict[str, str]:
     return {
         "SLURM_JOB_ID": "9",
         "SLURM_STEP_ID": "0",
@@ -53,7 +53,7 @@ def torchrun(rank: int, size: int, local_rank: int, local_size: int, group: int)
 
 
 def test_a_process_that_nobody_has_started_is_alone() -> None:
-    assert detect({}) == World()
+    assert detect({}) == RankTopology()
 
 
 @given(LAYOUTS)
@@ -62,7 +62,7 @@ def test_a_rank_of_aitne_run_is_what_it_was_told(each: list[int]) -> None:
         told = {**variables(world, node), "AITNE_RENDEZVOUS": "127.0.0.1:1"}
         assert detect(told) == world
         assert (
-            detect({**told, **slurm(World(), [1])}) == world
+            detect({**told, **slurm(RankTopology(), [1])}) == world
         )  # an agent's own step counts for nothing
 
 
@@ -75,7 +75,7 @@ def test_slurm_tells_every_task_its_place(each: list[int]) -> None:
 @given(LAYOUTS)
 def test_once_ranks_have_met_their_places_follow_from_their_nodes(each: list[int]) -> None:
     for world in layout(each, "mpi"):
-        assert settled(World(world.rank, world.size, source="mpi"), nodes_of(each)) == world
+        assert settled(RankTopology(world.rank, world.size, source="mpi"), nodes_of(each)) == world
 
 
 @given(st.integers(1, 4), st.integers(1, 4))
@@ -96,7 +96,7 @@ def test_mpi_that_deals_ranks_out_in_turns() -> None:
 
 def test_mpich_and_its_kin() -> None:
     told = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
-    assert detect(told) == World(3, 4, 1, 2, 1, 2, "mpi")
+    assert detect(told) == RankTopology(3, 4, 1, 2, 1, 2, "mpi")
     with pytest.raises(LaunchError, match="not which one of its node"):
         detect({"PMI_RANK": "3", "PMI_SIZE": "4"})
 
@@ -110,7 +110,9 @@ def test_srun_with_an_mpi_plugin_is_completed_by_slurm() -> None:
 
 def test_torchrun_counts_where_srun_has_started_it() -> None:
     outer = slurm(layout([1, 1])[1], [1, 1])
-    assert detect({**outer, **torchrun(3, 4, 1, 2, 1)}) == World(3, 4, 1, 2, 1, 2, "torchrun")
+    assert detect({**outer, **torchrun(3, 4, 1, 2, 1)}) == RankTopology(
+        3, 4, 1, 2, 1, 2, "torchrun"
+    )
 
 
 def test_a_scripts_own_variables_count_where_they_say_what_slurm_says() -> None:
@@ -125,9 +127,9 @@ def test_a_batch_script_is_no_task() -> None:
         "SLURM_NTASKS": "4",
         "SLURM_TASKS_PER_NODE": "4",
     }
-    assert detect(batch) == World()
-    assert detect({**batch, "SLURM_STEP_ID": str(0xFFFFFFFB)}) == World()
-    assert detect({**batch, "SLURM_STEP_ID": str(0xFFFFFFFA)}) == World()
+    assert detect(batch) == RankTopology()
+    assert detect({**batch, "SLURM_STEP_ID": str(0xFFFFFFFB)}) == RankTopology()
+    assert detect({**batch, "SLURM_STEP_ID": str(0xFFFFFFFA)}) == RankTopology()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.core.errors import InvalidInput
 from aitne.core.models.image import ImageUse
-from aitne.core.ports.runtime import ContainerSpec, Launch
+from aitne.core.ports.runtime import ContainerSpec, RuntimeLaunch
 from aitne.core.settings import Settings
 
 SETTINGS = Settings(data_dir=Path("/srv/aitne"))
@@ -22,7 +22,7 @@ def spec(**fields: object) -> ContainerSpec:
 
 def test_the_program_is_run_as_it_is() -> None:
     runtime = BareRuntime(SETTINGS, Path("/envs/session"))
-    assert runtime.launch(spec()) == Launch()
+    assert runtime.launch(spec()) == RuntimeLaunch()
     assert runtime.environment() == {"VIRTUAL_ENV": "/envs/session"}
     assert runtime.path() == ("/envs/session/bin",)
     assert BareRuntime(SETTINGS, None).environment() == {}

@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._local.planner import (
-    Capacity,
     Demand,
-    Free,
+    FreeResources,
     Gpu,
-    Running,
-    Waiting,
+    NodeCapacity,
+    RunningTask,
+    WaitingTask,
     forecast,
     plan,
 )
 
 G = 1 << 30
-NODE = Capacity("n1", cpus=2, memory_bytes=4 * G)
+NODE = NodeCapacity("n1", cpus=2, memory_bytes=4 * G)
 TWO = (NODE, replace(NODE, name="n2"))
 
 
@@ -28,18 +28,18 @@ def demand(cpus: int = 1, *, nodes: int = 1, limit: float = 100.0, gpus: int = 0
     return Demand(nodes, cpus, G, gpus=gpus, time_limit_s=limit)
 
 
-def running(nodes: tuple[Capacity, ...], what: Demand, ends_at: float) -> Running:
-    grants = Free(nodes).choose(what)
+def running(nodes: tuple[NodeCapacity, ...], what: Demand, ends_at: float) -> RunningTask:
+    grants = FreeResources(nodes).choose(what)
     assert grants is not None
-    return Running(what, grants, ends_at)
+    return RunningTask(what, grants, ends_at)
 
 
 def test_a_short_job_fills_the_gap_and_a_long_one_does_not() -> None:
     now = [running((NODE,), demand(1), 50.0)]
     waiting = [
-        Waiting(1, demand(2)),
-        Waiting(2, demand(1, limit=60.0)),
-        Waiting(3, demand(1, limit=50.0)),
+        WaitingTask(1, demand(2)),
+        WaitingTask(2, demand(1, limit=60.0)),
+        WaitingTask(3, demand(1, limit=50.0)),
     ]
     result = plan((NODE,), now, waiting, 0.0)
     assert set(result.starts) == {3}
@@ -51,32 +51,34 @@ def test_a_short_job_fills_the_gap_and_a_long_one_does_not() -> None:
 
 def test_a_long_job_passes_where_the_head_loses_nothing() -> None:
     now = [running(TWO, demand(2), 50.0)]
-    waiting = [Waiting(1, demand(1, nodes=2)), Waiting(2, demand(1, limit=1_000.0))]
+    waiting = [WaitingTask(1, demand(1, nodes=2)), WaitingTask(2, demand(1, limit=1_000.0))]
     assert set(plan(TWO, now, waiting, 0.0).starts) == {2}
 
 
 def test_an_array_keeps_to_its_throttle_and_holds_up_nobody() -> None:
-    waiting = [Waiting(n, demand(), group=7, throttle=1) for n in (1, 2)] + [Waiting(3, demand())]
+    waiting = [WaitingTask(n, demand(), group=7, throttle=1) for n in (1, 2)] + [
+        WaitingTask(3, demand())
+    ]
     result = plan((NODE,), [], waiting, 0.0)
     assert set(result.starts) == {1, 3}
     assert result.reasons[2] == "Waits for its array: at most 1 at once"
 
 
 def test_a_job_for_nodes_that_are_gone_holds_up_nobody() -> None:
-    result = plan((NODE,), [], [Waiting(1, demand(8)), Waiting(2, demand(1))], 0.0)
+    result = plan((NODE,), [], [WaitingTask(1, demand(8)), WaitingTask(2, demand(1))], 0.0)
     assert set(result.starts) == {2}
     assert result.reasons[1].endswith("no node is that large any more")
 
 
 def test_grants_on_nodes_that_are_gone_are_passed_over() -> None:
     old = running(TWO, demand(2, nodes=2), 10.0)
-    assert set(plan((NODE,), [old], [Waiting(1, demand(1))], 0.0).starts) == set()
-    assert forecast((NODE,), [old], [Waiting(1, demand(1))], 0.0) == {1: 10.0}
+    assert set(plan((NODE,), [old], [WaitingTask(1, demand(1))], 0.0).starts) == set()
+    assert forecast((NODE,), [old], [WaitingTask(1, demand(1))], 0.0) == {1: 10.0}
 
 
 def test_jobs_keep_together_and_leave_gpus_to_who_needs_them() -> None:
     nodes = (replace(NODE, gpus=(Gpu(0), Gpu(1))), replace(NODE, name="n2"))
-    free = Free(nodes)
+    free = FreeResources(nodes)
     first = free.choose(demand(1))
     assert first is not None
     assert first[0].node == "n2"
@@ -95,7 +97,7 @@ def test_jobs_keep_together_and_leave_gpus_to_who_needs_them() -> None:
     ],
 )
 def test_reasons_name_the_numbers(wanted: Demand, reason: str) -> None:
-    free = Free(TWO)
+    free = FreeResources(TWO)
     for node, cpus in (("n1", 2), ("n2", 1)):
         free.cpus[node] -= cpus
         free.memory[node] -= G
@@ -104,7 +106,11 @@ def test_reasons_name_the_numbers(wanted: Demand, reason: str) -> None:
 
 def test_the_forecast_lets_everybody_run_to_his_limit() -> None:
     now = [running((NODE,), demand(2), 50.0)]
-    waiting = [Waiting(1, demand(2, limit=10)), Waiting(2, demand(1)), Waiting(3, demand(2))]
+    waiting = [
+        WaitingTask(1, demand(2, limit=10)),
+        WaitingTask(2, demand(1)),
+        WaitingTask(3, demand(2)),
+    ]
     assert forecast((NODE,), now, waiting, 0.0) == {1: 50.0, 2: 60.0, 3: 160.0}
 
 
@@ -120,7 +126,9 @@ nodes_ = st.lists(
     max_size=3,
 ).map(
     lambda found: tuple(
-        Capacity(f"n{i}", cpus, 8 * G, tuple(Gpu(10 * i + j, kind) for j, kind in enumerate(gpus)))
+        NodeCapacity(
+            f"n{i}", cpus, 8 * G, tuple(Gpu(10 * i + j, kind) for j, kind in enumerate(gpus))
+        )
         for i, (cpus, gpus) in enumerate(found)
     )
 )
@@ -136,7 +144,7 @@ demands = st.builds(
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> tuple[tuple[Capacity, ...], list[tuple[Waiting, float]]]:
+def queues(draw: st.DrawFn) -> tuple[tuple[NodeCapacity, ...], list[tuple[WaitingTask, float]]]:
     """Nodes, and jobs with the time they really run (at most their limit)."""
     nodes = draw(nodes_)
     jobs = []
@@ -145,14 +153,14 @@ def queues(draw: st.DrawFn) -> tuple[tuple[Capacity, ...], list[tuple[Waiting, f
         group = draw(st.sampled_from([0, 0, 1]))
         jobs.append(
             (
-                Waiting(key, wanted, group, 2 if group else None),
+                WaitingTask(key, wanted, group, 2 if group else None),
                 draw(st.floats(0.1, 1.0)) * wanted.time_limit_s,
             )
         )
     return nodes, jobs
 
 
-def check_allocation(nodes: tuple[Capacity, ...], held: list[Running]) -> None:
+def check_allocation(nodes: tuple[NodeCapacity, ...], held: list[RunningTask]) -> None:
     for node in nodes:
         here = [(job, grant) for job in held for grant in job.grants if grant.node == node.name]
         assert sum(job.demand.cpus for job, _ in here) <= node.cpus
@@ -170,14 +178,14 @@ def check_allocation(nodes: tuple[Capacity, ...], held: list[Running]) -> None:
 @settings(max_examples=300, deadline=None)
 @given(queues())
 def test_simulated_to_the_end(
-    queue: tuple[tuple[Capacity, ...], list[tuple[Waiting, float]]],
+    queue: tuple[tuple[NodeCapacity, ...], list[tuple[WaitingTask, float]]],
 ) -> None:
     """Every job that fits runs once, nothing is over-allocated, no head starts later than promised."""
     nodes, jobs = queue
     takes = {job.key: seconds for job, seconds in jobs}
     waiting = [job for job, _ in jobs]
-    possible = {job.key for job in waiting if Free(nodes).fits(job.demand)}
-    held: dict[int, tuple[Running, float]] = {}
+    possible = {job.key for job in waiting if FreeResources(nodes).fits(job.demand)}
+    held: dict[int, tuple[RunningTask, float]] = {}
     promised: dict[int, float] = {}
     now, ran = 0.0, set[int]()
     while True:
@@ -188,7 +196,7 @@ def test_simulated_to_the_end(
                 ran.add(job.key)
                 grants = result.starts[job.key]
                 assert len({grant.node for grant in grants}) == job.demand.nodes
-                run = Running(job.demand, grants, now + job.demand.time_limit_s, job.group)
+                run = RunningTask(job.demand, grants, now + job.demand.time_limit_s, job.group)
                 held[job.key] = (run, now + takes[job.key])
                 assert now <= promised.get(job.key, now) + 1e-6
         waiting = [job for job in waiting if job.key not in result.starts]
@@ -220,7 +228,7 @@ def test_ten_thousand_waiting_tasks_are_looked_at_quickly() -> None:
     import time
 
     now = [running((NODE,), demand(2), 50.0)]
-    waiting = [Waiting(n, demand(1)) for n in range(10_000)]
+    waiting = [WaitingTask(n, demand(1)) for n in range(10_000)]
     started = time.perf_counter()
     plan((NODE,), now, waiting, 0.0)
     assert time.perf_counter() - started < 0.5

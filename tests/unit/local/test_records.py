@@ -12,11 +12,11 @@ import pytest
 from aitne.adapters.schedulers._local import launcher, records
 from aitne.adapters.schedulers._local.outcome import ending_of
 from aitne.adapters.schedulers._local.records import (
-    Ending,
-    JobRecord,
-    Launch,
+    LaunchFile,
+    LocalJobRecord,
     Records,
     RunGrant,
+    TaskOutcome,
     TaskState,
 )
 from aitne.core.models.resources import Resources
@@ -33,7 +33,7 @@ def disk(tmp_path: Path) -> Records:
     return found
 
 
-def record(tmp_path: Path, number: int, indices: tuple[int, ...] | None = None) -> JobRecord:
+def record(tmp_path: Path, number: int, indices: tuple[int, ...] | None = None) -> LocalJobRecord:
     request = SubmitRequest(
         job_id=uuid4(),
         attempt=1,
@@ -46,7 +46,7 @@ def record(tmp_path: Path, number: int, indices: tuple[int, ...] | None = None) 
         resources=Resources(),
         time_limit_s=60,
     )
-    return JobRecord(number=number, indices=indices, submitted_at=NOW, request=request)
+    return LocalJobRecord(number=number, indices=indices, submitted_at=NOW, request=request)
 
 
 def test_a_record_comes_back_without_the_jobs_secrets(disk: Records, tmp_path: Path) -> None:
@@ -95,11 +95,11 @@ def test_a_full_disk_leaves_nothing_half_done(
 
 def test_state_and_launch_come_back(disk: Records) -> None:
     assert disk.read_state(3, None) == TaskState()
-    ending = Ending(reason=TerminationReason.FAILED, exit_code=3, ended_at=NOW)
+    ending = TaskOutcome(reason=TerminationReason.FAILED, exit_code=3, ended_at=NOW)
     state = TaskState(restart_count=1, closed_runs=2, ending=ending)
     disk.write_state(3, 8, state)
     assert disk.read_state(3, 8) == state
-    launch = Launch(grants=(RunGrant(node="n1", gpus=(0, 2)),))
+    launch = LaunchFile(grants=(RunGrant(node="n1", gpus=(0, 2)),))
     assert disk.read_launch(disk.new_run(3, 8, 0, launch)) == launch
     assert disk.read_launch(disk.run_dir(3, 8, 1)) is None
 

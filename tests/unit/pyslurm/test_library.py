@@ -11,7 +11,7 @@ import pytest
 
 from aitne.adapters.command.local import LocalCommand
 from aitne.adapters.files import OwnFiles
-from aitne.adapters.schedulers._slurm.libslurm.library import Hello, Library
+from aitne.adapters.schedulers._slurm.libslurm.library import Library, WorkerHello
 from aitne.adapters.schedulers._slurm.libslurm.worker import FIELDS
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler, check
 from aitne.core.errors import SchedulerUnavailable, SetupError
@@ -62,7 +62,7 @@ async def test_library_reports_version_and_own_jobs_only(install: Install) -> No
     install("")
     library = Library(Path("/etc/slurm/slurm.conf"))
     hello = await library.hello()
-    assert hello == Hello(pyslurm="25.11.2", interface=45, missing=())
+    assert hello == WorkerHello(pyslurm="25.11.2", interface=45, missing=())
     check(hello)
     for _ in range(2):
         (record,) = map(json.loads, await library.jobs(PATIENCE_S))
@@ -110,14 +110,14 @@ async def test_no_pyslurm_is_said_with_what_to_do(install: Install) -> None:
 @pytest.mark.parametrize(
     ("hello", "words"),
     [
-        (Hello(pyslurm="26.5.0", interface=45, missing=("Jobs.load",)), "lacks Jobs.load"),
+        (WorkerHello(pyslurm="26.5.0", interface=45, missing=("Jobs.load",)), "lacks Jobs.load"),
         (
-            Hello(pyslurm="25.11.2", interface=44, missing=()),
+            WorkerHello(pyslurm="25.11.2", interface=44, missing=()),
             r"libslurm\.so\.44 here, and supports only Slurm 26\.05",
         ),
     ],
 )
-def test_incompatible_pyslurm_is_refused(hello: Hello, words: str) -> None:
+def test_incompatible_pyslurm_is_refused(hello: WorkerHello, words: str) -> None:
     with pytest.raises(SetupError, match=words):
         check(hello)
 

@@ -11,7 +11,7 @@ from aitne.core.models.image import ImageUse
 from aitne.core.models.job import DistributedSpec, Job
 from aitne.core.models.storage import Area, AreaKind
 from aitne.core.node_software import NodeSoftware
-from aitne.core.ports.runtime import Bind, ContainerSpec, Limits
+from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLimits
 from aitne.services.containers import agents_workdir, caches_of, container_of, needs_of
 from tests.support.jobs import make_job, make_session
 
@@ -33,7 +33,7 @@ FIELDS = {"image_use": SIF, "datasets": (DATA,), "home": "/home/ada", "areas": (
 
 
 def box(job: Job, folder: str = "/home/ada/.aitne/jobs/1") -> ContainerSpec:
-    return container_of(job, folder, SOFTWARE, Limits())
+    return container_of(job, folder, SOFTWARE, RuntimeLimits())
 
 
 def job(**fields: object) -> Job:

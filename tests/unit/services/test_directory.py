@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from aitne.core.models.job_file import JobFile
-from aitne.core.ports.accounts import Account
+from aitne.core.ports.accounts import UnixAccount
 from tests.unit.services.conftest import ADA
 
 
@@ -17,11 +17,11 @@ class Slow:
     def __init__(self) -> None:
         self.asked, self.go = threading.Event(), threading.Event()
 
-    def of(self, user: str) -> Account:
+    def of(self, user: str) -> UnixAccount:
         """The account, late."""
         self.asked.set()
         assert self.go.wait(10), "nobody else was served meanwhile"
-        return Account(
+        return UnixAccount(
             name=user, home=f"/home/{user}", folder=f"/home/{user}/jobs", user=user, uid=1000
         )
 

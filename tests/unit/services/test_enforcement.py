@@ -9,7 +9,7 @@ import pytest
 from aitne.core.models.job import JobSpec
 from aitne.core.models.node import Cluster, Holder
 from aitne.core.models.resources import Resources
-from aitne.core.ports.runtime import Limits
+from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
 from aitne.services.enforcement import hold, limits_of
 from tests.support.jobs import make_spec
@@ -20,8 +20,8 @@ GIB = 1 << 30
 class Told(NamedTuple):
     """What the runtime, the agent and the user are told."""
 
-    runtime: Limits
-    agent: Limits
+    runtime: RuntimeLimits
+    agent: RuntimeLimits
     sentences: tuple[str, ...]
 
 
@@ -33,7 +33,7 @@ def found(cluster: Cluster, scheduler: str = "local", runtime: str = "bare") -> 
 
 def test_a_scheduler_with_cgroups_needs_nobody_else() -> None:
     got = found(Cluster(memory_held_by=Holder.CGROUP, cpus_held_by=Holder.CGROUP), "slurm")
-    assert (got.agent, got.runtime) == (Limits(), Limits())
+    assert (got.agent, got.runtime) == (RuntimeLimits(), RuntimeLimits())
     assert got.sentences == (
         "Memory: Slurm limits the job to 2G (cgroup).",
         "CPUs: Slurm limits the job to 2 CPUs (cgroup).",
@@ -43,7 +43,7 @@ def test_a_scheduler_with_cgroups_needs_nobody_else() -> None:
 def test_the_agent_holds_what_the_local_scheduler_does_not() -> None:
     cluster = Cluster(memory_held_by=Holder.SAMPLING, agent_cgroups=("cpu", "memory"))
     got = found(cluster)
-    assert got.agent == Limits(memory_bytes=2 * GIB, cpus=2)
+    assert got.agent == RuntimeLimits(memory_bytes=2 * GIB, cpus=2)
     assert got.sentences == (
         "Memory: a cgroup of the job limits it to 2G.",
         "CPUs: a cgroup of the job limits it to 2 CPUs.",
@@ -52,7 +52,7 @@ def test_the_agent_holds_what_the_local_scheduler_does_not() -> None:
 
 def test_where_no_cgroup_can_be_made_the_plan_says_who_is_left() -> None:
     got = found(Cluster(memory_held_by=Holder.SAMPLING, agent_cgroups=()))
-    assert got.agent == Limits()
+    assert got.agent == RuntimeLimits()
     memory, cpus = got.sentences
     assert memory == (
         "Memory: the local scheduler checks from time to time and ends the job when it takes more "
@@ -70,15 +70,15 @@ def test_where_no_cgroup_can_be_made_the_plan_says_who_is_left() -> None:
 )
 def test_on_slurm_nobody_knows_the_nodes_before(holder: Holder, begins: str) -> None:
     got = found(Cluster(cpus_held_by=holder), "slurm")
-    assert got.agent == Limits(memory_bytes=2 * GIB, cpus=2)
+    assert got.agent == RuntimeLimits(memory_bytes=2 * GIB, cpus=2)
     assert got.sentences[1].startswith(begins)
     assert all("Where its node lets a job create a cgroup" in each for each in got.sentences)
 
 
 def test_a_runtime_with_a_daemon_holds_its_containers_itself() -> None:
     got = found(Cluster(agent_cgroups=("cpu", "memory")), runtime="docker")
-    assert got.runtime == Limits(memory_bytes=2 * GIB, cpus=2)
-    assert got.agent == Limits()
+    assert got.runtime == RuntimeLimits(memory_bytes=2 * GIB, cpus=2)
+    assert got.agent == RuntimeLimits()
     assert got.sentences[0] == "Memory: Docker limits the job to 2G (cgroup)."
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from aitne.core.models.image import Artifact, Image, ImageApp, ImageNeeds, ImageState
 from aitne.core.storage_settings import ContainerSettings
-from aitne.services.image_choice import Choice, ImageChooser, Wanted
+from aitne.services.image_choice import ImageChoice, ImageChooser, ImageRequest
 from tests.support.runtimes import FakeRuntime
 
 SIF, OCI = "sha256:" + "a" * 64, "sha256:" + "b" * 64
@@ -48,12 +48,12 @@ def chooser(
 
 def choose(
     reference: str, *images: Image, by: ImageChooser | None = None, **wish: object
-) -> Choice:
+) -> ImageChoice:
     values = {"runtime": None, "project": "vision", "apps": ()} | wish
-    return (by or chooser()).choose(Wanted(reference, **values), images)  # type: ignore[arg-type]
+    return (by or chooser()).choose(ImageRequest(reference, **values), images)  # type: ignore[arg-type]
 
 
-def problem(choice: Choice) -> tuple[str, str, str | None]:
+def problem(choice: ImageChoice) -> tuple[str, str, str | None]:
     assert choice.problem is not None
     return choice.problem.field, choice.problem.message, choice.problem.allowed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.adapters.places import OwnPlaces
+from aitne.adapters.places import OwnUserFolders
 from aitne.bootstrap.adapters import storages
 from aitne.core.errors import InvalidInput
 from aitne.core.models.dataset import Dataset
@@ -15,7 +15,7 @@ from aitne.core.models.image import ImageApp, ImageNeeds, ImageState
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Node
 from aitne.core.models.storage import PathFacts
-from aitne.core.ports.accounts import Account
+from aitne.core.ports.accounts import UnixAccount
 from aitne.core.settings import Settings
 from aitne.core.states import JobState
 from aitne.core.storage_settings import ContainerSettings, StorageSettings
@@ -173,7 +173,7 @@ async def test_an_image_on_several_nodes_has_to_start_what_runs_there(bench: Ben
     assert any("the image must have a program for that" in said for said in plan.warnings)
 
 
-class Silent(OwnPlaces):
+class Silent(OwnUserFolders):
     """Whatever is asked about a path, its file system does not answer."""
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
@@ -223,9 +223,9 @@ class Elsewhere:
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def of(self, user: str) -> Account:
+    def of(self, user: str) -> UnixAccount:
         folder = str(self._home / "jobs")
-        return Account(name=None, home=f"{self._home}/", folder=folder, user=user, uid=1)
+        return UnixAccount(name=None, home=f"{self._home}/", folder=folder, user=user, uid=1)
 
 
 async def test_a_home_with_a_closing_slash_is_no_obstacle(bench: Bench, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from aitne.core.errors import InvalidInput
 from aitne.core.models.job import JobSpec
 from aitne.core.models.job_file import JobFile
-from aitne.core.models.limits import AssociationUse, Gauge, InUse, QosUse
+from aitne.core.models.limits import AssociationUse, Gauge, LimitUsage, QosUse
 from aitne.services.limits import judge
 from tests.support.jobs import make_job
 from tests.unit.services.conftest import ADA, Bench
@@ -23,9 +23,9 @@ BASE = (
 )
 
 
-def look(*changed: AssociationUse, qos: tuple[QosUse, ...] = ()) -> InUse:
+def look(*changed: AssociationUse, qos: tuple[QosUse, ...] = ()) -> LimitUsage:
     known = {(each.account, each.user): each for each in (*BASE, *changed)}
-    return InUse(
+    return LimitUsage(
         enforced=frozenset({"associations", "limits", "qos"}),
         associations=tuple(known.values()),
         qos=qos,
@@ -169,7 +169,7 @@ def test_missing_association_is_reported_before_submission() -> None:
 
 
 def test_limits_that_slurm_does_not_enforce_are_not_reported() -> None:
-    assert judge(spec(gpu=99), InUse(associations=(VISION,)), "eve").problems == ()
+    assert judge(spec(gpu=99), LimitUsage(associations=(VISION,)), "eve").problems == ()
     loose = look(VISION).model_copy(update={"enforced": frozenset({"associations"})})
     assert judge(spec(gpu=99), loose, "alice").problems == ()
 
@@ -180,7 +180,7 @@ async def test_plan_and_create_say_it(bench: Bench) -> None:
         AssociationUse(account=project, tres={"cpu": Gauge(limit=2, used=1)}),
         AssociationUse(account=project, user="root", tres={"cpu": Gauge(limit=None, used=1)}),
     )
-    seen = InUse(enforced=frozenset({"limits"}), associations=known)
+    seen = LimitUsage(enforced=frozenset({"limits"}), associations=known)
     await bench.store.save_in_use(seen, bench.clock(), epoch=bench.epoch)
     wide = JobFile.model_validate({"commands": ["true"], "resources": {"cpu": 3}})
     for verb in (bench.jobs.plan, bench.jobs.create):

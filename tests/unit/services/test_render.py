@@ -15,7 +15,7 @@ from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import Job
 from aitne.core.models.resources import Resources
-from aitne.core.ports.runtime import Limits
+from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
 from aitne.services.render import Renderer
 from tests.support.jobs import make_array, make_job, make_session
@@ -94,8 +94,8 @@ def test_without_an_image_datasets_are_linked(renderer: Renderer) -> None:
 
 def test_agent_receives_limits_only_if_it_enforces_them(renderer: Renderer) -> None:
     by_agent = sent(renderer, make_job(spec={"held_by": {"agent_memory": True}}))
-    assert by_agent.limits == Limits(memory_bytes=1 << 30)
-    assert sent(renderer, make_job()).limits == Limits()
+    assert by_agent.limits == RuntimeLimits(memory_bytes=1 << 30)
+    assert sent(renderer, make_job()).limits == RuntimeLimits()
 
 
 def test_on_slurm_the_nodes_own_python_runs_the_agent_from_the_shared_folder() -> None:

@@ -17,7 +17,7 @@ from aitne.core.models.storage import (
     Quota,
     StorageTarget,
 )
-from aitne.core.ports.accounts import Account
+from aitne.core.ports.accounts import UnixAccount
 from aitne.core.settings import Settings
 from aitne.core.storage_settings import StorageSettings
 from aitne.services.storage import StorageService
@@ -192,8 +192,8 @@ async def test_storage_warning_names_only_folders_that_cannot_be_created(
 class OneHome:
     """Accounts of services often share a home."""
 
-    def of(self, user: str) -> Account:
-        return Account(name=user, user=user, uid=9, home="/nonexistent", folder="/jobs")
+    def of(self, user: str) -> UnixAccount:
+        return UnixAccount(name=user, user=user, uid=9, home="/nonexistent", folder="/jobs")
 
 
 async def test_accounts_that_share_a_folder_are_not_shown_each_others_view() -> None:

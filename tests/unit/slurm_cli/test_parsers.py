@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._slurm import accounting, answers, identity, nodes, queue, times
-from aitne.adapters.schedulers._slurm.answers import Proof
+from aitne.adapters.schedulers._slurm.answers import SubmissionEvidence
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.adapters.schedulers._slurm.options import options
 from aitne.adapters.schedulers._slurm.reasons import sentence
@@ -184,7 +184,7 @@ def test_foreign_text_in_queue_output_is_not_read_as_job(others: list[str], job_
     lines = [record(f"{other}\n{forged}\n") for other in others]
     lines.insert(len(lines) // 2, record(identity.comment(UUID(int=7), 2)))
     output = "".join(f"{line}{MARK}\n" for line in lines)
-    found = queue.Queue(queue.FIELDS).read(output, MARK)
+    found = queue.SqueueReader(queue.FIELDS).read(output, MARK)
     assert [(job.job_id, job.attempt) for job in found] == [(UUID(int=7), 2)]
 
 
@@ -217,7 +217,7 @@ def test_waiting_tasks_of_an_array_have_one_record(
 
 @given(MARKED)
 def test_answers_of_any_shape_are_read_or_left(output: str) -> None:
-    queue.Queue(queue.FIELDS).read(output, MARK)
+    queue.SqueueReader(queue.FIELDS).read(output, MARK)
     accounting.parse(output)
     nodes.parse_nodes(f"NodeName={output}", "c", datetime.now(UTC))
     nodes.parse_partitions(f"PartitionName={output}")
@@ -321,24 +321,30 @@ FAILED = "sbatch: error: Batch job submission failed: "
 @pytest.mark.parametrize(
     ("words", "proof"),
     [
-        (f"{FAILED}Unable to contact slurm controller (connect failure)", Proof.NOT_SENT),
-        (f"{FAILED}Unable to contact slurm controller (send failure)", Proof.OPEN),
-        (f"{FAILED}Unable to contact slurm controller (receive failure)", Proof.OPEN),
-        (f"{FAILED}Socket timed out on send/recv operation", Proof.OPEN),
-        (f"{FAILED}Zero Bytes were transmitted or received", Proof.OPEN),
-        (f"{FAILED}Connection refused", Proof.NOT_SENT),
-        (f"{FAILED}Connection reset by peer", Proof.OPEN),
-        (f"{FAILED}Slurm backup controller in standby mode", Proof.NOT_SENT),
-        (f"{FAILED}Protocol authentication error", Proof.OPEN),
-        (f"{FAILED}I/O error writing script/environment to file", Proof.OPEN),
-        (f"{FAILED}Invalid partition name specified", Proof.REFUSED),
-        (f"{FAILED}Requested time limit is invalid (missing or exceeds some limit)", Proof.REFUSED),
-        ("sbatch: fatal: Could not establish a configuration source", Proof.NOT_SENT),
-        ("sbatch: error: Invalid --signal specification", Proof.REFUSED),
-        ("allocation failure: Invalid partition name specified", Proof.REFUSED),
+        (
+            f"{FAILED}Unable to contact slurm controller (connect failure)",
+            SubmissionEvidence.NOT_SENT,
+        ),
+        (f"{FAILED}Unable to contact slurm controller (send failure)", SubmissionEvidence.OPEN),
+        (f"{FAILED}Unable to contact slurm controller (receive failure)", SubmissionEvidence.OPEN),
+        (f"{FAILED}Socket timed out on send/recv operation", SubmissionEvidence.OPEN),
+        (f"{FAILED}Zero Bytes were transmitted or received", SubmissionEvidence.OPEN),
+        (f"{FAILED}Connection refused", SubmissionEvidence.NOT_SENT),
+        (f"{FAILED}Connection reset by peer", SubmissionEvidence.OPEN),
+        (f"{FAILED}Slurm backup controller in standby mode", SubmissionEvidence.NOT_SENT),
+        (f"{FAILED}Protocol authentication error", SubmissionEvidence.OPEN),
+        (f"{FAILED}I/O error writing script/environment to file", SubmissionEvidence.OPEN),
+        (f"{FAILED}Invalid partition name specified", SubmissionEvidence.REFUSED),
+        (
+            f"{FAILED}Requested time limit is invalid (missing or exceeds some limit)",
+            SubmissionEvidence.REFUSED,
+        ),
+        ("sbatch: fatal: Could not establish a configuration source", SubmissionEvidence.NOT_SENT),
+        ("sbatch: error: Invalid --signal specification", SubmissionEvidence.REFUSED),
+        ("allocation failure: Invalid partition name specified", SubmissionEvidence.REFUSED),
     ],
 )
-def test_failed_submission_message_gives_proof(words: str, proof: Proof) -> None:
+def test_failed_submission_message_gives_proof(words: str, proof: SubmissionEvidence) -> None:
     assert answers.proof(words) is proof
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from aitne.adapters.schedulers._slurm import accounting, answers, nodes, queue
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
-from aitne.adapters.schedulers._slurm.limits import Limits
+from aitne.adapters.schedulers._slurm.limits import ClusterLimits
 from aitne.core.models.job import SlurmSpec
 from aitne.core.models.node import Cluster, Holder, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
@@ -59,7 +59,7 @@ def test_both_releases_are_recorded() -> None:
 
 
 def test_the_queue(folder: Path) -> None:
-    jobs = by_job(queue.Queue(queue.FIELDS).read(said(folder, "squeue"), MARK))
+    jobs = by_job(queue.SqueueReader(queue.FIELDS).read(said(folder, "squeue"), MARK))
     s, r = JobState, TerminationReason
     assert {key: (job.state, job.reason) for key, job in jobs.items()} == {
         (1, None): (s.COMPLETED, r.COMPLETED),
@@ -95,7 +95,7 @@ def test_the_queue(folder: Path) -> None:
 
 
 def test_an_unchanged_record_is_the_same_object(folder: Path) -> None:
-    jobs = queue.Queue(queue.FIELDS)
+    jobs = queue.SqueueReader(queue.FIELDS)
     first = jobs.read(said(folder, "squeue"), MARK)
     again = jobs.read(said(folder, "squeue").replace(MARK, "\x1eother"), "\x1eother")
     assert [id(job) for job in first] == [id(job) for job in again]
@@ -166,7 +166,7 @@ FIELDS = {
 @pytest.mark.parametrize("name", sorted(FIELDS))
 def test_refusals_name_the_field(folder: Path, name: str) -> None:
     _, _, words = said(folder, f"sbatch-{name}").partition("\n")
-    assert answers.proof(words) is answers.Proof.REFUSED
+    assert answers.proof(words) is answers.SubmissionEvidence.REFUSED
     asked = request(resources=Resources(gres={"nope": 1}))
     refused = answers.refusal(words, asked)
     assert refused.field == FIELDS[name]
@@ -185,7 +185,7 @@ def test_limits_say_what_slurm_does_not(folder: Path) -> None:
         nodes=nodes.parse_nodes(said(folder, "nodes"), "c", NOW),
         partitions=nodes.parse_partitions(said(folder, "partitions")),
     )
-    limits = Limits(cluster, {"normal": frozenset()})
+    limits = ClusterLimits(cluster, {"normal": frozenset()})
     four, five = GpuRequest(count=4), GpuRequest(count=5)
     assert limits.why_never(request(resources=Resources(gpu=four, nodes=4))) is None
     refused = limits.why_never(request(resources=Resources(gpu=five)))
@@ -197,9 +197,9 @@ def test_limits_say_what_slurm_does_not(folder: Path) -> None:
     either = SlurmSpec(partition="debug,gpu")
     assert limits.why_never(request(slurm=either, time_limit_s=1_801)) is None
     # A QOS that lifts the partition's limits, or might: Slurm has to say.
-    lifts = Limits(cluster, {"long": frozenset({"PartitionTimeLimit"})})
+    lifts = ClusterLimits(cluster, {"long": frozenset({"PartitionTimeLimit"})})
     assert lifts.why_never(request(slurm=debug, time_limit_s=1_801)) is None
-    assert Limits(cluster, None).why_never(request(slurm=debug, time_limit_s=1_801)) is None
+    assert ClusterLimits(cluster, None).why_never(request(slurm=debug, time_limit_s=1_801)) is None
     assert limits.why_never(request(slurm=SlurmSpec(partition="nope"))) is None
     # shard is on some nodes alone: a job on three of them is too wide, one on two is not.
     shards = {"shard": 1}
@@ -212,7 +212,7 @@ def test_limits_say_what_slurm_does_not(folder: Path) -> None:
 def test_the_uuid_is_the_identity(folder: Path) -> None:
     text = said(folder, "squeue")
     other = text.replace("aitne:00000000", "other:00000000")
-    assert not queue.Queue(queue.FIELDS).read(other, MARK)
-    assert {job.job_id for job in queue.Queue(queue.FIELDS).read(text, MARK)} == {
+    assert not queue.SqueueReader(queue.FIELDS).read(other, MARK)
+    assert {job.job_id for job in queue.SqueueReader(queue.FIELDS).read(text, MARK)} == {
         UUID(f"00000000-0000-4000-8000-{number:012}") for number in range(1, 10)
     }

@@ -21,7 +21,7 @@ from aitne.adapters.storage._beegfs_text import (
     pick,
 )
 from aitne.adapters.storage._mounts import Mounts
-from aitne.adapters.storage._tools import Tools
+from aitne.adapters.storage._tools import StorageTools
 from aitne.adapters.storage.beegfs import BeegfsStorage
 from aitne.core.models.storage import Area, AreaFacts, AreaKind, Quota, StorageTarget, Striping
 
@@ -69,7 +69,7 @@ class Site:
         area = Area(
             name="scratch", kind=kind, path=str(self.folder), adapter="beegfs", project=project
         )
-        tools = Tools(search=f"{self.bin}:/usr/bin:/bin", timeout_s=timeout_s)
+        tools = StorageTools(search=f"{self.bin}:/usr/bin:/bin", timeout_s=timeout_s)
         return BeegfsStorage(Mounts(self.mountinfo, self.fstab), tools).look(area, user="alice")
 
     def commands(self) -> list[str]:

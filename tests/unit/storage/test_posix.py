@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.adapters.looking import Patience, look_at, look_at_paths
-from aitne.adapters.places import OwnPlaces
+from aitne.adapters.looking import TimeoutExecutor, look_at, look_at_paths
+from aitne.adapters.places import OwnUserFolders
 from aitne.adapters.storage._mounts import Mounts
-from aitne.adapters.storage._tools import Tools
+from aitne.adapters.storage._tools import StorageTools
 from aitne.adapters.storage.posix import PosixStorage, parse_quota
-from aitne.core.areas import Owner, areas_of
+from aitne.core.areas import AreaOwner, areas_of
 from aitne.core.errors import NotAllowed
 from aitne.core.models.storage import Area, AreaFacts, AreaKind, Quota
 from aitne.core.storage_settings import StorageSettings
@@ -91,7 +91,7 @@ def test_quota_is_read_from_the_tool(tmp_path: Path) -> None:
     tool.chmod(0o755)
     mountinfo = tmp_path / "mountinfo"
     mountinfo.write_text("1 0 8:1 / / rw - ext4 /dev/loop0 rw\n")
-    storage = PosixStorage(Mounts(mountinfo), Tools(search=f"{tmp_path}:/usr/bin:/bin"))
+    storage = PosixStorage(Mounts(mountinfo), StorageTools(search=f"{tmp_path}:/usr/bin:/bin"))
     facts = storage.look(area(tmp_path), user="alice")
     assert facts.user_quota == Quota(
         used_bytes=1600 << 10, limit_bytes=2000 << 10, used_files=5, limit_files=20
@@ -99,7 +99,7 @@ def test_quota_is_read_from_the_tool(tmp_path: Path) -> None:
     assert asked.read_text() == "-w -p -v --filesystem=/ -u -- alice\n"
     assert facts.problem is None
     tool.write_text("#!/bin/sh\nexec sleep 60\n")
-    slow = Tools(search=f"{tmp_path}:/usr/bin:/bin", timeout_s=0.3)
+    slow = StorageTools(search=f"{tmp_path}:/usr/bin:/bin", timeout_s=0.3)
     facts = PosixStorage(Mounts(mountinfo), slow).look(area(tmp_path), user="alice")
     assert (facts.there, facts.user_quota) == (True, None)
 
@@ -111,7 +111,7 @@ def test_the_quota_of_a_projects_group_is_read(tmp_path: Path) -> None:
     tool.chmod(0o755)
     mountinfo = tmp_path / "mountinfo"
     mountinfo.write_text("1 0 8:1 / / rw - ext4 /dev/loop0 rw\n")
-    storage = PosixStorage(Mounts(mountinfo), Tools(search=f"{tmp_path}:/usr/bin:/bin"))
+    storage = PosixStorage(Mounts(mountinfo), StorageTools(search=f"{tmp_path}:/usr/bin:/bin"))
     for project, quota in (
         ("root", Quota(used_bytes=5120, limit_bytes=10240, used_files=7, limit_files=8)),
         ("no-such-group", None),
@@ -146,7 +146,7 @@ def test_no_text_breaks_the_parser(text: str) -> None:
 
 
 def test_a_silent_file_system_is_given_up_and_asked_once(tmp_path: Path) -> None:
-    patience = Patience(0.3)
+    patience = TimeoutExecutor(0.3)
     storages = {"posix": PosixStorage()}
     with hanging(tmp_path / "silent") as silent:
         (tmp_path / "other").mkdir()
@@ -161,7 +161,7 @@ def test_a_silent_file_system_is_given_up_and_asked_once(tmp_path: Path) -> None
 
 
 def test_hanging_path_is_not_read_again() -> None:
-    patience, release, begun = Patience(0.05), Event(), []
+    patience, release, begun = TimeoutExecutor(0.05), Event(), []
 
     def wait() -> int:
         begun.append(1)
@@ -175,7 +175,7 @@ def test_hanging_path_is_not_read_again() -> None:
 
 
 async def test_the_platforms_own_account_looks_and_makes(tmp_path: Path) -> None:
-    own = Owner(user="svc", uid=os.geteuid(), home=os.path.expanduser("~"))
+    own = AreaOwner(user="svc", uid=os.geteuid(), home=os.path.expanduser("~"))
     settings = StorageSettings.model_validate(
         {
             "areas": [
@@ -184,7 +184,7 @@ async def test_the_platforms_own_account_looks_and_makes(tmp_path: Path) -> None
             ]
         }
     )
-    places = OwnPlaces(settings, {"posix": PosixStorage()})
+    places = OwnUserFolders(settings, {"posix": PosixStorage()})
     _, scratch, odd = areas_of(settings, own)
     [said] = await places.make(None, [scratch])
     assert f"the folder {tmp_path / 'scratch'} does not exist" in said

@@ -6,7 +6,7 @@ import pytest
 
 from aitne.core.settings import Settings, load_settings
 from aitne.supervisor import planning
-from aitne.supervisor.plan import Plan
+from aitne.supervisor.plan import SupervisorPlan
 from aitne.supervisor.planning import make_plan, settings_env
 
 
@@ -67,7 +67,7 @@ def test_the_sessions_proxy_does_not_know_the_portals_port(settings: Settings) -
 def test_a_plan_is_read_as_it_was_written(settings: Settings, tmp_path: Path) -> None:
     plan = make_plan(settings)
     path = plan.write(tmp_path)
-    assert Plan.read(tmp_path) == plan
+    assert SupervisorPlan.read(tmp_path) == plan
     assert path.stat().st_mode & 0o777 == 0o600
 
 

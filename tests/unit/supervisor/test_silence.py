@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.supervisor.silence import Silence
+from aitne.supervisor.silence import HangDetector
 
 
 class Clock:
@@ -15,7 +15,7 @@ class Clock:
         return self.now
 
 
-def probes(silence: Silence, clock: Clock, answers: bool, *, seconds: float) -> None:
+def probes(silence: HangDetector, clock: Clock, answers: bool, *, seconds: float) -> None:
     """Probe every three seconds for so long."""
     for _ in range(int(seconds / 3)):
         clock.now += 3.0
@@ -24,7 +24,7 @@ def probes(silence: Silence, clock: Clock, answers: bool, *, seconds: float) -> 
 
 def test_process_is_hung_after_thirty_seconds_without_an_answer() -> None:
     clock = Clock()
-    silence = Silence(30.0, clock)
+    silence = HangDetector(30.0, clock)
     silence.note(True)
     probes(silence, clock, False, seconds=27)
     assert not silence.hung
@@ -34,7 +34,7 @@ def test_process_is_hung_after_thirty_seconds_without_an_answer() -> None:
 
 def test_answer_ends_the_silence() -> None:
     clock = Clock()
-    silence = Silence(30.0, clock)
+    silence = HangDetector(30.0, clock)
     silence.note(True)
     probes(silence, clock, False, seconds=27)
     silence.note(True)
@@ -44,7 +44,7 @@ def test_answer_ends_the_silence() -> None:
 
 def test_slow_start_is_waited_for_but_not_for_ever() -> None:
     clock = Clock()
-    silence = Silence(30.0, clock)
+    silence = HangDetector(30.0, clock)
     probes(silence, clock, False, seconds=297)
     assert not silence.hung
     probes(silence, clock, False, seconds=3)
@@ -53,7 +53,7 @@ def test_slow_start_is_waited_for_but_not_for_ever() -> None:
 
 def test_time_without_the_supervisor_does_not_count() -> None:
     clock = Clock()
-    silence = Silence(30.0, clock)
+    silence = HangDetector(30.0, clock)
     silence.note(True)
     clock.now += 3_600
     silence.note(False)

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing_extensions import override
 
 from aitne.adapters.broker import BrokerClient
-from aitne.core.broker_args import Done
-from aitne.core.broker_protocol import Used
-from aitne.core.models.limits import InUse, Usage
+from aitne.core.broker_args import EmptyResult
+from aitne.core.broker_protocol import UsageResult
+from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.ports.accounting import Accounting, Associations, Change
 from aitne.core.settings import Settings
 
@@ -28,16 +28,16 @@ class BrokerAccounting(Accounting):
     @override
     async def apply(self, changes: Sequence[Change]) -> None:
         documents = [change.model_dump(mode="json") for change in changes]
-        await self._client.call("accounting_apply", {"changes": documents}, Done)
+        await self._client.call("accounting_apply", {"changes": documents}, EmptyResult)
 
     @override
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
         args = {"start": start.isoformat(), "end": end.isoformat()}
-        return (await self._client.call("accounting_usage", args, Used)).rows
+        return (await self._client.call("accounting_usage", args, UsageResult)).rows
 
     @override
-    async def in_use(self) -> InUse:
-        return await self._client.call("accounting_in_use", {}, InUse)
+    async def in_use(self) -> LimitUsage:
+        return await self._client.call("accounting_in_use", {}, LimitUsage)
 
     async def close(self) -> None:
         """Close the broker connection."""

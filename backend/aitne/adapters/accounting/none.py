@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NoReturn
 
 from aitne.core.errors import NotSupported
-from aitne.core.models.limits import InUse, Usage
+from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.ports.accounting import Associations, Change
 
 
@@ -31,7 +31,7 @@ class NoAccounting:
         """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 
-    async def in_use(self) -> InUse:
+    async def in_use(self) -> LimitUsage:
         """Always raise ``NotSupported``: there is no accounting."""
         self._refuse()
 

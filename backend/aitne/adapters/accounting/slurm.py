@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from aitne.adapters.accounting import _in_use, _slurm
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected, Unavailable
-from aitne.core.models.limits import InUse, Usage
+from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.ports.accounting import (
     Accounting,
     AddAccount,
@@ -94,7 +94,7 @@ class SlurmAccounting(Accounting):
         return _slurm.parse_usage(_text(await self._ok(argv, _USAGE_TIMEOUT_S)))
 
     @override
-    async def in_use(self) -> InUse:
+    async def in_use(self) -> LimitUsage:
         await self._cluster()
         now = time.monotonic()
         if self._qos_read_at is None or now - self._qos_read_at > _QOS_KEPT_S:
@@ -103,7 +103,7 @@ class SlurmAccounting(Accounting):
         argv = ["scontrol", "show", "assoc_mgr", "flags=assoc,qos"]
         text = _text(await self._ok(argv, _READ_TIMEOUT_S))
         enforced = self._config["AccountingStorageEnforce"].split(",")
-        return InUse(
+        return LimitUsage(
             enforced=frozenset(word for word in enforced if word not in ("", "none")),
             associations=_in_use.parse_association_use(text),
             qos=_in_use.parse_qos_use(text, self._qos),

@@ -15,7 +15,7 @@ from typing import Any
 
 from aitne.core.errors import DeliveryFailed
 from aitne.core.notification_settings import MailSettings, mail_address
-from aitne.core.ports.channel import Person
+from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
 
 _POLICY = SMTP.clone(max_line_length=78, cte_type="7bit")
@@ -41,11 +41,11 @@ class MailChannel:
         """Return whether the site has configured a mail server."""
         return self._settings.host is not None
 
-    def targets(self, person: Person) -> Sequence[str]:
+    def targets(self, person: ChannelRecipient) -> Sequence[str]:
         """Return the user's address, if there is one."""
         return [""] if person.mail else []
 
-    async def send(self, message: Mapping[str, Any], person: Person, target: str) -> int:
+    async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:
         """Send the message in a thread. Raises ``DeliveryFailed``."""
         if person.mail is None:
             raise DeliveryFailed(f"{person.name} has no mail address any more.", again=False)

@@ -14,7 +14,7 @@ import httpx
 from aitne.adapters.channels._addresses import resolve
 from aitne.core.errors import DeliveryFailed
 from aitne.core.models.notification import Webhook
-from aitne.core.ports.channel import Person
+from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
 from aitne.core.webhooks import SECRET_KEY, SIGNATURE, check_url, derive_secret, signature
 
@@ -39,11 +39,11 @@ class WebhookChannel:
         """Return whether the site permits webhooks."""
         return self._settings.webhooks.enabled
 
-    def targets(self, person: Person) -> Sequence[str]:
+    def targets(self, person: ChannelRecipient) -> Sequence[str]:
         """Return each of the user's webhooks."""
         return [webhook.id for webhook in person.webhooks]
 
-    async def send(self, message: Mapping[str, Any], person: Person, target: str) -> int:
+    async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:
         """Send the message by one POST. Raises ``DeliveryFailed``."""
         webhook = next((hook for hook in person.webhooks if hook.id == target), None)
         if webhook is None:

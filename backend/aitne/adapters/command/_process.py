@@ -106,7 +106,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     process._transport.close()  # type: ignore[attr-defined]
 
 
-class Connected:
+class ConnectedProcesses:
     """Processes connected by a socket. This class waits for their end; callers need not."""
 
     def __init__(self, maximum: int) -> None:

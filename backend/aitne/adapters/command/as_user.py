@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 
 from aitne.adapters.accounts import UnixUser
-from aitne.adapters.command._process import Connected, run_process
+from aitne.adapters.command._process import ConnectedProcesses, run_process
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.command import Completed
 
@@ -53,7 +53,7 @@ class AsUserCommand:
         self._permitted = permitted
         self._operator = operator
         self._prefix = tuple(prefix)
-        self._connected = Connected(MOST_CONNECTED)
+        self._connected = ConnectedProcesses(MOST_CONNECTED)
 
     async def run(
         self,

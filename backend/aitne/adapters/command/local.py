@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 
-from aitne.adapters.command._process import Connected, run_process
+from aitne.adapters.command._process import ConnectedProcesses, run_process
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.command import Completed
 from aitne.core.unix_account import own_account_name
@@ -24,7 +24,7 @@ class LocalCommand:
 
     def __init__(self, prefix: Sequence[str] = ()) -> None:
         self._prefix = tuple(prefix)
-        self._connected = Connected(MOST_CONNECTED)
+        self._connected = ConnectedProcesses(MOST_CONNECTED)
 
     async def run(
         self,

@@ -24,7 +24,7 @@ from aitne.core.errors import NotAuthenticated, SetupError, Unavailable
 from aitne.core.identity_settings import OidcSettings
 from aitne.core.ports.identity import (
     Identity,
-    NotLetIn,
+    LoginDenied,
     RedirectSource,
     require_group,
     role_by_groups,
@@ -81,7 +81,9 @@ class OidcIdentity(RedirectSource):
         if issuer is not None and issuer != self._settings.issuer:
             raise NotAuthenticated("The answer came from another provider than the requested one.")
         if "error" in answer:
-            raise NotLetIn(f"The provider did not log you in: {answer['error'][:100]}.", "denied")
+            raise LoginDenied(
+                f"The provider did not log you in: {answer['error'][:100]}.", "denied"
+            )
         tokens = await self._exchange(described, answer.get("code", ""), redirect_uri, kept)
         claims = await self._verified(described, str(tokens.get("id_token", "")))
         if not hmac.compare_digest(str(claims.get("nonce", "")), str(kept["nonce"])):
@@ -95,7 +97,7 @@ class OidcIdentity(RedirectSource):
         settings = self._settings
         name = claims.get(settings.name_claim)
         if not isinstance(name, str) or not name:
-            raise NotLetIn(
+            raise LoginDenied(
                 f"The provider returns no {settings.name_claim}, which is your name here. Ask an "
                 "administrator.",
                 "bad_name",

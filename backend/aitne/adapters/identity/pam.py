@@ -15,7 +15,7 @@ from typing_extensions import override
 from aitne.adapters._pam import check_password, facts_of
 from aitne.adapters.accounts import permitted_user
 from aitne.adapters.broker import BrokerClient
-from aitne.core.broker_identity import PasswordChecked
+from aitne.core.broker_identity import CheckPasswordResult
 from aitne.core.errors import NotAllowed, SetupError
 from aitne.core.identity_settings import PamSettings
 from aitne.core.models.base import UserName
@@ -78,7 +78,7 @@ class PamIdentity(FormSource):
         if self._broker is not None:
             args = {"account": account, "password": password}
             try:
-                answer = await self._broker.call("check_password", args, PasswordChecked)
+                answer = await self._broker.call("check_password", args, CheckPasswordResult)
             except NotAllowed:
                 return False  # an account that the broker does not act for
             return answer.right

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aitne
 from aitne.adapters.images import bill, definition, layers
-from aitne.adapters.images.daemon import DOCKER, Daemon
+from aitne.adapters.images.daemon import DOCKER, DockerDaemon
 from aitne.adapters.images.folder import Recipe
 from aitne.adapters.images.install import check_program, ensure_apptainer
 from aitne.adapters.images.sif import Apptainer
@@ -31,7 +31,7 @@ _ROOT_BYTES, _DEBIAN_BYTES, _PYTHON_BYTES = 40 << 20, 1 << 20, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BuildResult:
     """Result of a build. The files are in place, but not yet in the catalogue."""
 
     artifacts: tuple[Artifact, ...]
@@ -41,7 +41,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BuildPlan:
     """Plan of a build: its recipe, runtimes, missing layers and size."""
 
     recipe: Recipe
@@ -52,10 +52,10 @@ class Plan:
     """The approximate size of the image file."""
 
 
-def plan(recipe: Recipe, runtimes: Sequence[str]) -> Plan:
+def plan(recipe: Recipe, runtimes: Sequence[str]) -> BuildPlan:
     """Plan a build without doing any of it."""
     expected = _ROOT_BYTES + len(recipe.debian) * _DEBIAN_BYTES + len(recipe.python) * _PYTHON_BYTES
-    return Plan(recipe, tuple(runtimes), layers.missing(recipe), expected)
+    return BuildPlan(recipe, tuple(runtimes), layers.missing(recipe), expected)
 
 
 def require_root() -> None:
@@ -77,7 +77,7 @@ def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
     useful = not settings.capabilities.remote or containers.docker_cgroup_parent is not None
     if not docker and not useful:
         return [APPTAINER]
-    refusal = Daemon(containers.docker_url, containers.tmp_dir).refusal()
+    refusal = DockerDaemon(containers.docker_url, containers.tmp_dir).refusal()
     if docker and refusal is not None:
         raise SetupError(refusal)
     return [APPTAINER] if refusal is not None else [APPTAINER, DOCKER]
@@ -88,7 +88,7 @@ def log_of(name: str) -> Path:
     return layers.cache() / "logs" / f"{name}.log"
 
 
-def build(plan: Plan, settings: Settings, progress: Progress) -> Made:
+def build(plan: BuildPlan, settings: Settings, progress: Progress) -> BuildResult:
     """Make the layers, the artifacts and the software bill, and test the artifacts.
 
     Raises:
@@ -102,8 +102,8 @@ def build(plan: Plan, settings: Settings, progress: Progress) -> Made:
 
 
 def _build(
-    plan: Plan, settings: Settings, folder: ImageFolder, making: Path, progress: Progress
-) -> Made:
+    plan: BuildPlan, settings: Settings, folder: ImageFolder, making: Path, progress: Progress
+) -> BuildResult:
     recipe = plan.recipe
     ensure_apptainer(progress)
     check_program(settings.containers.apptainer)
@@ -126,11 +126,11 @@ def _build(
             artifact = folder.keep(target, recipe.file.name, recipe.file.version)
             artifacts.append(artifact)
     work.say("Built and tested")
-    return Made(tuple(artifacts), packages, work.path, work.seconds)
+    return BuildResult(tuple(artifacts), packages, work.path, work.seconds)
 
 
 def _build_docker(recipe: Recipe, made: layers.Layers, settings: Settings, work: Work) -> Artifact:
-    daemon = Daemon(settings.containers.docker_url, settings.containers.tmp_dir)
+    daemon = DockerDaemon(settings.containers.docker_url, settings.containers.tmp_dir)
     artifact = daemon.build(made, definition.dockerfile(recipe), recipe.reference, work)
     daemon.smoke(artifact.digest, _shell(recipe.smoke), work, env=recipe.env)
     return artifact

@@ -22,7 +22,7 @@ _TIMEOUT_S = 1_800
 _PROBE_S = 5
 
 
-class Daemon:
+class DockerDaemon:
     """One Docker daemon, by the package ``docker``."""
 
     def __init__(self, url: str | None, tmp: Path) -> None:

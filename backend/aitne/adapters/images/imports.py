@@ -7,7 +7,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.adapters.images.build import Made, log_of, try_sif
+from aitne.adapters.images.build import BuildResult, log_of, try_sif
 from aitne.adapters.images.install import check_program, ensure_apptainer
 from aitne.adapters.images.sif import Apptainer, is_sif
 from aitne.adapters.images.store import ImageFolder, check_digest, digest_of, size_of
@@ -62,7 +62,7 @@ def take(
     *,
     digest: str | None,
     apps: dict[str, ImageApp],
-) -> Made:
+) -> BuildResult:
     """Make an image file of the source, read its software bill and try it.
 
     ``digest`` is that of the source, if it is a file.
@@ -102,7 +102,7 @@ def take(
         with work.step("Storing the image"):
             artifact = folder.keep(target, name, version)
     work.say("Imported and tested")
-    return Made((artifact,), packages, work.path, work.seconds)
+    return BuildResult((artifact,), packages, work.path, work.seconds)
 
 
 def _is_archive(path: Path) -> bool:

@@ -24,7 +24,7 @@ import docker
 from docker.errors import APIError, DockerException, ImageNotFound
 from docker.types import DeviceRequest
 
-from aitne.adapters.runtimes._docker_stream import Stream, say
+from aitne.adapters.runtimes._docker_stream import ContainerStream, say
 
 FAILED = 125
 """Exit code when the container could not be created, as that of ``docker run``."""
@@ -182,7 +182,7 @@ def _run_container(
     except ImageNotFound:
         say(f"the image {options['Image']} is not in Docker's store on this node")
         return FAILED
-    stream = Stream(client, url, name, wake)
+    stream = ContainerStream(client, url, name, wake)
     early = stream.signals()
     stop = next((number for number in early if number in _STOPPING), None)
     if stop is not None:

@@ -25,7 +25,7 @@ def say(sentence: str) -> None:
     _write(2, f"aitne: {sentence}.\n".encode("utf-8", "replace"))
 
 
-class Stream:
+class ContainerStream:
     """Connection to the container's streams, attached before it starts so that no output is
     missed.
     """

@@ -8,7 +8,15 @@ from pathlib import Path
 
 from aitne.core.containers import check_path, check_spec
 from aitne.core.errors import InvalidInput
-from aitne.core.ports.runtime import GPUS, PROGRAM, TMP, Bind, ContainerSpec, Launch, OwnEnding
+from aitne.core.ports.runtime import (
+    GPUS,
+    PROGRAM,
+    TMP,
+    Bind,
+    ContainerSpec,
+    OwnEnding,
+    RuntimeLaunch,
+)
 from aitne.core.settings import Settings
 from aitne.core.states import TerminationReason
 
@@ -54,7 +62,7 @@ class ApptainerRuntime:
             "Install the package apptainer, or name the program in [containers] apptainer"
         )
 
-    def launch(self, spec: ContainerSpec) -> Launch:
+    def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
         """Return the command ``apptainer exec`` with exactly what ``spec`` specifies.
 
         Raises:
@@ -86,7 +94,7 @@ class ApptainerRuntime:
             prefix += ["--net", "--network", "none"]
         for bind in spec.binds:
             prefix += ["--mount", _mount(bind)]
-        return Launch(
+        return RuntimeLaunch(
             prefix=(*prefix, image.path),
             gpu_options={"nvidia": ("--nv",), "amd": ("--rocm",)},
             env={

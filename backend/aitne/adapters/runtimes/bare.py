@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aitne.core.errors import InvalidInput
-from aitne.core.ports.runtime import ContainerSpec, Launch
+from aitne.core.ports.runtime import ContainerSpec, RuntimeLaunch
 from aitne.core.settings import Settings
 
 
@@ -26,7 +26,7 @@ class BareRuntime:
         """Return None: this runtime is always available."""
         return None
 
-    def launch(self, spec: ContainerSpec) -> Launch:
+    def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
         """Return a launch that puts nothing before the program's own arguments.
 
         Raises:
@@ -41,7 +41,7 @@ class BareRuntime:
             )
         if spec.writable or not spec.network:
             raise InvalidInput.field("container", "without an image there is no container")
-        return Launch()
+        return RuntimeLaunch()
 
     def environment(self) -> Mapping[str, str]:
         """Return the variables of an activated session environment."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aitne.core.containers import check_spec
 from aitne.core.errors import InvalidInput
-from aitne.core.ports.runtime import GPUS, TMP, ContainerSpec, Launch, OwnEnding
+from aitne.core.ports.runtime import GPUS, TMP, ContainerSpec, OwnEnding, RuntimeLaunch
 from aitne.core.settings import Settings
 from aitne.core.states import TerminationReason
 
@@ -65,7 +65,7 @@ class DockerRuntime:
             )
         return None
 
-    def launch(self, spec: ContainerSpec) -> Launch:
+    def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
         """Return the launcher with a description of the container.
 
         Raises:
@@ -97,7 +97,7 @@ class DockerRuntime:
         prefix = [sys.executable, "-I", "-m", _LAUNCHER, json.dumps(container), TMP]
         if spec.gpus:
             prefix.append(GPUS)
-        return Launch(
+        return RuntimeLaunch(
             prefix=(*prefix, "--"),
             gpu_options={"nvidia": ("--gpus",)},
             env_prefix=_ENV_PREFIX,

@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 
 from aitne.adapters.schedulers._local.attach import LocalAttacher
 from aitne.adapters.schedulers._local.cgroups import agent_cgroups
-from aitne.adapters.schedulers._local.engine import Engine
+from aitne.adapters.schedulers._local.engine import SchedulingEngine
 from aitne.adapters.schedulers._local.machine import capacities
-from aitne.adapters.schedulers._local.planner import Capacity, Free, describe
-from aitne.adapters.schedulers._local.records import JobRecord, Records
-from aitne.adapters.schedulers._local.tasks import Job, Phase, Task
+from aitne.adapters.schedulers._local.planner import FreeResources, NodeCapacity, describe
+from aitne.adapters.schedulers._local.records import LocalJobRecord, Records
+from aitne.adapters.schedulers._local.tasks import LocalJob, LocalTask, TaskPhase
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.models.node import Cluster, GpuCount, Holder, Node, NodeState
 from aitne.core.ports.scheduler import (
@@ -71,9 +71,9 @@ class LocalScheduler:
         self._grace_s = grace_s
         self._root = settings.data_dir / "local"
         self._records = Records(self._root)
-        self._nodes: tuple[Capacity, ...] = ()
+        self._nodes: tuple[NodeCapacity, ...] = ()
         self._agent_cgroups: tuple[str, ...] = ()
-        self._engine_or_none: Engine | None = None
+        self._engine_or_none: SchedulingEngine | None = None
         self._next_number = 1
         self._started_at = clock()
         self._lock: int | None = None
@@ -93,7 +93,7 @@ class LocalScheduler:
             self._agent_cgroups = await asyncio.to_thread(agent_cgroups)
             records, highest = await asyncio.to_thread(self._records.load)
             self._next_number = highest + 1
-            self._engine_or_none = Engine(
+            self._engine_or_none = SchedulingEngine(
                 self._records,
                 self._nodes,
                 cluster=self._settings.cluster,
@@ -101,7 +101,7 @@ class LocalScheduler:
                 clock=self._clock,
             )
             self._started_at = self._clock()
-            await self._engine.restore([Job(record) for record in records])
+            await self._engine.restore([LocalJob(record) for record in records])
             return ()
         except OSError as error:
             await self.close()
@@ -141,7 +141,7 @@ class LocalScheduler:
             self._lock = None
 
     @property
-    def _engine(self) -> Engine:
+    def _engine(self) -> SchedulingEngine:
         if self._engine_or_none is None:
             raise SchedulerUnavailable("The local scheduler has not been started, or was closed.")
         return self._engine_or_none
@@ -158,7 +158,7 @@ class LocalScheduler:
         engine = self._engine
         array = None if request.array is None else _array(request.array)
         self._check(request)
-        record = JobRecord(
+        record = LocalJobRecord(
             number=self._next_number,
             indices=None if array is None else array[0],
             throttle=None if array is None else array[1],
@@ -170,7 +170,7 @@ class LocalScheduler:
         await asyncio.shield(asyncio.ensure_future(self._accept(engine, record)))
         return str(record.number)
 
-    async def _accept(self, engine: Engine, record: JobRecord) -> None:
+    async def _accept(self, engine: SchedulingEngine, record: LocalJobRecord) -> None:
         try:
             await asyncio.to_thread(self._records.create, record)
         except OSError as error:
@@ -181,13 +181,13 @@ class LocalScheduler:
         reduced_record = record.model_copy(
             update={"request": record.request.model_copy(update={"script": "", "files": {}})}
         )
-        engine.book.add(Job(reduced_record))
+        engine.book.add(LocalJob(reduced_record))
         engine.schedule()
 
     def _check(self, request: SubmitRequest) -> None:
-        job = JobRecord(number=0, submitted_at=self._clock(), request=request)
-        demand = Job(job).demand
-        if not Free(self._nodes).fits(demand):
+        job = LocalJobRecord(number=0, submitted_at=self._clock(), request=request)
+        demand = LocalJob(job).demand
+        if not FreeResources(self._nodes).fits(demand):
             raise SchedulerRejected(_why_never(self._nodes, request))
         for name in request.files:
             if name in ("", ".", "..") or "/" in name or "\0" in name:
@@ -231,15 +231,15 @@ class LocalScheduler:
             except OSError:
                 continue  # the next start reads and deletes it again
 
-    def _row(self, engine: Engine, task: Task) -> SchedulerJob:
+    def _row(self, engine: SchedulingEngine, task: LocalTask) -> SchedulerJob:
         if task.ended:
             task.last_row = task.last_row or task.row(None, None)
             return task.last_row
-        if task.phase is not Phase.WAITING:
+        if task.phase is not TaskPhase.WAITING:
             return task.row(None, None)
         return task.row(engine.pending_reason(task), engine.expected_start(task))
 
-    def _tasks(self, run: Run) -> list[Task]:
+    def _tasks(self, run: Run) -> list[LocalTask]:
         """Return the tasks of the run's ID, if they belong to exactly this attempt."""
         if run.scheduler_id is None:
             return []
@@ -260,7 +260,7 @@ class LocalScheduler:
         try:
             # Waiting tasks first: none of them must start in place of one that ends meanwhile.
             tasks = self._tasks(run)
-            for task in sorted(tasks, key=lambda task: task.phase is not Phase.WAITING):
+            for task in sorted(tasks, key=lambda task: task.phase is not TaskPhase.WAITING):
                 await engine.cancel(task)
         except OSError as error:
             raise SchedulerUnavailable(
@@ -280,7 +280,9 @@ class LocalScheduler:
         engine = self._engine
         scheduler_id = run.scheduler_id
         running = [
-            task for task in self._tasks(run) if task.phase in (Phase.LAUNCHING, Phase.RUNNING)
+            task
+            for task in self._tasks(run)
+            if task.phase in (TaskPhase.LAUNCHING, TaskPhase.RUNNING)
         ]
         if not running:
             raise SchedulerRejected(
@@ -305,7 +307,7 @@ class LocalScheduler:
     async def cluster(self) -> Cluster:
         """Return the nodes with the resources that jobs hold of each; there are no partitions."""
         engine = self._engine
-        free = Free(self._nodes)
+        free = FreeResources(self._nodes)
         for task in engine.holders():
             free.take(task.job.demand, task.grants)
         now = self._clock()
@@ -327,7 +329,7 @@ class LocalScheduler:
         """Always raise ``NotSupported``: the local scheduler cannot drain nodes."""
         raise NotSupported(f"Node {node} was never drained: the local scheduler has no such state.")
 
-    def _node(self, free: Free, node: Capacity, now: datetime) -> Node:
+    def _node(self, free: FreeResources, node: NodeCapacity, now: datetime) -> Node:
         free_gpus = free.gpus[node.name]
         kinds = dict.fromkeys(gpu.type for gpu in node.gpus)
         gpus = tuple(
@@ -370,7 +372,7 @@ def _array(text: str) -> tuple[tuple[int, ...], int | None]:
     return parsed.indices, parsed.throttle
 
 
-def _why_never(nodes: Sequence[Capacity], request: SubmitRequest) -> str:
+def _why_never(nodes: Sequence[NodeCapacity], request: SubmitRequest) -> str:
     """Return a sentence that names the field that exceeds every node, and the limit."""
     wants = request.resources
     kind = wants.gpu.type
@@ -390,5 +392,7 @@ def _why_never(nodes: Sequence[Capacity], request: SubmitRequest) -> str:
             f"resources.memory: {format_memory(wants.memory_bytes)} is too much; the largest node "
             f"has {format_memory(most_memory)}."
         )
-    demand = Job(JobRecord(number=0, submitted_at=datetime.now(UTC), request=request)).demand
+    demand = LocalJob(
+        LocalJobRecord(number=0, submitted_at=datetime.now(UTC), request=request)
+    ).demand
     return f"resources: the cluster does not have {wants.nodes} nodes with {describe(demand)} each."

@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 
 from aitne.adapters.schedulers._slurm.libslurm import records
-from aitne.adapters.schedulers._slurm.libslurm.library import Hello, Library
+from aitne.adapters.schedulers._slurm.libslurm.library import Library, WorkerHello
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.errors import SchedulerUnavailable, SetupError
 from aitne.core.ports.scheduler import SchedulerJob
@@ -105,7 +105,7 @@ class PyslurmScheduler(SlurmCliScheduler):
         self._release = release
 
 
-def check(hello: Hello) -> None:
+def check(hello: WorkerHello) -> None:
     """Raise ``SetupError`` unless this pyslurm is usable."""
     if hello.missing:
         raise SetupError(f"pyslurm {hello.pyslurm} lacks {', '.join(hello.missing)}. {_INSTALL}")

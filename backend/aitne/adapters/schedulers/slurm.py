@@ -24,10 +24,10 @@ from aitne.adapters.schedulers._slurm.rest.session import (
     TokenRefused,
     UnknownVersion,
 )
-from aitne.adapters.schedulers._slurm.rest.speaker import Speaker
+from aitne.adapters.schedulers._slurm.rest.speaker import AccountHeaders
 from aitne.adapters.schedulers._slurm.rest.steps import NotExpressible, Record
 from aitne.adapters.schedulers._slurm.rest.submission import describe
-from aitne.adapters.schedulers._slurm.rest.watch import Watch
+from aitne.adapters.schedulers._slurm.rest.watch import RestPoller
 from aitne.adapters.schedulers._slurm.times import parse_time
 from aitne.adapters.schedulers._slurm.tokens import LIFETIME_S, TokenMint
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
@@ -64,7 +64,7 @@ class SlurmScheduler(SlurmCliScheduler):
         # slurmrestd shows the jobs of all users; see ``Site``.
         self._alone = tools.command.alone
         self._rest: RestSession | None = None
-        self._watch: Watch | None = None
+        self._watch: RestPoller | None = None
         self._told: str | None = None
 
     async def start(self) -> Sequence[str]:
@@ -79,9 +79,9 @@ class SlurmScheduler(SlurmCliScheduler):
         if url is None:
             return notes
         mint = None if key is None else TokenMint.from_file(key)
-        speaker = Speaker(self._settings, self._commands, mint=mint)
+        speaker = AccountHeaders(self._settings, self._commands, mint=mint)
         self._rest = RestSession(RestClient(url), speaker.headers)
-        self._watch = None if self._alone else Watch(self._rest)
+        self._watch = None if self._alone else RestPoller(self._rest)
         try:
             await self._rest.api()
         except TokenRefused as error:

@@ -31,7 +31,7 @@ from aitne.core.errors import (
 from aitne.core.layout import SCRIPT
 from aitne.core.models.node import Cluster
 from aitne.core.ports.command import Completed
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import (
     Forecast,
     Run,
@@ -173,11 +173,15 @@ class SlurmCliScheduler:
             if number is not None:
                 return number
             raise SubmitUncertain(f"sbatch succeeded without a job ID: {completed.said[:200]!r}")
-        proof = answers.proof(completed.said) if completed.returncode > 0 else answers.Proof.OPEN
-        if proof is answers.Proof.REFUSED:
+        proof = (
+            answers.proof(completed.said)
+            if completed.returncode > 0
+            else answers.SubmissionEvidence.OPEN
+        )
+        if proof is answers.SubmissionEvidence.REFUSED:
             raise answers.refusal(completed.said, request)
         self._site.trouble()
-        if proof is answers.Proof.OPEN:
+        if proof is answers.SubmissionEvidence.OPEN:
             raise SubmitUncertain(
                 f"sbatch was interrupted: {completed.said or completed.returncode}"
             )
@@ -192,7 +196,7 @@ class SlurmCliScheduler:
         return ["sbatch", *options(request, accounting=config.accounting, allowed=allowed)]
 
     async def _create_files(self, request: SubmitRequest) -> None:
-        place = JobPlace(
+        place = JobLocation(
             job_id=request.job_id,
             attempt=request.attempt,
             folder=str(PurePath(request.job_dir).parent),
@@ -232,7 +236,7 @@ class SlurmCliScheduler:
             raise SchedulerUnavailable(error.message) from error
         if completed.returncode == 0:
             return answers.parse_forecast(completed.said)
-        if answers.proof(completed.said) is answers.Proof.REFUSED:
+        if answers.proof(completed.said) is answers.SubmissionEvidence.REFUSED:
             raise answers.refusal(completed.said, request)
         raise SchedulerUnavailable(f"sbatch failed: {completed.said}")
 
@@ -363,7 +367,10 @@ class SlurmCliScheduler:
             raise SchedulerRejected(
                 f"{what}: Slurm does not permit it to this account. Slurm says: {completed.said}"
             )
-        if completed.returncode > 0 and answers.proof(completed.said) is answers.Proof.REFUSED:
+        if (
+            completed.returncode > 0
+            and answers.proof(completed.said) is answers.SubmissionEvidence.REFUSED
+        ):
             raise SchedulerRejected(f"{what}. Slurm says: {completed.said}")
         self._site.trouble()
         raise SchedulerUnavailable(f"{what}: {completed.said or completed.returncode}")

@@ -18,7 +18,7 @@ class ToolFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class StorageTools:
     """Programs found in ``search``, run with nothing of this process's environment."""
 
     search: str = SEARCH

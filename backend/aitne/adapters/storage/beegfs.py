@@ -18,7 +18,7 @@ from aitne.adapters.storage._beegfs_text import (
     pick,
 )
 from aitne.adapters.storage._mounts import Mount, Mounts
-from aitne.adapters.storage._tools import ToolFailed, Tools
+from aitne.adapters.storage._tools import StorageTools, ToolFailed
 from aitne.core.models.storage import Area, AreaFacts, StorageTarget
 
 _NEW, _OLD = "beegfs", "beegfs-ctl"
@@ -29,9 +29,9 @@ class BeegfsStorage:
 
     name = "beegfs"
 
-    def __init__(self, mounts: Mounts | None = None, tools: Tools | None = None) -> None:
+    def __init__(self, mounts: Mounts | None = None, tools: StorageTools | None = None) -> None:
         self._mounts = mounts or Mounts()
-        self._tools = tools or Tools()
+        self._tools = tools or StorageTools()
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
         """Return the current facts about the area; no failure of a file system raises."""

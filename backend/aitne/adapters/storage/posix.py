@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from aitne.adapters.storage._base import look_at_folder
 from aitne.adapters.storage._mounts import Mounts
-from aitne.adapters.storage._tools import ToolFailed, Tools
+from aitne.adapters.storage._tools import StorageTools, ToolFailed
 from aitne.core.models.storage import Area, AreaFacts, AreaKind, Quota
 
 # struct fsxattr of linux/fs.h: the project's number is its fourth 32-bit field.
@@ -28,9 +28,9 @@ class PosixStorage:
 
     name = "posix"
 
-    def __init__(self, mounts: Mounts | None = None, tools: Tools | None = None) -> None:
+    def __init__(self, mounts: Mounts | None = None, tools: StorageTools | None = None) -> None:
         self._mounts = mounts or Mounts()
-        self._tools = tools or Tools()
+        self._tools = tools or StorageTools()
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
         """Return the current facts about the area; no failure of a file system raises."""

@@ -26,7 +26,7 @@ ANNOUNCED = "announcement.changed"
 MAINTAINED = "maintenance.changed"
 
 
-class Administration(StorePart, AdministrationStore):
+class SqlAdministration(StorePart, AdministrationStore):
     """Implementation of ``AdministrationStore`` in SQL."""
 
     @override

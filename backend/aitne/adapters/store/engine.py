@@ -22,7 +22,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from aitne.adapters.store import files, tables
 from aitne.adapters.store.faults import BUSY_TIMEOUT_S, translated, translated_at_start
 from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
-from aitne.adapters.store.sqlite_driver import Connector
+from aitne.adapters.store.sqlite_driver import SqliteConnector
 from aitne.adapters.store.urls import Address
 from aitne.core.errors import SetupError, StoreUnavailable
 
@@ -101,10 +101,10 @@ class Database:
         )
         self._note_again_at = float("-inf")
         self.feed: Feed
-        self._connector: Connector | None
+        self._connector: SqliteConnector | None
         if address.path is not None:
             self.feed = SqliteFeed(address.path)
-            self._connector = Connector(address.path, BUSY_TIMEOUT_S)
+            self._connector = SqliteConnector(address.path, BUSY_TIMEOUT_S)
             self._engine = _sqlite_engine(
                 address, self._connector, "FULL" if outlived else "NORMAL"
             )
@@ -176,7 +176,7 @@ class Database:
             log.warning("The time of a use is not stored: %s", error.message)
 
 
-def _sqlite_engine(address: Address, connector: Connector, synchronous: str) -> AsyncEngine:
+def _sqlite_engine(address: Address, connector: SqliteConnector, synchronous: str) -> AsyncEngine:
     engine = create_async_engine(
         address.engine_url, async_creator=connector.connect, pool_size=4, max_overflow=4
     )

@@ -15,7 +15,7 @@ from aitne.adapters.store.portable import insert_if_absent
 from aitne.adapters.store.security_events import note_security
 from aitne.adapters.store.sign_in_tables import lockouts, recovery_codes, second_factors
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.models.sign_in import Attempt, SecondFactor
+from aitne.core.models.sign_in import LoginAttempt, SecondFactor
 from aitne.core.ports.store import SignInStore
 
 _MOST_DOUBLINGS = 32
@@ -28,7 +28,7 @@ class Factors(StorePart, SignInStore):
     @override
     async def begin_attempt(
         self, key: str, now: datetime, *, most: int, window_s: float, longest_s: float
-    ) -> Attempt:
+    ) -> LoginAttempt:
         condition = lockouts.c.key == key
         async with self._db.write() as tx:
             # The row is inserted first, so that two concurrent attempts are counted as two.
@@ -38,7 +38,9 @@ class Factors(StorePart, SignInStore):
             )
             row = (await tx.execute(select(lockouts).where(condition).with_for_update())).one()
             if row.locked_until is not None and row.locked_until > now:
-                return Attempt(failures=row.failures, locked_until=row.locked_until, counted=False)
+                return LoginAttempt(
+                    failures=row.failures, locked_until=row.locked_until, counted=False
+                )
             forgotten_after = timedelta(seconds=window_s if row.locked_until is None else longest_s)
             since = row.locked_until or row.failed_at
             failures = 1 if now - since > forgotten_after else row.failures + 1
@@ -48,7 +50,7 @@ class Factors(StorePart, SignInStore):
                 locked_until = now + timedelta(seconds=min(window_s * 2**doublings, longest_s))
             values = {"failures": failures, "failed_at": now, "locked_until": locked_until}
             await tx.execute(update(lockouts).where(condition).values(values))
-        return Attempt(failures=failures, locked_until=locked_until, counted=True)
+        return LoginAttempt(failures=failures, locked_until=locked_until, counted=True)
 
     @override
     async def take_back_attempt(self, key: str, now: datetime, *, most: int) -> None:

@@ -83,7 +83,7 @@ _BAD_TEXT = {"22021", "22P05"}
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DatabaseFault:
     """Fault of the database. If it is ``lasting``, a retry does not help before an administrator has
     followed ``sentence``.
     """
@@ -92,7 +92,7 @@ class Fault:
     lasting: bool
 
 
-def explain(error: BaseException, address: Address) -> Fault | None:
+def explain(error: BaseException, address: Address) -> DatabaseFault | None:
     """Return the fault behind an error; None if the database did not cause it."""
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:
@@ -106,7 +106,7 @@ def explain(error: BaseException, address: Address) -> Fault | None:
         sentence, lasting = _SQLITE_FAULTS.get(
             code, ("The database {where} does not answer. Try again.", False)
         )
-        return Fault(
+        return DatabaseFault(
             f"{sentence.format(where=location)} (SQLite: {' '.join(str(cause).split())})", lasting
         )
     state = getattr(cause, "sqlstate", None)
@@ -119,19 +119,21 @@ def explain(error: BaseException, address: Address) -> Fault | None:
                 state[:2], ("The database {where} could not do this. Try again.", False)
             ),
         )
-        return Fault(
+        return DatabaseFault(
             f"{sentence.format(where=location)} (PostgreSQL {state}: {_first(cause)})", lasting
         )
     if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
-        return Fault(f"The disk that holds the database {location} is full. Free some space.", True)
+        return DatabaseFault(
+            f"The disk that holds the database {location} is full. Free some space.", True
+        )
     if isinstance(cause, PoolTimeout):
-        return Fault(
+        return DatabaseFault(
             f"Every connection to the database {location} is in use. Try again; if it lasts, look for "
             "slow queries.",
             False,
         )
     if isinstance(error, (DBAPIError, OSError)) or type(cause).__module__.startswith("asyncpg"):
-        return Fault(
+        return DatabaseFault(
             f"The database {location} does not answer. Check that its server runs and can be reached; the "
             f"platform continues when it answers again. ({_first(cause) or type(cause).__name__})",
             False,

@@ -32,7 +32,7 @@ from aitne.core.models.project import (
     Invitation,
     ProjectRole,
     ProjectState,
-    Standing,
+    ProjectStatus,
     Step,
     after,
 )
@@ -77,15 +77,15 @@ class Groups(StorePart, GroupStore):
             return {row.project: ProjectRole(row.role) for row in await connection.execute(query)}
 
     @override
-    async def standing(self, name: str) -> Standing | None:
-        columns = [_projects.c[field] for field in Standing.model_fields]
+    async def standing(self, name: str) -> ProjectStatus | None:
+        columns = [_projects.c[field] for field in ProjectStatus.model_fields]
         async with self._db.read() as connection:
             row = (
                 (await connection.execute(select(*columns).where(_projects.c.name == name)))
                 .mappings()
                 .first()
             )
-        return None if row is None else Standing.model_validate(dict(row))
+        return None if row is None else ProjectStatus.model_validate(dict(row))
 
     @override
     async def step_project(

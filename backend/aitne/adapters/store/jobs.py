@@ -23,7 +23,7 @@ from aitne.adapters.store.task_groups import find_tasks
 from aitne.core.errors import Conflict, IdempotencyConflict, NotFound
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.job_search import JobSort
-from aitne.core.ports.store import Created, Idempotency, JobStore, OutboxKind, Page
+from aitne.core.ports.store import CreatedJob, Idempotency, JobStore, OutboxKind, Page
 from aitne.core.sessions import goes_on
 from aitne.core.states import LIVE, JobState
 
@@ -39,13 +39,13 @@ class JobRecords(StorePart, JobStore):
     @override
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
-    ) -> Created:
+    ) -> CreatedJob:
         try:
             async with self._db.write() as tx:
                 if idempotency is not None:
                     existing = await self._claim(tx, idempotency, job)
                     if existing is not None:
-                        return Created(job=existing, replayed=True)
+                        return CreatedJob(job=existing, replayed=True)
                 if job.spec.lineage is not None:
                     await _check_alone(tx, job)
                 await tx.execute(insert(_jobs), row_of(job))
@@ -63,7 +63,7 @@ class JobRecords(StorePart, JobStore):
             raise Conflict(
                 f"The job {job.id} already exists. Use a new ID for a new job."
             ) from error
-        return Created(job=job, replayed=False)
+        return CreatedJob(job=job, replayed=False)
 
     async def _claim(self, tx: Transaction, wish: Idempotency, job: Job) -> Job | None:
         """Claim the key for ``job``, or return the job that has it.

@@ -17,13 +17,13 @@ from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.tables import members, users
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.notification import (
-    Addressee,
     DeliveryState,
     NewDelivery,
+    NewNotification,
     Notification,
     NotificationChoices,
     NotificationKind,
-    Told,
+    Recipient,
 )
 from aitne.core.models.user import Role
 from aitne.core.ports.store import Check, NotificationStore, Page
@@ -47,7 +47,7 @@ class Inboxes(StorePart, NotificationStore):
 
     @override
     async def tell(
-        self, told: Sequence[Told], *, cursor: str, since: int, until: int, epoch: int
+        self, told: Sequence[NewNotification], *, cursor: str, since: int, until: int, epoch: int
     ) -> int:
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
@@ -142,16 +142,16 @@ class Inboxes(StorePart, NotificationStore):
             await tx.execute(upsert(tx.dialect, _settings, row, ["user_name"]))
 
     @override
-    async def people(self, names: Sequence[str] | None = None) -> Sequence[Addressee]:
+    async def people(self, names: Sequence[str] | None = None) -> Sequence[Recipient]:
         columns = (users.c.name, users.c.mail, users.c.role)
         query = select(*columns).where(users.c.disabled.is_(False)).order_by(users.c.name)
         some = [None] if names is None else [*batched(sorted(set(names)), MOST_IDS)]
-        recipients: list[Addressee] = []
+        recipients: list[Recipient] = []
         async with self._db.read() as connection:
             for part in some:
                 statement = query if part is None else query.where(users.c.name.in_(part))
                 recipients += [
-                    Addressee(name=row.name, mail=row.mail, admin=row.role == Role.ADMIN)
+                    Recipient(name=row.name, mail=row.mail, admin=row.role == Role.ADMIN)
                     for row in await connection.execute(statement)
                 ]
         return recipients
@@ -215,7 +215,7 @@ async def _existing(tx: Transaction, owners: set[str]) -> set[str]:
     return names
 
 
-async def _add(tx: Transaction, messages: Sequence[Told], now: datetime) -> int:
+async def _add(tx: Transaction, messages: Sequence[NewNotification], now: datetime) -> int:
     """Write notifications; existing ones for the same event are not changed."""
     rows = [
         {

@@ -15,7 +15,7 @@ from aitne.core.errors import NotFound
 from aitne.core.ports.store import Check, PreferenceStore
 
 
-class Preferences(StorePart, PreferenceStore):
+class SqlPreferences(StorePart, PreferenceStore):
     """Implementation of ``core.ports.store.PreferenceStore`` in SQL."""
 
     @override

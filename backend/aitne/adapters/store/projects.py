@@ -24,7 +24,7 @@ from aitne.adapters.store.project_rows import (
     with_members,
 )
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.models.limits import InUse, Limits, Membership
+from aitne.core.models.limits import Limits, LimitUsage, Membership
 from aitne.core.models.user import Project
 from aitne.core.ports.store import Check, ProjectStore
 
@@ -39,7 +39,7 @@ CLUSTER = "local"
 SYNCED = "accounting.synced"
 
 
-class Projects(StorePart, ProjectStore):
+class SqlProjects(StorePart, ProjectStore):
     """Implementation of ``ProjectStore`` in SQL."""
 
     @override
@@ -186,7 +186,7 @@ class Projects(StorePart, ProjectStore):
             tx.append_event(SYNCED, {"actor": actor, "changes": list(changes)}, owner=actor)
 
     @override
-    async def save_in_use(self, in_use: InUse, taken_at: datetime, *, epoch: int) -> None:
+    async def save_in_use(self, in_use: LimitUsage, taken_at: datetime, *, epoch: int) -> None:
         data = in_use.model_dump(mode="json", exclude_defaults=True)
         values = {"cluster": CLUSTER, "taken_at": taken_at, "data": data}
         async with self._db.write() as tx:
@@ -194,11 +194,11 @@ class Projects(StorePart, ProjectStore):
             await tx.execute(upsert(tx.dialect, _in_use, values, ["cluster"]))
 
     @override
-    async def in_use(self) -> tuple[InUse, datetime] | None:
+    async def in_use(self) -> tuple[LimitUsage, datetime] | None:
         query = select(_in_use.c.data, _in_use.c.taken_at).where(_in_use.c.cluster == CLUSTER)
         async with self._db.read() as connection:
             row = (await connection.execute(query)).first()
-        return None if row is None else (InUse.model_validate(row.data), row.taken_at)
+        return None if row is None else (LimitUsage.model_validate(row.data), row.taken_at)
 
 
 async def _require(tx: Transaction, project: str) -> None:

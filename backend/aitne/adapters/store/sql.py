@@ -8,7 +8,7 @@ from sqlalchemy import text
 from typing_extensions import override
 
 from aitne.adapters.store.activity import Activity
-from aitne.adapters.store.administration import Administration
+from aitne.adapters.store.administration import SqlAdministration
 from aitne.adapters.store.array_tasks import ArrayTasks
 from aitne.adapters.store.audit import AuditTrail
 from aitne.adapters.store.catalog import Catalog
@@ -23,15 +23,15 @@ from aitne.adapters.store.jobs import JobRecords
 from aitne.adapters.store.migrate import migrate
 from aitne.adapters.store.notifications import Inboxes
 from aitne.adapters.store.outbox import Outbox
-from aitne.adapters.store.preferences import Preferences
-from aitne.adapters.store.projects import Projects
+from aitne.adapters.store.preferences import SqlPreferences
+from aitne.adapters.store.projects import SqlProjects
 from aitne.adapters.store.sign_ins import SignIns
 from aitne.adapters.store.snapshots import Snapshots
 from aitne.adapters.store.transitions import Transitions
 from aitne.adapters.store.urls import parse
 from aitne.adapters.store.usage import UsageRecords
 from aitne.adapters.store.user_secrets import UserSecretRecords
-from aitne.adapters.store.users import Credentials, People
+from aitne.adapters.store.users import Credentials, SqlUsers
 from aitne.core.ports.store import Store
 
 
@@ -46,8 +46,8 @@ class SqlStore(
     Outbox,
     JobHistory,
     ClusterRecords,
-    People,
-    Projects,
+    SqlUsers,
+    SqlProjects,
     Groups,
     Invitations,
     UsageRecords,
@@ -57,8 +57,8 @@ class SqlStore(
     Catalog,
     Snapshots,
     AuditTrail,
-    Administration,
-    Preferences,
+    SqlAdministration,
+    SqlPreferences,
     UserSecretRecords,
     GpuSums,
     Inboxes,

@@ -93,7 +93,7 @@ class OneTripConnection(aiosqlite.Connection):
         return super().stop()
 
 
-class Connector:
+class SqliteConnector:
     """Factory of connections to one file, which knows the threads that it started."""
 
     def __init__(self, path: Path, timeout_s: float) -> None:

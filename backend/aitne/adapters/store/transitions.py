@@ -30,7 +30,7 @@ from aitne.adapters.store.task_groups import indices_of, lock_all, split
 from aitne.core.arrays import array_state, task_group_id, task_id
 from aitne.core.errors import Conflict, IllegalTransition, NotFound
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import JobStore, Move, OutboxKind
+from aitne.core.ports.store import JobStore, OutboxKind, TransitionRequest
 from aitne.core.states import JobState, TerminationReason, check_transition
 
 _jobs = tables.jobs
@@ -71,7 +71,7 @@ class Transitions(StorePart, JobStore):
     @override
     async def apply(
         self,
-        moves: Sequence[Move],
+        moves: Sequence[TransitionRequest],
         *,
         epoch: int,
         tokens: Mapping[UUID, str] | None = None,
@@ -306,7 +306,7 @@ async def _lock(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
     return job, next(iter(jobs.values()), None)
 
 
-def _wished(move: Move, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
+def _wished(move: TransitionRequest, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
     """Return the job and the values to write for one of many moves; None if the job's current state
     does not permit it.
     """
@@ -323,14 +323,14 @@ def _wished(move: Move, job: Job | None) -> tuple[Job, dict[str, Any]] | None:
 
 
 async def _moves_of_tasks(
-    tx: Transaction, moves: Sequence[Move], jobs: dict[UUID, Job]
-) -> list[Move]:
+    tx: Transaction, moves: Sequence[TransitionRequest], jobs: dict[UUID, Job]
+) -> list[TransitionRequest]:
     """Return the moves of tasks that follow from those of their arrays, whose rows are locked.
 
     The tasks' rows are locked and added to ``jobs``.
     """
     arrays = {move.job_id: move for move in moves if move.with_tasks and move.job_id in jobs}
-    result: list[Move] = []
+    result: list[TransitionRequest] = []
     for some in batched(sorted(arrays), MOST_IDS):
         query = (
             select(*JOB_COLUMNS)

@@ -15,7 +15,7 @@ from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.portable import upsert
 from aitne.core.models.limits import Usage
 from aitne.core.ports.store import GroupStore
-from aitne.core.ports.store.groups import JobTime, KeptMonth, Wait
+from aitne.core.ports.store.groups import JobTime, StoredMonth, WaitTime
 
 _jobs = tables.jobs
 _began = func.coalesce(_jobs.c.allocated_at, _jobs.c.started_at)
@@ -25,18 +25,18 @@ class UsageRecords(StorePart, GroupStore):
     """Part of ``GroupStore`` about usage."""
 
     @override
-    async def usage_months(self, months: Sequence[str]) -> Mapping[str, KeptMonth]:
+    async def usage_months(self, months: Sequence[str]) -> Mapping[str, StoredMonth]:
         query = select(usage_months).where(usage_months.c.month.in_(months))
         async with self._db.read() as connection:
             return {
-                row.month: KeptMonth(
+                row.month: StoredMonth(
                     row.taken_at, row.source, [Usage.model_validate(usage) for usage in row.data]
                 )
                 for row in await connection.execute(query)
             }
 
     @override
-    async def keep_usage(self, month: str, found: KeptMonth) -> None:
+    async def keep_usage(self, month: str, found: StoredMonth) -> None:
         values = {
             "month": month,
             "taken_at": found.taken_at,
@@ -70,7 +70,7 @@ class UsageRecords(StorePart, GroupStore):
         return times
 
     @override
-    async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[Wait]:
+    async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[WaitTime]:
         requested_at = func.coalesce(_jobs.c.submitted_at, _jobs.c.created_at)
         query = select(_jobs.c.owner, requested_at.label("asked"), _began.label("began")).where(
             _jobs.c.project == project,
@@ -80,7 +80,7 @@ class UsageRecords(StorePart, GroupStore):
         )
         async with self._db.read() as connection:
             return [
-                Wait(row.owner, max(0.0, (row.began - row.asked).total_seconds()))
+                WaitTime(row.owner, max(0.0, (row.began - row.asked).total_seconds()))
                 for row in await connection.execute(query)
             ]
 

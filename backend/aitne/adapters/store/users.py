@@ -39,7 +39,7 @@ MAX_TOKENS = 100
 """Maximum number of tokens of one user."""
 
 
-class People(StorePart, UserStore):
+class SqlUsers(StorePart, UserStore):
     """Part of ``UserStore`` about users and projects."""
 
     @override

@@ -26,7 +26,7 @@ from aitne.api.routers import V1
 from aitne.api.routers.auth import view_of_enrolment
 from aitne.api.routers.users import Name
 from aitne.api.views import Impersonation
-from aitne.bootstrap.platform import Platform
+from aitne.bootstrap.platform import PlatformServices
 from aitne.core.models.base import AskedFlag
 from aitne.services.arrivals import OWN
 from aitne.services.second_factor import FactorState
@@ -200,14 +200,14 @@ async def impersonate_user(
     return Impersonation(by=actor.name, until=until)
 
 
-def _cookie(request: Request, platform: Platform) -> str | None:
+def _cookie(request: Request, platform: PlatformServices) -> str | None:
     """Return the login cookie of the request; None if it was authenticated by a token."""
     if request.headers.get("authorization"):
         return None
     return request.cookies.get(cookie_name(platform.settings))
 
 
-def _factor(state: FactorState, platform: Platform) -> FactorView:
+def _factor(state: FactorState, platform: PlatformServices) -> FactorView:
     return FactorView(
         enabled=state.enabled,
         required=state.required,

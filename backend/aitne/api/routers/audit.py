@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from aitne.api.admin_views import AuditExportQuery, AuditPage, AuditQuery
 from aitne.api.deps import Admin, PlatformDep
 from aitne.api.routers import V1
-from aitne.api.streaming import Stream, streams_of
+from aitne.api.streaming import StreamedResponse, streams_of
 from aitne.core.models.audit import AuditCheck
 
 router = APIRouter(prefix=f"{V1}/admin", tags=["admin"])
@@ -47,7 +47,7 @@ async def export_audit(
     """Export the audit log as a file, oldest first; complete, or only the entries that match the
     filter."""
     rows = await platform.audit.export(actor, where.filter(), as_csv=where.format == "csv")
-    return Stream(
+    return StreamedResponse(
         rows,
         streams_of(request.app),
         actor.name,

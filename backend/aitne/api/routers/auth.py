@@ -33,10 +33,10 @@ from aitne.api.deps import (
 )
 from aitne.api.routers import V1
 from aitne.api.views import Impersonation, Login, LoginLink, LoginLinkUse, Me, MeUser, PlatformInfo
-from aitne.bootstrap.platform import Platform
+from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError, NotAuthenticated, Unavailable
 from aitne.core.identity_settings import SourceName
-from aitne.core.ports.identity import NotLetIn
+from aitne.core.ports.identity import LoginDenied
 from aitne.services.identity import REDIRECT_LIFETIME_S, SecondStep, WebLogin
 from aitne.services.known_browsers import LIFETIME_S
 from aitne.services.second_factor import Enrolment
@@ -145,9 +145,9 @@ async def end_login(
         outcome, next_path = await platform.identity.finish_redirect(
             source, dict(request.query_params), proof, visit_of(request)
         )
-    except (NotAuthenticated, NotLetIn, Unavailable) as error:
+    except (NotAuthenticated, LoginDenied, Unavailable) as error:
         metrics.auth_failed("redirect", error)
-        reason = error.why if isinstance(error, NotLetIn) else error.code
+        reason = error.why if isinstance(error, LoginDenied) else error.code
         return _to_login(platform, reason)
     if isinstance(outcome, SecondStep):
         target = f"/login?next={quote(_own_path(next_path), safe='')}#ticket={outcome.ticket}"
@@ -241,7 +241,9 @@ def view_of_enrolment(enrolment: Enrolment) -> EnrolmentView:
     return EnrolmentView(secret=enrolment.secret, uri=enrolment.uri, qr_svg=enrolment.qr_svg)
 
 
-async def _logged_in(web: WebLogin, request: Request, response: Response, platform: Platform) -> Me:
+async def _logged_in(
+    web: WebLogin, request: Request, response: Response, platform: PlatformServices
+) -> Me:
     name = cookie_name(platform.settings)
     if (old := request.cookies.get(name)) is not None:
         await platform.identity.logout(old)
@@ -266,7 +268,7 @@ async def _logged_in(web: WebLogin, request: Request, response: Response, platfo
     return _me(Caller(web.actor, web.csrf), platform)
 
 
-def _proof_name(platform: Platform) -> str:
+def _proof_name(platform: PlatformServices) -> str:
     return f"{cookie_name(platform.settings)}_start"
 
 
@@ -276,11 +278,11 @@ def _own_path(path: str) -> str:
     return path if plain and path.startswith("/") and not path.startswith("//") else "/"
 
 
-def _to_login(platform: Platform, reason: str) -> RedirectResponse:
+def _to_login(platform: PlatformServices, reason: str) -> RedirectResponse:
     return RedirectResponse(f"{platform.settings.portal_url}/login?failed={reason}", 302)
 
 
-def _me(caller: Caller, platform: Platform) -> Me:
+def _me(caller: Caller, platform: PlatformServices) -> Me:
     user, settings = caller.actor.user, platform.settings
     impersonator = caller.actor.impersonator
     return Me(

@@ -14,7 +14,7 @@ from aitne.core.errors import InvalidInput
 from aitne.core.job_to_file import job_to_file
 from aitne.core.job_yaml import write_job_file
 from aitne.core.models.base import Frozen, Strict
-from aitne.core.sbatch_import import MAX_CHARS, Imported, import_sbatch
+from aitne.core.sbatch_import import MAX_CHARS, ImportedScript, import_sbatch
 from aitne.core.sbatch_options import Note
 
 router = APIRouter(prefix=V1, tags=["jobs"])
@@ -50,7 +50,7 @@ class ImportedJobFile(WrittenJobFile):
     ]
 
     @classmethod
-    def from_script(cls, conversion: Imported) -> Self:
+    def from_script(cls, conversion: ImportedScript) -> Self:
         """Return the job file of an import with its YAML text and notes."""
         return cls(
             yaml=write_job_file(conversion.file), file=conversion.file, notes=list(conversion.notes)

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Request, Response
 from aitne.api.deps import MetricsDep, PlatformDep, Reader, get_caller
 from aitne.api.routers import V1
 from aitne.api.sse import event_stream
-from aitne.api.streaming import Stream, streams_of
+from aitne.api.streaming import StreamedResponse, streams_of
 from aitne.core.models.user import Actor
 
 router = APIRouter(prefix=V1, tags=["events"])
@@ -44,7 +44,7 @@ async def stream_events(
         return (await get_caller(request, platform, metrics)).actor
 
     last_id = int(last_event_id) if last_event_id and last_event_id.isdecimal() else None
-    return Stream(
+    return StreamedResponse(
         event_stream(platform.events, actor, last_id, again, metrics),
         streams_of(request.app),
         actor.name,

@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from aitne import __version__
 from aitne.api.deps import MetricsDep, PlatformDep, bearer, get_admin, get_caller
-from aitne.bootstrap.platform import Platform
+from aitne.bootstrap.platform import PlatformServices
 from aitne.core import hung_processes
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
@@ -19,19 +19,19 @@ METRICS_TOKEN = "metrics_token"  # noqa: S105 - the name of a file
 router = APIRouter(include_in_schema=False)
 
 
-class Part(Frozen):
+class PartReadiness(Frozen):
     """State of one part of the platform, with details if it does not work."""
 
     ok: bool
     detail: str | None = None
 
 
-class Readiness(Frozen):
+class PlatformReadiness(Frozen):
     """State of all parts, and whether all of them work."""
 
     ready: bool
     version: str
-    parts: dict[str, Part]
+    parts: dict[str, PartReadiness]
 
 
 @router.get("/healthz")
@@ -41,7 +41,7 @@ async def healthz() -> dict[str, bool]:
 
 
 @router.get("/readyz")
-async def readyz(request: Request, platform: PlatformDep, response: Response) -> Readiness:
+async def readyz(request: Request, platform: PlatformDep, response: Response) -> PlatformReadiness:
     """Answer 200 if submitted jobs are stored and processed; details need the metrics token."""
     parts = {
         "database": await _database(platform),
@@ -55,8 +55,8 @@ async def readyz(request: Request, platform: PlatformDep, response: Response) ->
     if not ready:
         response.status_code = 503
     if not _has_metrics_token(request, platform):
-        parts = {name: Part(ok=part.ok) for name, part in parts.items()}
-    return Readiness(ready=ready, version=__version__, parts=parts)
+        parts = {name: PartReadiness(ok=part.ok) for name, part in parts.items()}
+    return PlatformReadiness(ready=ready, version=__version__, parts=parts)
 
 
 async def check_may_scrape(request: Request, platform: PlatformDep, metrics: MetricsDep) -> None:
@@ -74,45 +74,47 @@ async def metrics(platform: PlatformDep, metrics: MetricsDep) -> Response:
     return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-def _has_metrics_token(request: Request, platform: Platform) -> bool:
+def _has_metrics_token(request: Request, platform: PlatformServices) -> bool:
     token = bearer(request.headers)
     expected = read_secret(platform.settings, METRICS_TOKEN)
     return token is not None and hmac.compare_digest(token.encode(), expected.encode())
 
 
-async def _database(platform: Platform) -> Part:
+async def _database(platform: PlatformServices) -> PartReadiness:
     try:
         await platform.store.ping()
     except AitneError as error:
-        return Part(ok=False, detail=error.message)
-    return Part(ok=True)
+        return PartReadiness(ok=False, detail=error.message)
+    return PartReadiness(ok=True)
 
 
-async def _controller(platform: Platform) -> Part:
+async def _controller(platform: PlatformServices) -> PartReadiness:
     try:
         lease = await platform.store.current_lease("controller")
     except AitneError as error:
-        return Part(ok=False, detail=error.message)
+        return PartReadiness(ok=False, detail=error.message)
     if lease is None:
-        return Part(ok=False, detail="No controller has become the leader yet.")
+        return PartReadiness(ok=False, detail="No controller has become the leader yet.")
     if lease.expired:
-        return Part(ok=False, detail=f"No controller has led since {lease.expires_at.isoformat()}.")
-    return Part(ok=True)
+        return PartReadiness(
+            ok=False, detail=f"No controller has led since {lease.expires_at.isoformat()}."
+        )
+    return PartReadiness(ok=True)
 
 
-async def _scheduler(platform: Platform) -> Part:
+async def _scheduler(platform: PlatformServices) -> PartReadiness:
     status = await platform.store.scheduler()
     if status is None:
-        return Part(ok=False, detail="The scheduler has not been polled yet.")
+        return PartReadiness(ok=False, detail="The scheduler has not been polled yet.")
     if status.answering:
-        return Part(ok=True)
-    return Part(
+        return PartReadiness(ok=True)
+    return PartReadiness(
         ok=False,
         detail=f"The scheduler has not answered since {status.since.isoformat()}; states may be "
         f"old. {status.message or ''}".rstrip(),
     )
 
 
-def _events(platform: Platform) -> Part:
+def _events(platform: PlatformServices) -> PartReadiness:
     problem = platform.events.problem
-    return Part(ok=problem is None, detail=problem)
+    return PartReadiness(ok=problem is None, detail=problem)

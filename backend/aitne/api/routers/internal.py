@@ -26,7 +26,7 @@ from aitne.services.secrets import hashed, read_secret
 router = APIRouter(include_in_schema=False)
 
 
-class LiveJobs(Frozen):
+class LiveJobIds(Frozen):
     """Sessions whose servers the Hub must keep."""
 
     job_ids: list[UUID]
@@ -108,6 +108,6 @@ async def put_handover(job_id: UUID, body: Handover, platform: PlatformDep) -> N
 
 
 @router.get("/internal/hub/v1/live", dependencies=[Hub])
-async def live_jobs(platform: PlatformDep) -> LiveJobs:
+async def live_jobs(platform: PlatformDep) -> LiveJobIds:
     """Return the sessions that have not ended."""
-    return LiveJobs(job_ids=list(await platform.agents.live_job_ids()))
+    return LiveJobIds(job_ids=list(await platform.agents.live_job_ids()))

@@ -23,7 +23,7 @@ from aitne.api.deps import (
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.routers import V1
 from aitne.api.sse import while_allowed
-from aitne.api.streaming import Stream, streams_of
+from aitne.api.streaming import StreamedResponse, streams_of
 from aitne.api.views import (
     AnyJobQuery,
     EventList,
@@ -34,15 +34,15 @@ from aitne.api.views import (
     LogQuery,
     SampleSummary,
 )
-from aitne.api.written import WrittenJobs
-from aitne.bootstrap.platform import Platform
+from aitne.api.written import JobViewCache
+from aitne.bootstrap.platform import PlatformServices
 from aitne.core.env_values import with_visible_env
 from aitne.core.models.job import Job, JobType, Plan
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch
 from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import Created
+from aitne.core.ports.store import CreatedJob
 
 router = APIRouter(prefix=V1, tags=["jobs"])
 JobId = Annotated[UUID, Path(description="The id of a job, session or array task.")]
@@ -226,7 +226,7 @@ async def get_job_logs(
         await platform.jobs.get(caller.actor, job_id)
 
     lines = platform.jobs.follow_log(actor, job_id, task=where.task, offset=chunk.offset)
-    return Stream(
+    return StreamedResponse(
         while_allowed(lines, again),
         streams_of(request.app),
         actor.name,
@@ -235,13 +235,13 @@ async def get_job_logs(
     )
 
 
-def present(job: Job, actor: Actor, platform: Platform) -> JobView:
+def present(job: Job, actor: Actor, platform: PlatformServices) -> JobView:
     """Return the view of a job for this actor."""
     return JobView.of(with_visible_env(actor, job), platform.jobs.actions(actor, job))
 
 
 def present_created(
-    created: Created, actor: Actor, platform: Platform, response: Response
+    created: CreatedJob, actor: Actor, platform: PlatformServices, response: Response
 ) -> JobView:
     """Return the view of a job that was created, or that an earlier request with the same key
     created."""
@@ -255,8 +255,8 @@ async def present_page(
     query: JobQuery | AnyJobQuery,
     kind: JobType | None,
     actor: Actor,
-    platform: Platform,
-    cache: WrittenJobs,
+    platform: PlatformServices,
+    cache: JobViewCache,
 ) -> Response:
     """Return one page of jobs, serialized at once: its views need no validation."""
     page = await platform.jobs.list(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from aitne.client.admin_records import Maintenance
-    from aitne.core.audit_chain import Chain
+    from aitne.client.admin_records import MaintenanceRecord
+    from aitne.core.audit_chain import AuditChain
 
 audit = group_app("The audit log: list, export, verify.")
 maintenance = group_app("Maintenance: new jobs are held, running jobs continue.")
@@ -155,9 +155,9 @@ def audit_verify(
 
     The hashes are computed here, not by the platform. Exit status 1 means that the check failed.
     """
-    from aitne.core.audit_chain import Chain
+    from aitne.core.audit_chain import AuditChain
 
-    chain = Chain()
+    chain = AuditChain()
     if file is None:
         _follow(chain, _lines(connect(url, data_dir).audit.export()), filtered=False)
     else:
@@ -191,20 +191,22 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
         yield rest.decode()
 
 
-def _follow(chain: Chain, lines: Iterable[str], *, filtered: bool) -> None:
-    from aitne.core.audit_chain import Break, read_line
+def _follow(chain: AuditChain, lines: Iterable[str], *, filtered: bool) -> None:
+    from aitne.core.audit_chain import ChainBreak, read_line
 
     for number, line in enumerate(lines, 1):
         try:
             entry = read_line(line)
         except ValueError:
-            chain.broken = Break(number, "This line is not an entry of an export in JSON lines.")
+            chain.broken = ChainBreak(
+                number, "This line is not an entry of an export in JSON lines."
+            )
             return
         if not chain.follow([entry], filtered=filtered):
             return
 
 
-def _verdict(chain: Chain) -> str:
+def _verdict(chain: AuditChain) -> str:
     if chain.broken is not None:
         return (
             f"Entry {chain.broken.entry} is wrong. {chain.broken.problem} "
@@ -278,7 +280,7 @@ def maintenance_status(as_json: Json = False, url: Url = None, data_dir: DataDir
     return _answer(connect(url, data_dir).maintenance.status(), as_json=as_json)
 
 
-def _answer(status: Maintenance, *, as_json: bool) -> int:
+def _answer(status: MaintenanceRecord, *, as_json: bool) -> int:
     if as_json:
         output.answer_json(status.raw)
     else:
@@ -286,7 +288,7 @@ def _answer(status: Maintenance, *, as_json: bool) -> int:
     return 0
 
 
-def _says(status: Maintenance) -> str:
+def _says(status: MaintenanceRecord) -> str:
     reason = f" {status.message}" if status.message else ""
     until = output.moment(status.ends_at) or "it is turned off"
     if status.phase == "on":

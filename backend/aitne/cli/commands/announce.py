@@ -10,7 +10,7 @@ from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 from aitne.cli.times import moment_of
-from aitne.client.admin_records import Announcement
+from aitne.client.admin_records import AnnouncementRecord
 
 announce = group_app("Announcements: list, publish, edit, remove.")
 
@@ -153,7 +153,7 @@ def announce_dismiss(
     )
 
 
-def _row(announcement: Announcement) -> tuple[str, ...]:
+def _row(announcement: AnnouncementRecord) -> tuple[str, ...]:
     return (
         announcement.id,
         announcement.severity,
@@ -164,7 +164,7 @@ def _row(announcement: Announcement) -> tuple[str, ...]:
     )
 
 
-def _answer(announcement: Announcement, what: str, *, as_json: bool) -> int:
+def _answer(announcement: AnnouncementRecord, what: str, *, as_json: bool) -> int:
     return output.done(as_json, announcement.raw, f"{announcement.id}: {what}.")
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from aitne.client import Client
-    from aitne.client.datasets import Dataset
-    from aitne.client.manifests import Difference, Listed, Verification
+    from aitne.client.datasets import DatasetRecord
+    from aitne.client.manifests import FolderListing, ManifestDifference, Verification
 
 datasets = group_app("Datasets: list, add, share, verify.")
 
@@ -116,8 +116,8 @@ def dataset_add(
     change them afterwards: new files need a new version. After an interruption the same command
     resumes where it stopped.
     """
-    from aitne.cli.meter import Meter
-    from aitne.client.manifests import Difference, make
+    from aitne.cli.meter import ProgressMeter
+    from aitne.client.manifests import ManifestDifference, make
 
     client = connect(url, data_dir)
     fields = {
@@ -131,9 +131,9 @@ def dataset_add(
     _refuse_taken(client, name, version)
     client.datasets.check(fields)
     readers = project or client.me().user.default_project
-    meter = Meter()
+    meter = ProgressMeter()
 
-    def agree(listed: Listed) -> None:
+    def agree(listed: FolderListing) -> None:
         meter.stop()
         output.facts(
             [
@@ -154,7 +154,8 @@ def dataset_add(
         made = make(path, listed=agree, journal_dir=_journals(), heard=meter)
     if made.problems:
         problems = [
-            Difference(problem.path, problem.kind, problem.reason) for problem in made.problems
+            ManifestDifference(problem.path, problem.kind, problem.reason)
+            for problem in made.problems
         ]
         return _refuse(f"{name}:{version}", problems, as_json=as_json)
     dataset = client.datasets.add(fields, manifest=made.digest, text=[made.text])
@@ -198,13 +199,13 @@ def dataset_verify(
     records the result, and plans of jobs that read a damaged dataset warn of it. Exit status 1
     means that something differs. After an interruption the same command resumes where it stopped.
     """
-    from aitne.cli.meter import Meter
+    from aitne.cli.meter import ProgressMeter
     from aitne.client.manifests import verify
 
     client = connect(url, data_dir)
     dataset = client.datasets.get(reference)
     text = client.datasets.manifest(dataset.reference)
-    with _going_on_later(), Meter() as meter:
+    with _going_on_later(), ProgressMeter() as meter:
         verification = verify(path or dataset.path, text, journal_dir=_journals(), heard=meter)
     noted = _note(client, dataset, verification)
     if report is None and len(verification.differences) > MOST_SHOWN and not as_json:
@@ -290,7 +291,7 @@ def dataset_retire(
     )
 
 
-def _state(dataset: Dataset) -> str:
+def _state(dataset: DatasetRecord) -> str:
     words = ["retired"] if dataset.retired else []
     if dataset.damaged_files:
         words.append(f"damaged ({several(dataset.damaged_files, 'path')})")
@@ -348,7 +349,7 @@ def _journals() -> Path:
     return cache_dir() / "datasets"
 
 
-def _refuse(reference: str, problems: Sequence[Difference], *, as_json: bool) -> int:
+def _refuse(reference: str, problems: Sequence[ManifestDifference], *, as_json: bool) -> int:
     """Report why a folder cannot become a dataset, and return the exit status."""
     message = (
         f"{reference} was not added: {several(len(problems), 'path')} cannot be in a dataset as "
@@ -364,7 +365,7 @@ def _refuse(reference: str, problems: Sequence[Difference], *, as_json: bool) ->
     return INVALID
 
 
-def _note(client: Client, dataset: Dataset, verification: Verification) -> bool:
+def _note(client: Client, dataset: DatasetRecord, verification: Verification) -> bool:
     """Report the result to the platform, if the dataset itself was compared. Return whether it was
     recorded."""
     from aitne.core.errors import AitneError

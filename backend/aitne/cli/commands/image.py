@@ -12,7 +12,7 @@ from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 
 if TYPE_CHECKING:
-    from aitne.client.images import Image
+    from aitne.client.images import ImageRecord
 
 images = group_app("Container images: list, show.")
 admin_images = group_app("Images: grant and revoke access.")
@@ -161,20 +161,20 @@ def image_revoke(
     return _answer(client.images.set_projects(image.reference, remaining), as_json=as_json)
 
 
-def _answer(image: Image, *, as_json: bool) -> int:
+def _answer(image: ImageRecord, *, as_json: bool) -> int:
     return output.done(as_json, image.raw, f"{image.reference}: seen by {_seen_by(image)}.")
 
 
-def _seen_by(image: Image) -> str:
+def _seen_by(image: ImageRecord) -> str:
     return ", ".join(image.projects) or EVERYBODY
 
 
-def _needs(image: Image) -> str:
+def _needs(image: ImageRecord) -> str:
     cuda = image.needs.get("cuda")
     return "" if cuda is None else f"CUDA {cuda}"
 
 
-def _state(image: Image) -> str:
+def _state(image: ImageRecord) -> str:
     return "damaged" if image.damage else image.state
 
 

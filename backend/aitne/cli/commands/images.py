@@ -17,9 +17,9 @@ from aitne.cli.options import DataDir, Json, Url, Yes, examples
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aitne.adapters.images.build import Made, Plan
+    from aitne.adapters.images.build import BuildPlan, BuildResult
     from aitne.client import Client
-    from aitne.client.images import Image
+    from aitne.client.images import ImageRecord
     from aitne.core.settings import Settings
 
 images = admin_images
@@ -205,13 +205,13 @@ def image_verify(
     A damaged image is not offered until a verification finds it intact. The exit status is 1 if one
     is damaged.
     """
-    from aitne.adapters.images.daemon import Daemon
+    from aitne.adapters.images.daemon import DockerDaemon
     from aitne.cli.images import damage, matching
 
     client = _administrator(url, data_dir)
     settings = _settings(client)
     chosen = matching(client.images.list(), reference)
-    daemon = Daemon(settings.containers.docker_url, settings.containers.tmp_dir)
+    daemon = DockerDaemon(settings.containers.docker_url, settings.containers.tmp_dir)
     results = []
     for image in chosen:
         output.say(f"Reading {image.reference} …")
@@ -307,7 +307,7 @@ def _not_there_yet(client: Client, name: str, version: str, runtimes: Sequence[s
     return [*runtimes]
 
 
-def _show_plan(plan: Plan, settings: Settings) -> None:
+def _show_plan(plan: BuildPlan, settings: Settings) -> None:
     recipe = plan.recipe
     packages = f"{len(recipe.debian)} of Debian"
     if recipe.python:
@@ -330,8 +330,8 @@ def _show_plan(plan: Plan, settings: Settings) -> None:
 
 
 def _register(
-    client: Client, image: dict[str, object], made: Made, projects: Sequence[str]
-) -> Image:
+    client: Client, image: dict[str, object], made: BuildResult, projects: Sequence[str]
+) -> ImageRecord:
     """Register a new image and return it; if the platform rejects it, its files are removed
     again."""
     from aitne.adapters.images.store import remove
@@ -360,7 +360,7 @@ def _register(
         raise
 
 
-def _answer(image: Image, *, as_json: bool, made: Made | None = None) -> int:
+def _answer(image: ImageRecord, *, as_json: bool, made: BuildResult | None = None) -> int:
     if as_json:
         output.answer_json(image.raw)
         return 0

@@ -10,7 +10,7 @@ import typer
 from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url
-from aitne.client.project_records import ProjectLimits
+from aitne.client.project_records import ProjectLimitsRecord
 
 NONE = "none"
 WORDS = {
@@ -98,7 +98,7 @@ def limits_verb(*, granted: bool) -> Callable[..., int]:
 
 
 def _own_limits(
-    project_limits: ProjectLimits, user: str | None, *, granted: bool
+    project_limits: ProjectLimitsRecord, user: str | None, *, granted: bool
 ) -> dict[str, Any]:
     from aitne.core.errors import InvalidInput
 
@@ -150,7 +150,7 @@ def _value(text: str, *, plain: bool = True) -> int | str | None:
     return int(text) if plain and text.isdecimal() else text
 
 
-def show_limits(limits: ProjectLimits) -> None:
+def show_limits(limits: ProjectLimitsRecord) -> None:
     """Print a table of the limits and their use, and the members' own limits."""
     used = {usage.limit: usage for usage in limits.use}
     rows: list[tuple[str, ...]] = []

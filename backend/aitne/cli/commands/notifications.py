@@ -22,7 +22,7 @@ from aitne.cli.options import (
 
 if TYPE_CHECKING:
     from aitne.client import Client
-    from aitne.client.notifications import Delivery, Webhook
+    from aitne.client.notifications import DeliveryRecord, WebhookRecord
 
 ARRIVES_WITHIN_S = 30.0
 
@@ -261,11 +261,11 @@ def keep(
     return 0
 
 
-def _state(webhook: Webhook) -> str:
+def _state(webhook: WebhookRecord) -> str:
     return "enabled" if webhook.enabled else f"disabled: {webhook.disabled_why or ''}"
 
 
-def _show_secret(webhook: Webhook, as_json: bool) -> None:
+def _show_secret(webhook: WebhookRecord, as_json: bool) -> None:
     if as_json:
         output.answer_json(webhook.raw)
         return
@@ -273,7 +273,7 @@ def _show_secret(webhook: Webhook, as_json: bool) -> None:
     output.say("The secret is not shown again; `aitne webhook rotate` creates a new one.")
 
 
-def _outcome(client: Client, hook: str, sent: Delivery) -> Delivery:
+def _outcome(client: Client, hook: str, sent: DeliveryRecord) -> DeliveryRecord:
     deadline = time.monotonic() + ARRIVES_WITHIN_S
     while sent.state == "waiting" and time.monotonic() < deadline:
         time.sleep(0.3)

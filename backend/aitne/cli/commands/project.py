@@ -14,7 +14,7 @@ from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from aitne.client.project_records import Balance, Project, Share
+    from aitne.client.project_records import BalanceRecord, BudgetShareRecord, ProjectRecord
 
 app = group_app("Projects: request, manage, join.")
 
@@ -341,18 +341,18 @@ def utc(day: datetime | None) -> datetime | None:
     return None if day is None else _known(day)
 
 
-def _day(project: Project) -> str:
+def _day(project: ProjectRecord) -> str:
     return "" if project.expires_at is None else f"{project.expires_at:%Y-%m-%d}"
 
 
-def _share(share: Share) -> str:
+def _share(share: BudgetShareRecord) -> str:
     if share.used is None:
         return "" if share.budget is None else f"budget {share.budget}, use not known yet"
     remaining = "" if share.budget is None else f" of {share.budget}, {share.left:g} left"
     return f"{share.used:g} used{remaining}"
 
 
-def _counted(balance: Balance) -> str:
+def _counted(balance: BalanceRecord) -> str:
     if balance.as_of is None:
         return ""
     return f"since {balance.since:%Y-%m-%d}, until {balance.as_of:%Y-%m-%d %H:%M} UTC"

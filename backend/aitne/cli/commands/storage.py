@@ -11,7 +11,7 @@ from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url, verb_app
 
 if TYPE_CHECKING:
-    from aitne.client.storage import AreaFacts, Quota
+    from aitne.client.storage import AreaFactsRecord, QuotaRecord
 
 _BAR = 10
 
@@ -51,12 +51,12 @@ def storage(
     return 0
 
 
-def _name(facts: AreaFacts) -> str:
+def _name(facts: AreaFactsRecord) -> str:
     area = facts.area
     return area.name if area.project is None else f"{area.name}/{area.project}"
 
 
-def _quota(facts: AreaFacts) -> Quota | None:
+def _quota(facts: AreaFactsRecord) -> QuotaRecord | None:
     """Return the quota that applies: in a project's folder the project's, if there is one, else the
     user's."""
     if facts.area.project is not None:
@@ -64,7 +64,7 @@ def _quota(facts: AreaFacts) -> Quota | None:
     return facts.user_quota
 
 
-def _used(quota: Quota | None) -> str:
+def _used(quota: QuotaRecord | None) -> str:
     """Return the use of a quota as text, such as ``[####------] 4G of 10G``."""
     if quota is None or quota.used_bytes is None:
         return ""
@@ -75,14 +75,14 @@ def _used(quota: Quota | None) -> str:
     return f"[{'#' * full}{'-' * (_BAR - full)}] {used} of {output.memory(quota.limit_bytes)}"
 
 
-def _files(quota: Quota | None) -> str:
+def _files(quota: QuotaRecord | None) -> str:
     if quota is None or quota.used_files is None:
         return ""
     limit = "" if quota.limit_files is None else f" of {quota.limit_files}"
     return f"{quota.used_files}{limit}"
 
 
-def _problem(facts: AreaFacts) -> str:
+def _problem(facts: AreaFactsRecord) -> str:
     if not facts.there:
         return "missing"
     return "" if facts.writable else "read-only"

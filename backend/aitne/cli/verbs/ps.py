@@ -6,7 +6,7 @@ import sys
 
 from aitne.cli import output
 from aitne.cli.lookup import connect
-from aitne.client.records import LIVE, TERMINAL, Job, Resources
+from aitne.client.records import LIVE, TERMINAL, Job, ResourcesRecord
 
 ENDED_SHOWN = 10
 
@@ -84,7 +84,7 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
     )
 
 
-def resources(request: Resources) -> str:
+def resources(request: ResourcesRecord) -> str:
     """Return resources as text, such as ``2 x 4 cpu 16G a100:2``."""
     parts = [f"{request.cpu} cpu", output.memory(request.memory_bytes)]
     if request.gpu.count:

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TextIO
 
-    from aitne.client.runs import Comparison, Rerun, Snapshot, Sweep, WrittenFiles
+    from aitne.client.runs import (
+        ComparisonRecord,
+        RerunRecord,
+        SnapshotRecord,
+        SweepRecord,
+        WrittenFilesRecord,
+    )
 
 _MOST_NAMES = 10
 _SECTIONS = {
@@ -30,7 +36,7 @@ _SECTIONS = {
 }
 
 
-def show_snapshot(snapshot: Snapshot) -> None:
+def show_snapshot(snapshot: SnapshotRecord) -> None:
     """Print the snapshot, the names of untracked files and the number of packages."""
     taken = snapshot.taken or {}
     git, environment = taken.get("git") or {}, taken.get("environment") or {}
@@ -69,14 +75,14 @@ def show_snapshot(snapshot: Snapshot) -> None:
     )
 
 
-def show_packages(snapshot: Snapshot) -> None:
+def show_packages(snapshot: SnapshotRecord) -> None:
     """Print the packages, one a line, in the format of pip."""
     environment = (snapshot.taken or {}).get("environment") or {}
     for name, version in sorted((environment.get("packages") or {}).items()):
         output.answer(f"{name}=={version}")
 
 
-def show_diff(snapshot: Snapshot) -> None:
+def show_diff(snapshot: SnapshotRecord) -> None:
     """Print the diff in the format of ``git apply``."""
     git = (snapshot.taken or {}).get("git") or {}
     sys.stdout.write(git.get("diff") or "")
@@ -84,7 +90,7 @@ def show_diff(snapshot: Snapshot) -> None:
         output.say(f"The diff is cut: it had {output.memory(git['diff_bytes'])}.")
 
 
-def show_files(listing: WrittenFiles) -> None:
+def show_files(listing: WrittenFilesRecord) -> None:
     """Print the files as a table."""
     output.table(
         ("PATH", "SIZE", "CHANGED"),
@@ -97,7 +103,7 @@ def show_files(listing: WrittenFiles) -> None:
         output.say("There are more files than are listed.")
 
 
-def show_rerun(rerun: Rerun, *, file: TextIO) -> None:
+def show_rerun(rerun: RerunRecord, *, file: TextIO) -> None:
     """Print what has changed since the run, and what prevents another one."""
     rows = [
         *(("problem", problem["field"], problem["message"]) for problem in rerun.problems),
@@ -115,7 +121,7 @@ def _short_id(run: Mapping[str, Any]) -> str:
     return run["id"][:8] if index is None else f"{run['id'][:8]}_{index}"
 
 
-def show_comparison(comparison: Comparison, *, everything: bool) -> None:
+def show_comparison(comparison: ComparisonRecord, *, everything: bool) -> None:
     """Print the rows that differ, section by section; all rows with ``everything``."""
     heads = [
         f"{_short_id(run)} {output.plain(run['name'], 30)}" for run in (comparison.a, comparison.b)
@@ -133,7 +139,7 @@ def show_comparison(comparison: Comparison, *, everything: bool) -> None:
         output.say("No difference between them is known.")
 
 
-def show_sweep(sweep: Sweep) -> None:
+def show_sweep(sweep: SweepRecord) -> None:
     """Print a row for each task, the best first."""
     names = _metrics(sweep)
     sign = -1 if sweep.goal == "max" else 1
@@ -157,7 +163,7 @@ def show_sweep(sweep: Sweep) -> None:
     )
 
 
-def write_csv(sweep: Sweep, file: TextIO) -> None:
+def write_csv(sweep: SweepRecord, file: TextIO) -> None:
     """Write the sweep as CSV, a line for each task."""
     names = sorted({name for task in sweep.tasks for name in task.values})
     lines = csv.writer(file, lineterminator="\n")
@@ -168,7 +174,7 @@ def write_csv(sweep: Sweep, file: TextIO) -> None:
         lines.writerow([task.task, task.job_id, task.state, *settings, *values])
 
 
-def _metrics(sweep: Sweep) -> list[str]:
+def _metrics(sweep: SweepRecord) -> list[str]:
     names = sorted({name for task in sweep.tasks for name in task.values})
     if sweep.metric in names:
         names.remove(sweep.metric)

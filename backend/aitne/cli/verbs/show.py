@@ -9,10 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aitne.client.records import Advice, Job
+    from aitne.client.records import AdviceRecord, Job
 
 
-def show(job: Job, advice: Sequence[Advice]) -> None:
+def show(job: Job, advice: Sequence[AdviceRecord]) -> None:
     """Print the job, its stages, the reason why it waits, and advice."""
     output.facts(
         [
@@ -39,7 +39,7 @@ def show(job: Job, advice: Sequence[Advice]) -> None:
     )
 
 
-def _sentence(advice: Advice) -> str:
+def _sentence(advice: AdviceRecord) -> str:
     names = ", ".join(f"{output.plain(job['name'], 40)} ({job['id'][:8]})" for job in advice.jobs)
     when = f"{output.moment(advice.at)}." if advice.at else ""
     return " ".join(filter(None, [output.plain(advice.text), names, when]))

@@ -48,7 +48,7 @@ def config(client: Client) -> str:
     return "\n".join([_BEGIN, f"Host *{DOMAIN}", *(f"    {line}" for line in lines)]) + "\n"
 
 
-class Writing:
+class SshConfigChanges:
     """Changes that ``--write`` would make."""
 
     def __init__(self, files: dict[str, str]) -> None:
@@ -69,7 +69,7 @@ class Writing:
                 raise SetupError(f"{path} cannot be written: {error.strerror}.") from error
 
 
-def plan_write(text: str) -> Writing:
+def plan_write(text: str) -> SshConfigChanges:
     """Return the changes: the client's own file, and one line at the top of the user's file, where
     it applies to all hosts."""
     config_file = os.path.join(folder(), "config")
@@ -79,13 +79,13 @@ def plan_write(text: str) -> Writing:
     files = {} if _read(config_file) == text else {config_file: text}
     if line not in before.splitlines(keepends=True):
         files[theirs] = f"{line}\n{before}" if before else line
-    return Writing(files)
+    return SshConfigChanges(files)
 
 
 def proxy(client: Client, host: str) -> int:
     """Forward data between ssh, on the standard streams, and the server that is started for it in
     the job; return the exit status."""
-    from aitne.cli.verbs.terminal import Traffic
+    from aitne.cli.verbs.terminal import TerminalTraffic
 
     job, node = find_host(client, host)
     public_key = _make_key()
@@ -93,7 +93,7 @@ def proxy(client: Client, host: str) -> int:
         if terminal.host_key is None:
             raise SetupError("The platform did not send the key of the job's SSH server.")
         _pin(host, terminal.host_key)
-        return Traffic(terminal, tty=False, stdin=sys.stdin.fileno()).run()
+        return TerminalTraffic(terminal, tty=False, stdin=sys.stdin.fileno()).run()
 
 
 def find_host(client: Client, host: str) -> tuple[Job, str | None]:

@@ -12,7 +12,7 @@ import tty as modes
 
 from aitne.cli import output
 from aitne.client import Client, Job
-from aitne.client.terminals import OUT, Terminal
+from aitne.client.terminals import OUT, TerminalConnection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def attach(client: Client, job: Job, command: Sequence[str], *, node: str | None
             output.say(
                 f"On node {terminal.node}, outside the job's container, which cannot be entered."
             )
-        return Traffic(terminal, tty=tty, stdin=sys.stdin.fileno()).run()
+        return TerminalTraffic(terminal, tty=tty, stdin=sys.stdin.fileno()).run()
 
 
 def _size() -> tuple[int, int]:
@@ -47,17 +47,17 @@ def _size() -> tuple[int, int]:
     return max(1, size.lines), max(1, size.columns)
 
 
-class Traffic:
+class TerminalTraffic:
     """Data in both directions: output by a thread of its own, input by this one."""
 
-    def __init__(self, terminal: Terminal, *, tty: bool, stdin: int) -> None:
+    def __init__(self, terminal: TerminalConnection, *, tty: bool, stdin: int) -> None:
         self._terminal = terminal
         self._tty = tty
         self._stdin = stdin
         self._wake, self._waker = os.pipe()
         self._failure: Exception | None = None
         self._hung_up = False
-        self._escape = Escape()
+        self._escape = EscapeDetector()
 
     def run(self) -> int:
         """Return the program's exit status. Raises the error that ended the connection."""
@@ -121,7 +121,7 @@ class Traffic:
                     return
 
 
-class Escape:
+class EscapeDetector:
     """Detector of Enter ``~`` ``.`` in the input, as in ssh; ``~~`` there is one ``~``."""
 
     def __init__(self) -> None:

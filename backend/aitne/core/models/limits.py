@@ -155,7 +155,7 @@ class QosUse(Frozen):
     max_wall_s: int | None = None
 
 
-class InUse(Frozen):
+class LimitUsage(Frozen):
     """Limits and what is in use of them, all from one query of slurmctld."""
 
     enforced: frozenset[str] = frozenset()

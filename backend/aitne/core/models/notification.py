@@ -87,7 +87,7 @@ class NotificationChoices(Strict):
         return self.choices.get(kind, {}).get(channel, by_default(kind, channel))
 
 
-class Addressee(Frozen):
+class Recipient(Frozen):
     """User who may receive notifications."""
 
     name: UserName
@@ -95,7 +95,7 @@ class Addressee(Frozen):
     admin: bool = False
 
 
-class Notice(Frozen):
+class NotificationContent(Frozen):
     """Text of one event, before it has a recipient."""
 
     kind: NotificationKind
@@ -178,18 +178,20 @@ class NewDelivery(Frozen):
     message: dict[str, Any]
 
 
-class Told(Frozen):
+class NewNotification(Frozen):
     """Notification of one user about one event, with the deliveries that carry it."""
 
     owner: UserName
     event_id: int
-    notice: Notice
+    notice: NotificationContent
     inbox: bool = True
     popup: bool = True
     deliveries: tuple[NewDelivery, ...] = ()
 
 
-def message_of(notice: Notice, *, owner: str, event_id: int, time: str, url: str) -> dict[str, Any]:
+def message_of(
+    notice: NotificationContent, *, owner: str, event_id: int, time: str, url: str
+) -> dict[str, Any]:
     """Return the message that every channel carries, and the body of a webhook."""
     return {
         "version": PAYLOAD_VERSION,

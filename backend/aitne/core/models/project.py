@@ -120,7 +120,7 @@ class Invitation(Frozen):
         return self.revoked_at is None and self.expires_at > now and self.uses < self.max_uses
 
 
-class Standing(Frozen):
+class ProjectStatus(Frozen):
     """Facts that decide whether a project takes new jobs."""
 
     name: str

@@ -59,7 +59,7 @@ class OpenSignIn(Frozen):
         return None if self.user.name == self.sign_in.owner else self.sign_in.owner
 
 
-class Attempt(Frozen):
+class LoginAttempt(Frozen):
     """Lockout state of a login name after one try to log in."""
 
     failures: int

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Protocol
 from pydantic import Field, TypeAdapter
 
 from aitne.core.models.base import Frozen
-from aitne.core.models.limits import GPU_TYPE, QOS_NAME, InUse, Limits, Usage
+from aitne.core.models.limits import GPU_TYPE, QOS_NAME, Limits, LimitUsage, Usage
 
 AccountName = Annotated[str, Field(pattern=r"^[a-z0-9_][a-z0-9_.-]{0,63}$")]
 """An account of Slurm, which keeps them in small letters."""
@@ -153,6 +153,6 @@ class Accounting(Protocol):
         now."""
         ...
 
-    async def in_use(self) -> InUse:
+    async def in_use(self) -> LimitUsage:
         """Return the limits that hold now and how much of each is in use."""
         ...

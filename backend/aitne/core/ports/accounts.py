@@ -7,7 +7,7 @@ from typing import Protocol
 from aitne.core.models.base import Frozen
 
 
-class Account(Frozen):
+class UnixAccount(Frozen):
     """The Unix account that a user's jobs run as."""
 
     name: str | None
@@ -24,7 +24,7 @@ class Account(Frozen):
 class Accounts(Protocol):
     """Mapping from users to the Unix accounts under which their jobs run."""
 
-    def of(self, user: str) -> Account:
+    def of(self, user: str) -> UnixAccount:
         """Return the user's account.
 
         Raises:

@@ -6,7 +6,7 @@ import socket
 from typing import Protocol
 
 from aitne.core.models.base import Frozen
-from aitne.core.ports.files import JobPlace
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run
 
 
@@ -14,7 +14,7 @@ class AttachTarget(Frozen):
     """Running attempt and node to attach to."""
 
     run: Run
-    place: JobPlace
+    place: JobLocation
     """Its files, which have what the program beside it needs."""
     node: str
     """One of the allocation's."""

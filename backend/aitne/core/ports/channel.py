@@ -9,7 +9,7 @@ from aitne.core.models.base import Frozen
 from aitne.core.models.notification import Webhook
 
 
-class Person(Frozen):
+class ChannelRecipient(Frozen):
     """User that a channel may have to reach."""
 
     name: str
@@ -33,12 +33,12 @@ class Channel(Protocol):
         """Time for which a message is retried before it is given up, in seconds."""
         ...
 
-    def targets(self, person: Person) -> Sequence[str]:
+    def targets(self, person: ChannelRecipient) -> Sequence[str]:
         """Return the targets of a message for this user: one delivery each, ``""`` where the user
         alone determines the target; empty if the channel does not reach the user."""
         ...
 
-    async def send(self, message: Mapping[str, Any], person: Person, target: str) -> int:
+    async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:
         """Send it once; return the receiver's status.
 
         Raises:

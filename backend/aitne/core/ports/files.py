@@ -16,7 +16,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.states import TerminationReason
 
 
-class JobPlace(Frozen):
+class JobLocation(Frozen):
     """Location and account of the files of one attempt."""
 
     job_id: UUID
@@ -53,7 +53,7 @@ class Fence(Frozen):
     restart_count: int
 
 
-class Outcome(Frozen):
+class ProgramOutcome(Frozen):
     """Result of the program, as the agent recorded it before it exited."""
 
     owner: str
@@ -76,7 +76,7 @@ class JobFiles(Protocol):
     file is there and cannot be read) and ``NotAllowed`` (the account may not be acted for).
     """
 
-    async def create(self, place: JobPlace, files: Mapping[str, bytes]) -> None:
+    async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Make the attempt's folder (0700) and write ``files`` (0600) into it, durably.
 
         Idempotent: an existing folder is used, its files are replaced; the fence is left alone.
@@ -84,7 +84,7 @@ class JobFiles(Protocol):
         ...
 
     async def read_log(
-        self, place: JobPlace, task: int | None, *, offset: int, limit: int
+        self, place: JobLocation, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
         """Return up to ``limit`` bytes from ``offset``; a negative offset counts from the end.
 
@@ -92,7 +92,7 @@ class JobFiles(Protocol):
         """
         ...
 
-    async def fence(self, place: JobPlace, task: int | None) -> Fence | None:
+    async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
         """Return the fence; None: no run has taken it, so the program of this attempt has never
         started.
 
@@ -101,7 +101,7 @@ class JobFiles(Protocol):
         """
         ...
 
-    async def close_fence(self, place: JobPlace, task: int | None) -> Fence:
+    async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
         """Take the fence for ``CLOSED`` unless a run has it; return the fence as it is then.
 
         Raises:
@@ -109,6 +109,6 @@ class JobFiles(Protocol):
         """
         ...
 
-    async def outcome(self, place: JobPlace, task: int | None) -> Outcome | None:
+    async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
         """Return how the program ended; None: it has not ended, or not by itself."""
         ...

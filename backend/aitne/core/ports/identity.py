@@ -28,7 +28,7 @@ class Identity:
     """The source's own identifier of the account, where names may change hands."""
 
 
-class NotLetIn(NotAllowed):
+class LoginDenied(NotAllowed):
     """The source knows the user, who may nevertheless not log in here; ``why`` is a stable reason
     code."""
 
@@ -53,7 +53,7 @@ class FormSource(Protocol):
         controls it.
 
         Raises:
-            NotLetIn: the password is right, and the user may not log in here.
+            LoginDenied: the password is right, and the user may not log in here.
             Unavailable: the source does not answer.
         """
         ...
@@ -81,7 +81,7 @@ class RedirectSource(Protocol):
         """Return the identity. ``answer`` is the query that the browser brought back.
 
         Raises:
-            NotLetIn: the provider or its claims refuse the user.
+            LoginDenied: the provider or its claims refuse the user.
             NotAuthenticated: the answer does not belong to the request.
             Unavailable: the provider does not answer.
         """
@@ -115,10 +115,10 @@ def require_group(name: str, groups: frozenset[str], allowed: list[str]) -> None
     """Pass for a member of one of the ``allowed`` groups, and for all users where none is named.
 
     Raises:
-        NotLetIn: the user is in none of them.
+        LoginDenied: the user is in none of them.
     """
     if allowed and not groups & set(allowed):
-        raise NotLetIn(
+        raise LoginDenied(
             f"{name} may not use this platform: that is for members of {', '.join(allowed)}. "
             "Ask an administrator to be added.",
             "not_in_group",

@@ -12,15 +12,15 @@ from aitne.core.models.image import ImageUse
 from aitne.core.states import TerminationReason
 
 GPUS = "{gpus}"
-"""Stands alone in ``Launch.prefix`` where the agent puts the options for the GPUs the node has."""
+"""Stands alone in ``RuntimeLaunch.prefix`` where the agent puts the options for the GPUs the node has."""
 TMP = "{tmp}"
-"""Stands in ``Launch.prefix`` and ``Launch.env`` for the folder on node-local disk that the agent
+"""Stands in ``RuntimeLaunch.prefix`` and ``RuntimeLaunch.env`` for the folder on node-local disk that the agent
 makes for this run (mode 0700) and removes after it. It holds the folders ``tmp`` and
 ``var_tmp``."""
 
 
 PROGRAM = "{program}"
-"""Stands in ``Launch.helpers`` for the path of the node's own program of that name."""
+"""Stands in ``RuntimeLaunch.helpers`` for the path of the node's own program of that name."""
 
 
 class Bind(Frozen):
@@ -31,7 +31,7 @@ class Bind(Frozen):
     writable: bool = False
 
 
-class Limits(Frozen):
+class RuntimeLimits(Frozen):
     """Limits that the runtime itself is to enforce; None: the scheduler or the agent does, or
     neither."""
 
@@ -42,7 +42,7 @@ class Limits(Frozen):
 class ContainerSpec(Frozen):
     """One program to run: the same description for every runtime.
 
-    It holds no variables: the agent hands those on (``Launch.env_prefix``), so that their values
+    It holds no variables: the agent hands those on (``RuntimeLaunch.env_prefix``), so that their values
     stand in no argument vector.
     """
 
@@ -58,7 +58,7 @@ class ContainerSpec(Frozen):
     """Whether the image's own files can be changed; the changes are gone afterwards."""
     network: bool = True
     """The node's own network; False: none but loopback."""
-    limits: Limits = Limits()
+    limits: RuntimeLimits = RuntimeLimits()
     labels: dict[str, str] = Field(default_factory=dict)
     """Names of the job, for runtimes that keep a record of what they run."""
 
@@ -72,7 +72,7 @@ class OwnEnding(Frozen):
     reason: TerminationReason
 
 
-class Launch(Frozen):
+class RuntimeLaunch(Frozen):
     """Command prefix with which the agent starts programs: complete but for what only the node
     knows."""
 
@@ -117,7 +117,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def launch(self, spec: ContainerSpec) -> Launch:
+    def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
         """Return how to start ``spec.argv``; the whole argument vector is ``[*launch.prefix,
         *spec.argv]``.
 

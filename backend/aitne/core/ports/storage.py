@@ -19,7 +19,7 @@ class Storage(Protocol):
         ...
 
 
-class Places(Protocol):
+class UserFolders(Protocol):
     """Inspection and creation of folders as the account that they belong to.
 
     Every method may raise ``Unavailable`` (the broker or the file system does not answer) and

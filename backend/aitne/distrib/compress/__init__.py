@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from aitne.core.registry import Registry
-from aitne.distrib.compress.base import Compressor
+from aitne.distrib.compress.base import BucketCompressor
 
-COMPRESSORS: Registry[Compressor] = Registry(
+COMPRESSORS: Registry[BucketCompressor] = Registry(
     "compressor", "aitne.distrib.compress", "aitne.compressors"
 )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 
-class Compressor(Protocol):
+class BucketCompressor(Protocol):
     """Compressor of one bucket of one optimizer.
 
     ``error_feedback`` is whether the compression error is to be kept: the exchange then adds ``flat

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from aitne.distrib.compress.base import Compressor
+from aitne.distrib.compress.base import BucketCompressor
 from aitne.distrib.exchange._lanes import place_strides
 from aitne.distrib.process_sets import ProcessSet
 from aitne.distrib.transport.base import Transport
@@ -17,14 +17,14 @@ from aitne.distrib.types import ReduceOp
 
 
 @dataclass
-class Options:
+class ExchangeOptions:
     """Options of the user that affect the exchange."""
 
     op: ReduceOp
     predivide: float
     compression: str
     """Name of the compression for the comparison between ranks."""
-    compressor: Callable[[], Compressor]
+    compressor: Callable[[], BucketCompressor]
     error_feedback: bool
     whole: bool
     """Whether compression requires each gradient separately, in its own shape."""
@@ -48,7 +48,10 @@ class Options:
 
 
 def signature(
-    options: Options, names: Sequence[str], parameters: Sequence[torch.nn.Parameter], cap: int
+    options: ExchangeOptions,
+    names: Sequence[str],
+    parameters: Sequence[torch.nn.Parameter],
+    cap: int,
 ) -> dict[str, str]:
     """Return the values that ranks compare when the channel is opened.
 

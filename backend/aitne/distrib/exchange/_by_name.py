@@ -11,12 +11,15 @@ from collections.abc import Sequence
 import torch
 
 from aitne.distrib import ops
-from aitne.distrib.exchange._agreement import Options
+from aitne.distrib.exchange._agreement import ExchangeOptions
 from aitne.distrib.types import ReduceOp
 
 
 def exchange_by_name(
-    options: Options, name: str, names: Sequence[str], parameters: Sequence[torch.nn.Parameter]
+    options: ExchangeOptions,
+    name: str,
+    names: Sequence[str],
+    parameters: Sequence[torch.nn.Parameter],
 ) -> None:
     """Exchange all gradients among the ranks that have not joined. Collective.
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 
-class Foreign:
+class UserCompressor:
     """Compressor whose rows are summed as in Horovod; its class gets one gradient in its own
     shape."""
 

@@ -20,12 +20,12 @@ from aitne.distrib import context, ops
 from aitne.distrib.autotune import Autotune
 from aitne.distrib.channel import JoinedError
 from aitne.distrib.exchange import STRATEGIES
-from aitne.distrib.exchange._agreement import Options, compare_observed, signature
+from aitne.distrib.exchange._agreement import ExchangeOptions, compare_observed, signature
 from aitne.distrib.exchange._by_name import exchange_by_name
-from aitne.distrib.exchange._lanes import Lane
-from aitne.distrib.exchange._plan import DEFAULT_BYTES, EDGE_BYTES, Item, plan
+from aitne.distrib.exchange._lanes import BucketFill
+from aitne.distrib.exchange._plan import DEFAULT_BYTES, EDGE_BYTES, PlannedGradient, plan
 from aitne.distrib.exchange._processors import processors_of_a_rank
-from aitne.distrib.exchange.base import ExchangeStrategy, Settings
+from aitne.distrib.exchange.base import ExchangeStrategy, StrategySettings
 from aitne.distrib.transport.base import Reduction
 from aitne.distrib.types import ReduceOp
 
@@ -41,7 +41,7 @@ program."""
 class Gradients:
     """Gradients of one optimizer's parameters. Holds no reference to the optimizer."""
 
-    def __init__(self, options: Options, named: Named) -> None:
+    def __init__(self, options: ExchangeOptions, named: Named) -> None:
         self._options = options
         self._names: list[str] = []
         self._parameters: list[torch.nn.Parameter] = []
@@ -55,7 +55,7 @@ class Gradients:
         self._context: context.Context | None = None
         self._channel: Any = None
         self._strategy: ExchangeStrategy | None = None
-        self._lanes: list[Lane] = []
+        self._lanes: list[BucketFill] = []
         self._sparse: list[tuple[int, int]] = []
         # Sparse gradients in buckets: their numbers, places and numbers of sparse dimensions.
         self._made_dense: list[tuple[int, torch.Tensor, int]] = []
@@ -186,12 +186,12 @@ class Gradients:
 
     # During backward.
 
-    def _take(self, lane: Lane, position: int, early: bool) -> None:
+    def _take(self, lane: BucketFill, position: int, early: bool) -> None:
         lane.take(position, cast(ExchangeStrategy, self._strategy).fill_scale)
         if early:
             self._count(lane)
 
-    def _count(self, lane: Lane) -> None:
+    def _count(self, lane: BucketFill) -> None:
         lane.left -= 1
         if lane.left:
             return
@@ -202,7 +202,7 @@ class Gradients:
                 return
             self._send(lanes[self._next])
 
-    def _send(self, lane: Lane) -> None:
+    def _send(self, lane: BucketFill) -> None:
         strategy = cast(ExchangeStrategy, self._strategy)
         if not self._begun:
             self._begin()
@@ -310,7 +310,7 @@ class Gradients:
         average = options.op is ReduceOp.AVERAGE
         prescale, postscale = options.scales(size)
         self._strategy = STRATEGIES.get(options.strategy)(
-            Settings(
+            StrategySettings(
                 transport=transport,
                 recorder=current.recorder,
                 compressor=options.compressor,
@@ -334,7 +334,7 @@ class Gradients:
         """Create buckets of at most ``cap`` bytes."""
         options, strategy = self._options, cast(ExchangeStrategy, self._strategy)
         items = [
-            Item(parameter.numel() * parameter.element_size(), _kind(parameter))
+            PlannedGradient(parameter.numel() * parameter.element_size(), _kind(parameter))
             for parameter in self._parameters
         ]
         groups: Any = options.groups
@@ -350,7 +350,7 @@ class Gradients:
             else plan(items, self._agreed, cap, groups, EDGE_BYTES if self._overlap else cap)
         )
         self._lanes = [
-            Lane(
+            BucketFill(
                 index,
                 [self._names[number] for number in members],
                 [self._parameters[number] for number in members],

@@ -14,7 +14,7 @@ A larger one is copied separately as it arrives, while it is in the CPU's cache,
 meanwhile."""
 
 
-class Lane:
+class BucketFill:
     """Bucket while the gradients of a step arrive.
 
     Each gradient becomes a part of the bucket's memory, so that nothing is copied back. The parts

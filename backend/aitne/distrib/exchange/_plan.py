@@ -16,7 +16,7 @@ DEFAULT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class PlannedGradient:
     """Gradient, as the plan considers it."""
 
     nbytes: int
@@ -58,7 +58,7 @@ def group(order: Sequence[int], groups: Sequence[Sequence[int]] | int | None) ->
 
 
 def plan(
-    items: Sequence[Item],
+    items: Sequence[PlannedGradient],
     order: Sequence[int],
     cap: int = DEFAULT_BYTES,
     groups: Sequence[Sequence[int]] | int | None = None,
@@ -103,14 +103,16 @@ def plan(
     return [bucket.members for bucket in closed]
 
 
-def _by_kind(members: Sequence[int], items: Sequence[Item]) -> list[list[int]]:
+def _by_kind(members: Sequence[int], items: Sequence[PlannedGradient]) -> list[list[int]]:
     kinds: dict[Hashable, list[int]] = {}
     for number in members:
         kinds.setdefault(items[number].kind, []).append(number)
     return list(kinds.values())
 
 
-def _with_short_end(buckets: list[_Open], items: Sequence[Item], edge: int) -> list[_Open]:
+def _with_short_end(
+    buckets: list[_Open], items: Sequence[PlannedGradient], edge: int
+) -> list[_Open]:
     """Split the last bucket in two if it is long and divisible."""
     if not buckets or buckets[-1].nbytes <= edge or len(buckets[-1].atoms) < 2:
         return buckets

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import torch
 
-from aitne.distrib.compress.base import Compressor
+from aitne.distrib.compress.base import BucketCompressor
 from aitne.distrib.exchange._payload import packed, unpacked
 from aitne.distrib.exchange._worker import Worker
-from aitne.distrib.exchange.base import Bucket, Settings
+from aitne.distrib.exchange.base import Bucket, StrategySettings
 from aitne.distrib.recording import WAIT
 from aitne.distrib.transport.base import Reduction, TransportError
 
@@ -34,11 +34,11 @@ class AllReduce:
 
     name: ClassVar[str] = "allreduce"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: StrategySettings) -> None:
         self._settings = settings
         self.fill_scale = settings.prescale
         self._last = -1
-        self._compressors: list[Compressor] = []
+        self._compressors: list[BucketCompressor] = []
         self._residuals: dict[str, torch.Tensor] = {}
         self._buckets: Sequence[Bucket] = ()
         self._worker: Worker[Bucket] = Worker(self._exchange, "aitne-exchange")
@@ -143,7 +143,7 @@ class AllReduce:
         return wire.to(row.dtype)
 
     def _combine_gathered(
-        self, flat: torch.Tensor, row: torch.Tensor, compressor: Compressor, context: Any
+        self, flat: torch.Tensor, row: torch.Tensor, compressor: BucketCompressor, context: Any
     ) -> None:
         """Decompress each rank's row with the context sent with it; combine them in ``flat``."""
         settings = self._settings

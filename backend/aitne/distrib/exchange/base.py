@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 import torch
 
-from aitne.distrib.compress.base import Compressor
+from aitne.distrib.compress.base import BucketCompressor
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.record import Recorder
 from aitne.distrib.transport.base import Reduction, Transport, TransportError
@@ -32,13 +32,13 @@ class Bucket:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class StrategySettings:
     """Settings of a strategy."""
 
     transport: Transport
     """Transport, which has no other user while a step's buckets are being exchanged."""
     recorder: Recorder
-    compressor: Callable[[], Compressor]
+    compressor: Callable[[], BucketCompressor]
     """Function that creates the compressor of a bucket."""
     failure: Callable[[TransportError], HorovodInternalError]
     """Function that returns the exception for a transport's error; it names the lost rank."""
@@ -54,7 +54,7 @@ class Settings:
 
 
 class ExchangeStrategy(Protocol):
-    """Exchange strategy of one optimizer, created from ``Settings``.
+    """Exchange strategy of one optimizer, created from ``StrategySettings``.
 
     ``DistributedOptimizer`` calls it; hooks run during backward, from one thread at a time.
     """

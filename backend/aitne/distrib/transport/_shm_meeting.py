@@ -22,7 +22,7 @@ _CREDENTIALS = struct.Struct("3i")
 _MOST_BYTES = 4096
 
 
-class Host:
+class RendezvousHost:
     """Side of rank 0. Leaving the ``with`` block early closes the connections of the other
     ranks."""
 
@@ -97,7 +97,7 @@ class Host:
         self._members = {}
         return connections
 
-    def __enter__(self) -> Host:
+    def __enter__(self) -> RendezvousHost:
         return self
 
     def __exit__(

@@ -159,7 +159,7 @@ def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.soc
         with _given_back_on_failure(memory):
             meeting.confirm(group, connection)
         return memory, use, [connection]
-    with meeting.Host(group) as host:
+    with meeting.RendezvousHost(group) as host:
         use, processors = host.gather(able)
         layout = layout_for(group.size, use)
         try:

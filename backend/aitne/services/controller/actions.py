@@ -33,7 +33,7 @@ REFUSED_S = 10.0
 IDLE_S = 0.5
 
 
-class Actions:
+class OutboxActions:
     """Worker for the outbox items that act on jobs known to the scheduler."""
 
     def __init__(

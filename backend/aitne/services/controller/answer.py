@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.ports.store import Move, OutboxItem
+from aitne.core.ports.store import OutboxItem, TransitionRequest
 from aitne.core.states import JobState
 
 OPEN = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN})
@@ -14,7 +14,7 @@ RETRY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SubmissionOutcome:
     """Outcome of one submission: the new state of the job's rows and the changes to store.
 
     ``delay_s``: seconds until the next try. ``dependency``: try again when that job has ended or
@@ -31,13 +31,15 @@ class Answer:
     dependency: Job | None = None
 
 
-def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
+def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> SubmissionOutcome:
     """Return the answer for an accepted submission.
 
     Its scheduler ID is stored in any state, because the agent may report before the scheduler
     answers.
     """
-    return Answer(item, job, JobState.QUEUED, JobChanges(), OPEN, scheduler_id=scheduler_id)
+    return SubmissionOutcome(
+        item, job, JobState.QUEUED, JobChanges(), OPEN, scheduler_id=scheduler_id
+    )
 
 
 def move_of(
@@ -46,11 +48,11 @@ def move_of(
     changes: JobChanges,
     since: frozenset[JobState] | None,
     scheduler_id: str | None = None,
-) -> Move:
+) -> TransitionRequest:
     """Return the change of the job's row; for an array, of the rows of its tasks too."""
     if scheduler_id is not None:
         changes = changes.model_copy(update={"scheduler_id": scheduler_id})
-    return Move(
+    return TransitionRequest(
         job.id,
         to,
         changes,

@@ -12,12 +12,12 @@ from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import JobStore
 from aitne.core.states import TerminationReason
-from aitne.services.controller.live import Entry, LiveJobs
+from aitne.services.controller.live import LiveJob, LiveJobs
 from aitne.services.controller.runs import records_by_job, run_of
 
 log = logging.getLogger(__name__)
 
-News = list[tuple[Entry, list[SchedulerJob]]]
+News = list[tuple[LiveJob, list[SchedulerJob]]]
 MOST = 500
 """Maximum number of jobs in one search; the messages of further jobs name no account."""
 

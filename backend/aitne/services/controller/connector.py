@@ -35,7 +35,7 @@ REFUSALS = 3
 FORGET_TRIES = 40
 
 
-class Connector:
+class SessionConnector:
     """Runner of one asyncio task for each session that is being connected or removed."""
 
     def __init__(

@@ -23,7 +23,7 @@ Counters = dict[str, dict[str, float]]
 """Values of each metric by label."""
 
 
-class Counts:
+class ControllerCounters:
     """Counters since the process began, each with one label."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Counts:
 class CountedScheduler(Scheduler):
     """Scheduler whose calls are counted and passed on to another scheduler."""
 
-    def __init__(self, scheduler: Scheduler, counts: Counts) -> None:
+    def __init__(self, scheduler: Scheduler, counts: ControllerCounters) -> None:
         self._scheduler = scheduler
         self._counts = counts
         self.name = scheduler.name

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from aitne.core.errors import DeliveryFailed, NotFound
 from aitne.core.models.notification import WEBHOOK, Delivery, DeliveryState
-from aitne.core.ports.channel import Channel, Person
+from aitne.core.ports.channel import Channel, ChannelRecipient
 from aitne.core.ports.store import Store
 from aitne.services.controller.leader import Leader
 
@@ -29,7 +29,7 @@ KEEP = timedelta(days=90)
 PRUNE_EVERY_S = 3_600.0
 
 
-class Deliverer:
+class NotificationDispatcher:
     """Worker that sends deliveries while this controller leads."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Deliverer:
                 f"The channel {delivery.channel} failed: {type(error).__name__}.", again=True
             ) from error
 
-    async def _person(self, delivery: Delivery) -> Person:
+    async def _person(self, delivery: Delivery) -> ChannelRecipient:
         """Return the present data of the recipient, as the address may have changed meanwhile."""
         try:
             user = await self._store.get_user(delivery.owner)
@@ -113,7 +113,7 @@ class Deliverer:
             raise DeliveryFailed("The recipient no longer exists.", again=False) from error
         tested = delivery.message.get("kind") == TEST
         usable = hook is not None and hook.owner == user.name and (tested or not hook.disabled_at)
-        return Person(
+        return ChannelRecipient(
             name=user.name, mail=user.mail, webhooks=(hook,) if usable and hook is not None else ()
         )
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from aitne.core.errors import NotAllowed, Unavailable
 from aitne.core.models.job import Job
 from aitne.core.together import together
-from aitne.services.controller.missing import Missing, Verdict
+from aitne.services.controller.missing import MissingRunResolver, RunVerdict
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +28,10 @@ TOLD_AFTER_S = 10.0
 LOOKS_AT_ONCE = 8
 
 
-class Doubt:
+class StaleStateCheck:
     """Single search, some time after a sign of inconsistency, in the files of the running jobs."""
 
-    def __init__(self, missing: Missing, clock: Callable[[], datetime]) -> None:
+    def __init__(self, missing: MissingRunResolver, clock: Callable[[], datetime]) -> None:
         self._missing = missing
         self._clock = clock
         # What happened before this process started is unknown.
@@ -52,7 +52,7 @@ class Doubt:
         if self._look_at is None:
             self.silent()
 
-    async def over(self, running: Callable[[], Iterable[Job]]) -> list[tuple[Job, Verdict]]:
+    async def over(self, running: Callable[[], Iterable[Job]]) -> list[tuple[Job, RunVerdict]]:
         """Return those of the running jobs that have ended.
 
         Empty, without a query, unless a search is due.
@@ -62,7 +62,7 @@ class Doubt:
             return []
         self._look_at = None
         slots = asyncio.Semaphore(LOOKS_AT_ONCE)
-        verdicts: list[tuple[Job, Verdict]] = []
+        verdicts: list[tuple[Job, RunVerdict]] = []
 
         async def look(job: Job) -> None:
             async with slots:

@@ -16,7 +16,7 @@ from aitne.core.models.administration import Maintenance
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Node, NodeState
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.store import Move, Store
+from aitne.core.ports.store import Store, TransitionRequest
 from aitne.core.states import JobState
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
@@ -54,7 +54,7 @@ class SubmissionHold:
 
     async def _tell(self, reason: str) -> None:
         moves = [
-            Move(entry.job.id, None, JobChanges(message=reason), since=_WAITING)
+            TransitionRequest(entry.job.id, None, JobChanges(message=reason), since=_WAITING)
             for entry in self._live
             if entry.job.state in _WAITING
             and entry.job.message != reason

@@ -18,7 +18,7 @@ from aitne.core.agent_protocol import (
 )
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.node import Cluster, NodeState
-from aitne.core.ports.files import Outcome
+from aitne.core.ports.files import ProgramOutcome
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason
 from aitne.services.render import max_requeues
@@ -73,7 +73,7 @@ def outcome(
     job: Job,
     record: SchedulerJob,
     now: datetime,
-    agent_record: Outcome | None = None,
+    agent_record: ProgramOutcome | None = None,
     cluster: Cluster | None = None,
 ) -> JobChanges:
     """Return the changes to store for a run that has ended, according to the scheduler's record.
@@ -125,7 +125,7 @@ def outcome(
 
 
 def _own_end(
-    job: Job, exit_code: int, agent_record: Outcome | None
+    job: Job, exit_code: int, agent_record: ProgramOutcome | None
 ) -> tuple[TerminationReason, str] | None:
     """Return why the agent ended the run or did not start it.
 
@@ -242,7 +242,7 @@ def _moved(before: int | None, now: int | None) -> bool:
     return abs(now - before) >= PRIORITY_NOISE * max(abs(before), 1)
 
 
-def told_by_agent(job: Job, agent_record: Outcome) -> tuple[JobState, JobChanges]:
+def told_by_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, JobChanges]:
     """Return how a run ended that the scheduler does not know, from its agent's record."""
     values: dict[str, object] = {
         "exit_code": agent_record.exit_code,

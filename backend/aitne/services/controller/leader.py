@@ -7,7 +7,7 @@ import logging
 
 from aitne.core.errors import StaleEpoch, StoreUnavailable
 from aitne.core.ports.store import Lease, Store
-from aitne.services.controller.counts import Counts
+from aitne.services.controller.counts import ControllerCounters
 
 log = logging.getLogger(__name__)
 
@@ -19,9 +19,9 @@ RENEW_S = 1.5
 class Leader:
     """Holder of the lease while ``keep`` runs. ``epoch`` goes with every guarded update."""
 
-    def __init__(self, store: Store, holder: str, counts: Counts | None = None) -> None:
+    def __init__(self, store: Store, holder: str, counts: ControllerCounters | None = None) -> None:
         self._store = store
-        self._counts = counts or Counts()
+        self._counts = counts or ControllerCounters()
         self.holder = holder
         self._epoch: int | None = None
 

@@ -24,7 +24,7 @@ SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCER
 """States in which the scheduler has the job, as far as the platform knows."""
 
 
-class Entry:
+class LiveJob:
     """Live job with the results of the polls."""
 
     __slots__ = (
@@ -71,10 +71,10 @@ class LiveJobs:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._entries: dict[UUID, Entry] = {}
-        self._by_key: dict[Key, Entry] = {}
-        self._groups: dict[tuple[UUID, int], Entry] = {}
-        self._tasks: dict[tuple[UUID, int], dict[int, Entry]] = defaultdict(dict)
+        self._entries: dict[UUID, LiveJob] = {}
+        self._by_key: dict[Key, LiveJob] = {}
+        self._groups: dict[tuple[UUID, int], LiveJob] = {}
+        self._tasks: dict[tuple[UUID, int], dict[int, LiveJob]] = defaultdict(dict)
         """Task groups and tasks with rows of their own, by array job and attempt."""
         self._seen = 0
         self.tick = 0
@@ -143,7 +143,7 @@ class LiveJobs:
             if entry is not None:
                 # Another attempt: the results of the previous one do not apply to it.
                 self._drop(entry)
-            entry = self._entries[job.id] = Entry(job, self.tick)
+            entry = self._entries[job.id] = LiveJob(job, self.tick)
             self.keys += 1
             if job.is_task_group:
                 self._groups[entry.key[:2]] = entry
@@ -152,7 +152,7 @@ class LiveJobs:
             if job.array_task_id is not None:
                 self._tasks[entry.key[:2]][job.array_task_id] = entry
 
-    def _drop(self, entry: Entry) -> None:
+    def _drop(self, entry: LiveJob) -> None:
         job = self._entries.pop(entry.job.id, entry).job
         entry.settled = None
         if job.is_task_group:
@@ -168,14 +168,14 @@ class LiveJobs:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LiveJob]:
         return iter(self._entries.values())
 
-    def get(self, job_id: UUID) -> Entry | None:
+    def get(self, job_id: UUID) -> LiveJob | None:
         """Return the job's entry; None if it has ended or is not known yet."""
         return self._entries.get(job_id)
 
-    def of(self, record: SchedulerJob) -> Sequence[Entry]:
+    def of(self, record: SchedulerJob) -> Sequence[LiveJob]:
         """List the live jobs that the record may be of.
 
         There are several if the record stands for tasks of an array.

@@ -14,19 +14,19 @@ from aitne.core.ports.files import JobFiles
 from aitne.core.ports.hub import Hub
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store
-from aitne.services.controller.actions import Actions
-from aitne.services.controller.connector import Connector
-from aitne.services.controller.counts import CountedScheduler, Counts
+from aitne.services.controller.actions import OutboxActions
+from aitne.services.controller.connector import SessionConnector
+from aitne.services.controller.counts import ControllerCounters, CountedScheduler
 from aitne.services.controller.hold import NodeHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.limits import LimitWatch
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
 from aitne.services.controller.projects import ProjectWatch
-from aitne.services.controller.reminder import Reminder
+from aitne.services.controller.reminder import SessionReminderWatch
 from aitne.services.controller.submit import Submitter
-from aitne.services.controller.telling import Telling, TellingParts
-from aitne.services.controller.timetable import Timetable
+from aitne.services.controller.telling import NotificationConfig, NotificationTasks
+from aitne.services.controller.timetable import ScheduleWatch
 from aitne.services.render import Renderer
 from aitne.services.usage_months import UsageMonths
 
@@ -59,10 +59,10 @@ class Controller:
         sessions_url: str,
         poll_interval_s: float,
         accounting: Accounting | None = None,
-        telling: TellingParts | None = None,
+        telling: NotificationConfig | None = None,
     ) -> None:
         self._store = store
-        counts = Counts()
+        counts = ControllerCounters()
         self._scheduler = scheduler = CountedScheduler(scheduler, counts)
         self._clock = clock
         self._poll_interval_s = poll_interval_s
@@ -70,13 +70,13 @@ class Controller:
         self._leader = leader = Leader(store, holder, counts)
         self._live = live = LiveJobs(store)
         self._submitter = Submitter(store, scheduler, files, renderer, leader, clock, counts, live)
-        self._actions = Actions(store, scheduler, leader, clock)
+        self._actions = OutboxActions(store, scheduler, leader, clock)
         self._poller = Poller(store, scheduler, files, renderer.place, leader, clock, counts, live)
-        self._reminder = Reminder(store, live, clock)
-        self._telling = Telling(
-            telling or TellingParts(), store, files, renderer.place, leader, live, clock
+        self._reminder = SessionReminderWatch(store, live, clock)
+        self._telling = NotificationTasks(
+            telling or NotificationConfig(), store, files, renderer.place, leader, live, clock
         )
-        self._timetable = Timetable(store, clock)
+        self._timetable = ScheduleWatch(store, clock)
         self._node_hold = NodeHold(store, scheduler, clock)
         self._limits = LimitWatch(store, accounting, self._leader, clock)
         months = UsageMonths(store, accounting, clock)
@@ -104,7 +104,7 @@ class Controller:
         await self._leader.release()
 
     async def _lead(self) -> None:
-        connector = Connector(*self._connector_parts)
+        connector = SessionConnector(*self._connector_parts)
         try:
             await self._live.load()
             connector.resume()
@@ -125,7 +125,7 @@ class Controller:
         finally:
             await connector.close()
 
-    async def _follow(self, connector: Connector) -> None:
+    async def _follow(self, connector: SessionConnector) -> None:
         """Read changes that other processes write."""
         while True:
             for event in await self._live.catch_up():

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from aitne.core.errors import NotAllowed, Unavailable
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, NodeState
-from aitne.core.ports.files import CLOSED, Fence, JobFiles, JobPlace, Outcome
+from aitne.core.ports.files import CLOSED, Fence, JobFiles, JobLocation, ProgramOutcome
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Store
 from aitne.core.states import JobState, TerminationReason
@@ -40,7 +40,7 @@ The job may be the cause.
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RunVerdict:
     """Result of judging a run: how it has ended.
 
     ``again``: the run never began, so it is started again whatever its retry policy.
@@ -52,13 +52,13 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FenceOwner:
     """Live run that holds the fence, under another scheduler ID."""
 
     record: SchedulerJob
 
 
-class Missing:
+class MissingRunResolver:
     """Judge of runs by their files."""
 
     def __init__(
@@ -66,7 +66,7 @@ class Missing:
         store: Store,
         scheduler: Scheduler,
         files: JobFiles,
-        place: Callable[[Job], JobPlace],
+        place: Callable[[Job], JobLocation],
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
@@ -75,7 +75,7 @@ class Missing:
         self._place = place
         self._clock = clock
 
-    async def vanished(self, job: Job, since: datetime, cluster: Cluster) -> Verdict | None:
+    async def vanished(self, job: Job, since: datetime, cluster: Cluster) -> RunVerdict | None:
         """Judge a run that a search has not found; None if it cannot be judged yet.
 
         Raises:
@@ -94,13 +94,13 @@ class Missing:
                     message="The scheduler ended it after losing its record.",
                     ended_at=outcome.ended_at,
                 )
-                return Verdict(JobState.LOST, lost)
-            return Verdict(*told_by_agent(job, outcome))
+                return RunVerdict(JobState.LOST, lost)
+            return RunVerdict(*told_by_agent(job, outcome))
         return await self._dead(job, since, cluster)
 
     async def turned_away(
         self, job: Job, record: SchedulerJob, since: datetime, cluster: Cluster
-    ) -> Verdict | Owner | None:
+    ) -> RunVerdict | FenceOwner | None:
         """Judge a record that ended with the agent's exit code for a fence that is taken.
 
         None means that it cannot be judged yet. The code may also be the program's own; then the
@@ -109,7 +109,7 @@ class Missing:
         place, task = self._place(job), job.array_task_id
         fence = await self._files.fence(place, task)
         if fence is None:
-            return Owner(record)
+            return FenceOwner(record)
         if fence.owner == CLOSED:
             return self._never_began(job)
         outcome = await self._files.outcome(place, task)
@@ -117,17 +117,17 @@ class Missing:
             same_run = (
                 outcome.owner == record.scheduler_id and outcome.exit_code == record.exit_code
             )
-            return Owner(record) if same_run else Verdict(*told_by_agent(job, outcome))
+            return FenceOwner(record) if same_run else RunVerdict(*told_by_agent(job, outcome))
         if fence.owner == record.scheduler_id:
             # An earlier start with the same ID: slurmctld assigned it twice after losing its state.
             return await self._dead(job, since, cluster)
         run = run_of(job).model_copy(update={"scheduler_id": fence.owner})
         for other in records_of(job, await self._scheduler.find([run])):
             if other.scheduler_id == fence.owner:
-                return Owner(other)
+                return FenceOwner(other)
         return await self._dead(job, since, cluster)
 
-    async def broke_off(self, job: Job, record: SchedulerJob) -> Verdict | None:
+    async def broke_off(self, job: Job, record: SchedulerJob) -> RunVerdict | None:
         """Judge a run that the scheduler ended or starts too often.
 
         None if the record is correct. After a crash Slurm starts jobs that had ended, and ends or
@@ -147,9 +147,9 @@ class Missing:
         outcome = await self._files.outcome(place, task)
         if outcome is None or outcome.owner != fence.owner or outcome.interrupted:
             return None
-        return Verdict(*told_by_agent(job, outcome))
+        return RunVerdict(*told_by_agent(job, outcome))
 
-    async def found_no_fence(self, job: Job) -> Verdict | None:
+    async def found_no_fence(self, job: Job) -> RunVerdict | None:
         """Judge a run that ended with the agent's exit code for a folder that it could not use.
 
         None means that the code was the program's own, or that it has happened too often. Raises as
@@ -162,7 +162,7 @@ class Missing:
             return None
         return self._never_began(job, "Its folder could not be used on the allocated node.")
 
-    async def agents_word(self, job: Job, record: SchedulerJob) -> Outcome | None:
+    async def agents_word(self, job: Job, record: SchedulerJob) -> ProgramOutcome | None:
         """Return the outcome that the agent recorded for this run.
 
         None means that there is no such record, or that it cannot be read now.
@@ -179,7 +179,7 @@ class Missing:
             return None
         return outcome
 
-    async def told(self, job: Job, before: datetime) -> Verdict | None:
+    async def told(self, job: Job, before: datetime) -> RunVerdict | None:
         """Judge a run by its agent's record alone, if it ended by itself before that time.
 
         None means that there is no such record. Raises as ``vanished``.
@@ -191,7 +191,7 @@ class Missing:
         fence = await self._files.fence(place, task)
         if fence is None or not _by(outcome, fence):
             return None
-        return Verdict(*told_by_agent(job, outcome))
+        return RunVerdict(*told_by_agent(job, outcome))
 
     async def has_begun(self, job: Job) -> bool:
         """Return whether a run has taken the fence. Raises as ``vanished``."""
@@ -199,21 +199,21 @@ class Missing:
 
     def _never_began(
         self, job: Job, message: str = "The scheduler lost it before it started."
-    ) -> Verdict:
+    ) -> RunVerdict:
         now = self._clock()
         if job.cancel_requested_at is not None:
             reason = job.reason or TerminationReason.CANCELLED
             changes = JobChanges(reason=reason, ended_at=now)
-            return Verdict(JobState.CANCELLED, changes)
+            return RunVerdict(JobState.CANCELLED, changes)
         log.warning("Job %s never started, so it is submitted again. %s", job.id, message)
         lost = JobChanges(
             reason=TerminationReason.LOST,
             message=message,
             ended_at=now,
         )
-        return Verdict(JobState.LOST, lost, again=True)
+        return RunVerdict(JobState.LOST, lost, again=True)
 
-    async def _dead(self, job: Job, since: datetime, cluster: Cluster) -> Verdict | None:
+    async def _dead(self, job: Job, since: datetime, cluster: Cluster) -> RunVerdict | None:
         now = self._clock()
         states = {node.name: node.state for node in cluster.nodes}
         down = [name for name in job.nodes if states.get(name) is NodeState.DOWN]
@@ -223,7 +223,7 @@ class Missing:
                 message=f"{named(down, cluster)} failed while it ran.",
                 ended_at=now,
             )
-            return Verdict(JobState.NODE_FAILED, changes)
+            return RunVerdict(JobState.NODE_FAILED, changes)
         patience = timedelta(seconds=SILENCE_S)
         if now < since + patience:
             return None
@@ -234,9 +234,9 @@ class Missing:
             message="The scheduler no longer knows this job, and its agent does not report.",
             ended_at=now,
         )
-        return Verdict(JobState.LOST, changes)
+        return RunVerdict(JobState.LOST, changes)
 
 
-def _by(outcome: Outcome, fence: Fence) -> bool:
+def _by(outcome: ProgramOutcome, fence: Fence) -> bool:
     """Return whether the outcome is of the start that holds the fence, not of an earlier start."""
     return (outcome.owner, outcome.restart_count) == (fence.owner, fence.restart_count)

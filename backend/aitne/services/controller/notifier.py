@@ -17,13 +17,13 @@ from aitne.core.models.job import Job
 from aitne.core.models.notification import (
     BROWSER,
     NewDelivery,
-    Notice,
+    NewNotification,
     NotificationChoices,
-    Told,
+    NotificationContent,
     message_of,
 )
-from aitne.core.ports.channel import Channel, Person
-from aitne.core.ports.files import JobFiles, JobPlace
+from aitne.core.ports.channel import Channel, ChannelRecipient
+from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.ports.store import Store
 from aitne.services import notices
 from aitne.services.controller.leader import Leader
@@ -48,14 +48,14 @@ _WEBHOOK = "webhook.disabled"
 _ACCOUNT_SECURITY = "account.security"
 
 
-class Notifier:
+class NotificationCreator:
     """Reader of events while this controller leads."""
 
     def __init__(
         self,
         store: Store,
         files: JobFiles,
-        place: Callable[[Job], JobPlace],
+        place: Callable[[Job], JobLocation],
         leader: Leader,
         clock: Callable[[], datetime],
         channels: Mapping[str, Channel],
@@ -92,7 +92,7 @@ class Notifier:
         events = await self._store.events_after(position, limit=BATCH)
         if not events:
             return stored, position
-        notifications: list[Told] = []
+        notifications: list[NewNotification] = []
         known_subjects: set[tuple[str, str]] = set()
         for event in events:
             event_notifications = await self._told(event)
@@ -113,7 +113,7 @@ class Notifier:
             stored = position
         return stored, position
 
-    async def _told(self, event: Event) -> Sequence[Told]:
+    async def _told(self, event: Event) -> Sequence[NewNotification]:
         notice, names = await self._notice(event)
         if notice is None:
             return ()
@@ -130,13 +130,17 @@ class Notifier:
         notifications = []
         for user in people:
             user_hooks = tuple(hook for hook in hooks if hook.owner == user.name)
-            person = Person(name=user.name, mail=user.mail, webhooks=user_hooks)
+            person = ChannelRecipient(name=user.name, mail=user.mail, webhooks=user_hooks)
             notifications.append(self._to(person, event, notice, choices.get(user.name)))
         return notifications
 
     def _to(
-        self, person: Person, event: Event, notice: Notice, chosen: NotificationChoices | None
-    ) -> Told:
+        self,
+        person: ChannelRecipient,
+        event: Event,
+        notice: NotificationContent,
+        chosen: NotificationChoices | None,
+    ) -> NewNotification:
         choices = chosen or NotificationChoices()
         quiet = choices.quiet_until is not None and self._clock() < choices.quiet_until
         message = message_of(
@@ -152,7 +156,7 @@ class Notifier:
             if not quiet and choices.wants(notice.kind, name)
             for target in channel.targets(person)
         ]
-        return Told(
+        return NewNotification(
             owner=person.name,
             event_id=event.id,
             notice=notices.for_inbox(notice),
@@ -161,7 +165,9 @@ class Notifier:
             deliveries=tuple(deliveries),
         )
 
-    async def _notice(self, event: Event) -> tuple[Notice | None, Sequence[str] | None]:
+    async def _notice(
+        self, event: Event
+    ) -> tuple[NotificationContent | None, Sequence[str] | None]:
         """Return the notice about the event and its recipients; recipients None means all users."""
         if event.kind in notices.JOB_EVENTS and event.job_id is not None:
             return await self._of_job(event), [event.owner or ""]
@@ -181,7 +187,7 @@ class Notifier:
             return notices.of_account_security(event), [event.owner or ""]
         return None, ()
 
-    async def _of_job(self, event: Event) -> Notice | None:
+    async def _of_job(self, event: Event) -> NotificationContent | None:
         if event.job_id is None or not notices.may_tell(event):
             return None
         try:
@@ -214,7 +220,9 @@ class Notifier:
             return ()
         return notices.last_lines(chunk.data, whole=chunk.offset == 0)
 
-    async def _of_announcement(self, name: str) -> tuple[Notice | None, Sequence[str] | None]:
+    async def _of_announcement(
+        self, name: str
+    ) -> tuple[NotificationContent | None, Sequence[str] | None]:
         try:
             announcement = await self._store.get_announcement(name)
         except NotFound:
@@ -232,7 +240,7 @@ class Notifier:
         }
         return notice, sorted(names)
 
-    async def _of_maintenance(self) -> Notice | None:
+    async def _of_maintenance(self) -> NotificationContent | None:
         window = await self._store.maintenance()
         if window is None or window.over(self._clock()):
             return None

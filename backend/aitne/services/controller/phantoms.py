@@ -19,8 +19,8 @@ from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob
 from aitne.core.ports.store import Store
 from aitne.core.together import together
-from aitne.services.controller.counts import Counts
-from aitne.services.controller.doubt import Doubt
+from aitne.services.controller.counts import ControllerCounters
+from aitne.services.controller.doubt import StaleStateCheck
 from aitne.services.controller.runs import indices_of, is_of, task_record
 
 log = logging.getLogger(__name__)
@@ -33,10 +33,12 @@ Key = tuple[str, UUID, int, str | None]
 """Scheduler ID, job, attempt and tasks; scheduler IDs are reused."""
 
 
-class Phantoms:
+class OrphanedJobs:
     """Cancellation of orphaned jobs, once each, after two consecutive answers that contain them."""
 
-    def __init__(self, store: Store, scheduler: Scheduler, counts: Counts, doubt: Doubt) -> None:
+    def __init__(
+        self, store: Store, scheduler: Scheduler, counts: ControllerCounters, doubt: StaleStateCheck
+    ) -> None:
         self._store = store
         self._scheduler = scheduler
         self._counts = counts

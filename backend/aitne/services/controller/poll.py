@@ -24,14 +24,14 @@ from aitne.core.errors import (
 from aitne.core.metric_names import RECONCILE, SCHEDULER_LAST_POLL
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.node import Cluster, SchedulerStatus
-from aitne.core.ports.files import JobFiles, JobPlace
+from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
-from aitne.core.ports.store import Move, Store
+from aitne.core.ports.store import Store, TransitionRequest
 from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason, retries
 from aitne.core.together import together
 from aitne.services.controller.cancellers import with_cancellers
-from aitne.services.controller.counts import Counts
-from aitne.services.controller.doubt import Doubt
+from aitne.services.controller.counts import ControllerCounters
+from aitne.services.controller.doubt import StaleStateCheck
 from aitne.services.controller.judge import (
     START_TIMEOUT,
     of_the_agent,
@@ -40,9 +40,9 @@ from aitne.services.controller.judge import (
     too_many_starts,
 )
 from aitne.services.controller.leader import Leader
-from aitne.services.controller.live import Entry, LiveJobs
-from aitne.services.controller.missing import Missing, Owner, Verdict
-from aitne.services.controller.phantoms import Phantoms
+from aitne.services.controller.live import LiveJob, LiveJobs
+from aitne.services.controller.missing import FenceOwner, MissingRunResolver, RunVerdict
+from aitne.services.controller.phantoms import OrphanedJobs
 from aitne.services.controller.runs import (
     best,
     indices_of,
@@ -79,10 +79,10 @@ class Poller:
         store: Store,
         scheduler: Scheduler,
         files: JobFiles,
-        place: Callable[[Job], JobPlace],
+        place: Callable[[Job], JobLocation],
         leader: Leader,
         clock: Callable[[], datetime],
-        counts: Counts,
+        counts: ControllerCounters,
         live: LiveJobs,
     ) -> None:
         self._store = store
@@ -91,14 +91,14 @@ class Poller:
         self._clock = clock
         self._counts = counts
         self._live = live
-        self._missing = Missing(store, scheduler, files, place, clock)
-        self._doubt = Doubt(self._missing, clock)
+        self._missing = MissingRunResolver(store, scheduler, files, place, clock)
+        self._doubt = StaleStateCheck(self._missing, clock)
         self._task_groups = TaskGroups(store, live, clock)
-        self._phantoms = Phantoms(store, scheduler, counts, self._doubt)
+        self._phantoms = OrphanedJobs(store, scheduler, counts, self._doubt)
         self._polls = 0
         self.behind = False
         """Whether the last answer reported something that only the next answer can settle."""
-        self._settled: dict[int, Entry] = {}
+        self._settled: dict[int, LiveJob] = {}
         """Entries without pending changes, by the identity of their record."""
         self._foreign: dict[int, SchedulerJob] = {}
         """Records of ended runs of no live job, by identity."""
@@ -107,7 +107,7 @@ class Poller:
         self._cluster_due = float("-inf")
         self._status: SchedulerStatus | None = None
         self._answered_at: datetime | None = None
-        self._moves: list[Move] = []
+        self._moves: list[TransitionRequest] = []
         self._again: list[tuple[Job, JobState, JobChanges]] = []
 
     async def poll(self) -> bool:
@@ -172,7 +172,7 @@ class Poller:
 
     def _news(
         self, answer: Sequence[SchedulerJob]
-    ) -> tuple[list[tuple[Entry, list[SchedulerJob]]], list[SchedulerJob]]:
+    ) -> tuple[list[tuple[LiveJob, list[SchedulerJob]]], list[SchedulerJob]]:
         """Return the entries to judge with their records, and the live records of no live job."""
         poll, settled, foreign = self._polls, self._settled, self._foreign
         if self._keys != self._live.keys:
@@ -193,7 +193,7 @@ class Poller:
                 fresh.append(record)
         if len(foreign) > 2 * len(answer) + 100:
             self._foreign = {}
-        matches: dict[int, tuple[Entry, list[SchedulerJob]]] = {}
+        matches: dict[int, tuple[LiveJob, list[SchedulerJob]]] = {}
         strangers: list[SchedulerJob] = []
         for record in fresh:
             entries = [entry for entry in self._live.of(record) if is_of(record, entry.job)]
@@ -215,7 +215,7 @@ class Poller:
     async def _search(self, tick: int) -> None:
         """Search for all jobs that were missing several times, in one query."""
         now = self._clock()
-        due: list[Entry] = []
+        due: list[LiveJob] = []
         for entry in self._live:
             if entry.poll == self._polls:
                 entry.absences = 0
@@ -237,7 +237,7 @@ class Poller:
         for start in range(0, len(due), SEARCH):
             await self._look_for(due[start : start + SEARCH])
 
-    async def _look_for(self, entries: Sequence[Entry]) -> None:
+    async def _look_for(self, entries: Sequence[LiveJob]) -> None:
         try:
             answer = await self._scheduler.find([run_of(entry.job) for entry in entries])
         except SchedulerUnavailable as error:
@@ -249,7 +249,7 @@ class Poller:
         slots = asyncio.Semaphore(LOOKS_AT_ONCE)
         by_job = records_by_job([entry.job for entry in entries], answer)
 
-        async def look(entry: Entry) -> None:
+        async def look(entry: LiveJob) -> None:
             async with slots:
                 records = by_job[entry.job.id]
                 entry.look_again_at = self._clock() + timedelta(seconds=LOOK_AGAIN_S)
@@ -283,13 +283,13 @@ class Poller:
 
     # --- changes of jobs -------------------------------------------------------------------------
 
-    async def _vanished(self, entry: Entry) -> None:
+    async def _vanished(self, entry: LiveJob) -> None:
         since = entry.missed_at or self._clock()
         verdict = await self._missing.vanished(entry.job, since, self._cluster)
         if verdict is not None:
             self._judged(entry.job, verdict)
 
-    def _judged(self, job: Job, verdict: Verdict) -> None:
+    def _judged(self, job: Job, verdict: RunVerdict) -> None:
         self._doubt.sign()
         self._counts.add(RECONCILE, "resubmitted" if verdict.again else verdict.state.lower())
         if verdict.again:
@@ -297,14 +297,14 @@ class Poller:
         else:
             self._end(job, verdict.state, verdict.changes)
 
-    async def _apply(self, entry: Entry, records: Iterable[SchedulerJob]) -> None:
+    async def _apply(self, entry: LiveJob, records: Iterable[SchedulerJob]) -> None:
         job, record = entry.job, best(records)
         if record is None:
             return
         if record.state.terminal and record.exit_code == EXIT_DUPLICATE:
             since = record.ended_at or self._clock()
             judged = await self._missing.turned_away(job, record, since, self._cluster)
-            if not isinstance(judged, Owner):
+            if not isinstance(judged, FenceOwner):
                 if judged is not None:
                     self._judged(job, judged)
                 return
@@ -342,7 +342,7 @@ class Poller:
             # Of several runs of one attempt this is the one that counts.
             changes = changes.model_copy(update={"scheduler_id": record.scheduler_id})
         if state is not job.state or changes.model_fields_set:
-            self._moves.append(Move(job.id, state, changes, version=job.version))
+            self._moves.append(TransitionRequest(job.id, state, changes, version=job.version))
         elif state is not JobState.STARTING and _holds_for(entry, record):
             # Entries that change with time alone are judged in every poll.
             entry.record, entry.settled = record, job
@@ -363,7 +363,9 @@ class Poller:
             restart_count=record.restart_count,
             ended_at=self._clock(),
         )
-        self._moves.append(Move(job.id, JobState.NODE_FAILED, changes, version=job.version))
+        self._moves.append(
+            TransitionRequest(job.id, JobState.NODE_FAILED, changes, version=job.version)
+        )
 
     async def _never_started(self, job: Job) -> bool:
         since = job.allocated_at
@@ -385,7 +387,7 @@ class Poller:
         # Restarts by the scheduler count as retries, too.
         runs = job.attempt + (changes.restart_count or job.restart_count)
         if changes.reason is None or not retries(changes.reason, policy.on, runs, policy.max):
-            self._moves.append(Move(job.id, state, changes, version=job.version))
+            self._moves.append(TransitionRequest(job.id, state, changes, version=job.version))
             return
         self._counts.add(RECONCILE, "retried")
         log.info("Job %s ended with reason %s and is retried.", job.id, changes.reason)
@@ -429,7 +431,7 @@ class Poller:
         await self._store.save_cluster(self._cluster, epoch=self._leader.epoch)
 
 
-def _holds_for(entry: Entry, record: SchedulerJob) -> bool:
+def _holds_for(entry: LiveJob, record: SchedulerJob) -> bool:
     """Return whether the record, while unchanged, fully describes the entry's job alone."""
     task = entry.job.array_task_id
     if entry.job.is_task_group:

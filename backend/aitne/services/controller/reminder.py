@@ -24,7 +24,7 @@ LOOK_EVERY_S = 5.0
 _Told = tuple[UUID, datetime, int]
 
 
-class Reminder:
+class SessionReminderWatch:
     """Source of one event per session, end and step; an extended session gets new reminders."""
 
     def __init__(self, store: Store, live: LiveJobs, clock: Callable[[], datetime]) -> None:

@@ -14,15 +14,15 @@ from aitne.core.ports.files import CLOSED, JobFiles
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import OutboxItem
 from aitne.core.states import JobState
-from aitne.services.controller.answer import OPEN, RETRY_S, Answer, accepted
-from aitne.services.controller.counts import Counts
+from aitne.services.controller.answer import OPEN, RETRY_S, SubmissionOutcome, accepted
+from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.runs import best, records_by_job, run_of
 from aitne.services.render import Renderer
 
 log = logging.getLogger(__name__)
 
 
-class Search:
+class SubmissionSearch:
     """Search that adopts submissions known to the scheduler, and gives up only impossible ones."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Search:
         files: JobFiles,
         renderer: Renderer,
         clock: Callable[[], datetime],
-        counts: Counts,
+        counts: ControllerCounters,
     ) -> None:
         self._scheduler = scheduler
         self._files = files
@@ -53,7 +53,9 @@ class Search:
         answer = await self._scheduler.find([run_of(job) for job in jobs])
         return {job_id: best(records) for job_id, records in records_by_job(jobs, answer).items()}
 
-    async def judge(self, item: OutboxItem, job: Job, record: SchedulerJob | None) -> Answer:
+    async def judge(
+        self, item: OutboxItem, job: Job, record: SchedulerJob | None
+    ) -> SubmissionOutcome:
         """Adopt a submission that was found.
 
         Otherwise decide whether to search or to submit again.
@@ -63,7 +65,7 @@ class Search:
             if job.is_array:
                 scheduler_id = scheduler_id.partition("_")[0]
             return self._adopted(item, job, scheduler_id)
-        again = Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S)
+        again = SubmissionOutcome(item, job, job.state, JobChanges(), delay_s=RETRY_S)
         # Counted from this leader's first search: the previous leader may have submitted late.
         first = self._searched.setdefault((job.id, job.attempt), self._clock())
         if self._clock() < first + timedelta(seconds=self._scheduler.settle_s):
@@ -87,14 +89,14 @@ class Search:
                 return self._adopted(item, job, fence.owner)
         return self._never_arrived(item, job)
 
-    def _adopted(self, item: OutboxItem, job: Job, scheduler_id: str) -> Answer:
+    def _adopted(self, item: OutboxItem, job: Job, scheduler_id: str) -> SubmissionOutcome:
         self._counts.add(RECONCILE, "adopted")
         log.info("Job %s was found in the scheduler as %s.", job.id, scheduler_id)
         self.forget(job)
         return accepted(item, job, scheduler_id)
 
-    def _never_arrived(self, item: OutboxItem, job: Job) -> Answer:
+    def _never_arrived(self, item: OutboxItem, job: Job) -> SubmissionOutcome:
         self.forget(job)
         self._counts.add(RECONCILE, "never_arrived")
         changes = JobChanges(submitted_at=None)
-        return Answer(item, job, JobState.PENDING_SUBMIT, changes, OPEN, delay_s=0.0)
+        return SubmissionOutcome(item, job, JobState.PENDING_SUBMIT, changes, OPEN, delay_s=0.0)

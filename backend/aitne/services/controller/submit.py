@@ -32,14 +32,14 @@ from aitne.core.metric_names import SUBMISSIONS
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.files import JobFiles
 from aitne.core.ports.scheduler import Scheduler, SubmitRequest
-from aitne.core.ports.store import Move, OutboxItem, OutboxKind, Store
+from aitne.core.ports.store import OutboxItem, OutboxKind, Store, TransitionRequest
 from aitne.core.states import JobState, TerminationReason
-from aitne.services.controller.answer import RETRY_S, Answer, accepted, move_of
-from aitne.services.controller.counts import Counts
+from aitne.services.controller.answer import RETRY_S, SubmissionOutcome, accepted, move_of
+from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.hold import SubmissionHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
-from aitne.services.controller.search import Search
+from aitne.services.controller.search import SubmissionSearch
 from aitne.services.render import Renderer
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ _BEGUN = frozenset({JobState.SUBMITTING})
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PendingSubmission:
     """Submission that is recorded as begun."""
 
     item: OutboxItem
@@ -75,7 +75,7 @@ class Submitter:
         renderer: Renderer,
         leader: Leader,
         clock: Callable[[], datetime],
-        counts: Counts,
+        counts: ControllerCounters,
         live: LiveJobs,
     ) -> None:
         self._store = store
@@ -86,7 +86,7 @@ class Submitter:
         self._counts = counts
         self._live = live
         self._hold = SubmissionHold(store, live, leader, clock)
-        self._search = Search(scheduler, files, renderer, clock, counts)
+        self._search = SubmissionSearch(scheduler, files, renderer, clock, counts)
         self._failures = 0
         """Number of consecutive failures to reach the scheduler."""
 
@@ -96,8 +96,8 @@ class Submitter:
 
     async def run(self, *, until_idle: bool = False) -> None:
         """Submit items as they become due, until cancelled."""
-        self._queue: asyncio.Queue[Begun] = asyncio.Queue()
-        self._answers: list[Answer] = []
+        self._queue: asyncio.Queue[PendingSubmission] = asyncio.Queue()
+        self._answers: list[SubmissionOutcome] = []
         self._answered = asyncio.Event()
         self._room = asyncio.Event()
         self._in_hand: set[int] = set()
@@ -159,7 +159,7 @@ class Submitter:
         needed = {dependency for job in jobs.values() for dependency in job.spec.after}
         dependencies = {job.id: job for job in await self._store.get_jobs(needed)} if needed else {}
         unknown: list[tuple[OutboxItem, Job]] = []
-        ready: list[Begun] = []
+        ready: list[PendingSubmission] = []
         tokens: dict[UUID, str] = {}
         finished: list[int] = []
         for item in items:
@@ -170,7 +170,7 @@ class Submitter:
                 job.state is JobState.PENDING_SUBMIT and hold_reason and not job.cancel_requested_at
             ):
                 changes = JobChanges(message=hold_reason)
-                self._answer(Answer(item, job, job.state, changes, delay_s=HELD_S))
+                self._answer(SubmissionOutcome(item, job, job.state, changes, delay_s=HELD_S))
             elif job.state is JobState.PENDING_SUBMIT:
                 begun = self._prepare(item, job, dependencies)
                 if begun is not None:
@@ -215,14 +215,16 @@ class Submitter:
         except SchedulerUnavailable as error:
             log.warning("%d submissions cannot be searched for: %s", len(unknown), error.message)
             for item, job in unknown:
-                self._answer(Answer(item, job, job.state, JobChanges(), delay_s=RETRY_S))
+                self._answer(SubmissionOutcome(item, job, job.state, JobChanges(), delay_s=RETRY_S))
             return
         # The scheduler answers, so the other submissions need not wait.
         self._failures = 0
         for item, job in unknown:
             self._answer(await self._search.judge(item, job, records[job.id]))
 
-    def _prepare(self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job]) -> Begun | None:
+    def _prepare(
+        self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job]
+    ) -> PendingSubmission | None:
         """Render the submission; None if nothing is to be submitted, then the answer is recorded.
 
         ``jobs`` are the jobs that it depends on.
@@ -238,7 +240,7 @@ class Submitter:
         except InvalidInput as error:
             self._end(item, job, JobState.FAILED, TerminationReason.REJECTED, error.message)
             return None
-        return Begun(item, job, request)
+        return PendingSubmission(item, job, request)
 
     def _dependencies(
         self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job]
@@ -262,7 +264,7 @@ class Submitter:
             if other.scheduler_id is None or other.spec.retry.max:
                 note = f"Waits for job {dependency} to complete."
                 changes = JobChanges() if job.message == note else JobChanges(message=note)
-                self._answer(Answer(item, job, job.state, changes, dependency=other))
+                self._answer(SubmissionOutcome(item, job, job.state, changes, dependency=other))
                 return None
             wait_for.append(other.scheduler_id)
         return wait_for
@@ -274,7 +276,7 @@ class Submitter:
             begun = await self._queue.get()
             self._answer(await self._submit(begun))
 
-    async def _submit(self, begun: Begun) -> Answer:
+    async def _submit(self, begun: PendingSubmission) -> SubmissionOutcome:
         item, job = begun.item, begun.job
         if self._failures and not self._is_probe():
             # Begun together with a submission that the scheduler did not answer.
@@ -286,12 +288,14 @@ class Submitter:
             self._counts.add(SUBMISSIONS, "uncertain")
             log.warning("Job %s may or may not have been submitted: %s", job.id, error.message)
             changes = JobChanges(message=error.message)
-            return Answer(item, job, JobState.UNCERTAIN, changes, _BEGUN, delay_s=RETRY_S)
+            return SubmissionOutcome(
+                item, job, JobState.UNCERTAIN, changes, _BEGUN, delay_s=RETRY_S
+            )
         except (SchedulerRejected, InvalidInput, NotAllowed, NotSupported) as error:
             self._failures = 0
             self._counts.add(SUBMISSIONS, "rejected")
             changes = self._ended(TerminationReason.REJECTED, error.message)
-            return Answer(item, job, JobState.FAILED, changes)
+            return SubmissionOutcome(item, job, JobState.FAILED, changes)
         except Unavailable as error:
             # One user's files that cannot be written must not delay the jobs of others.
             its_own = not isinstance(error, SchedulerUnavailable)
@@ -308,10 +312,12 @@ class Submitter:
 
     def _put_back(
         self, item: OutboxItem, job: Job, reason: str, *, its_own: bool = False
-    ) -> Answer:
+    ) -> SubmissionOutcome:
         message = reason if its_own else f"Waits for the scheduler: {reason}"
         changes = JobChanges(message=message, submitted_at=None)
-        return Answer(item, job, JobState.PENDING_SUBMIT, changes, _BEGUN, delay_s=RETRY_S)
+        return SubmissionOutcome(
+            item, job, JobState.PENDING_SUBMIT, changes, _BEGUN, delay_s=RETRY_S
+        )
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -323,12 +329,12 @@ class Submitter:
         reason: TerminationReason,
         message: str | None,
     ) -> None:
-        self._answer(Answer(item, job, state, self._ended(reason, message)))
+        self._answer(SubmissionOutcome(item, job, state, self._ended(reason, message)))
 
     def _ended(self, reason: TerminationReason, message: str | None) -> JobChanges:
         return JobChanges(reason=reason, message=message, ended_at=self._clock())
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: SubmissionOutcome) -> None:
         self._answers.append(answer)
         self._answered.set()
 
@@ -341,7 +347,7 @@ class Submitter:
             await self._answered.wait()
             self._answered.clear()
             answers, self._answers = self._answers, []
-            moves: list[Move] = []
+            moves: list[TransitionRequest] = []
             later: dict[float, list[int]] = {}
             dependencies: dict[int, Job] = {}
             finished: list[int] = []

@@ -10,10 +10,10 @@ from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.ports.store import JobStore
 from aitne.core.states import JobState
 from aitne.core.units import ArrayRange
-from aitne.services.controller.live import Entry, LiveJobs
+from aitne.services.controller.live import LiveJob, LiveJobs
 from aitne.services.controller.runs import indices_of, task_record
 
-News = list[tuple[Entry, list[SchedulerJob]]]
+News = list[tuple[LiveJob, list[SchedulerJob]]]
 
 MOST_SPLIT = 1_000
 """Maximum number of tasks that get rows in one transaction; others follow with the next answer."""
@@ -56,11 +56,11 @@ class TaskGroups:
                 result.append((entry, []))
         return result
 
-    async def take_apart(self, entry: Entry, tick: int) -> None:
+    async def take_apart(self, entry: LiveJob, tick: int) -> None:
         """Give rows of their own to tasks of a group that the scheduler does not report at all."""
         await self._split(entry, entry.tasks, tick)
 
-    async def _judge(self, entry: Entry, records: Sequence[SchedulerJob], tick: int) -> News:
+    async def _judge(self, entry: LiveJob, records: Sequence[SchedulerJob], tick: int) -> News:
         waiting, cancelled, others = _by_state(entry, records)
         if cancelled and entry.job.cancel_requested_at is None:
             # The copy may lack a cancel request of the platform.
@@ -89,7 +89,7 @@ class TaskGroups:
             result.append((entry, []))
         return result
 
-    def _long_absent(self, entry: Entry, present: Collection[int]) -> frozenset[int]:
+    def _long_absent(self, entry: LiveJob, present: Collection[int]) -> frozenset[int]:
         """Return the tasks that were missing from several answers in a row."""
         times, before = self._absent.pop(entry.job.id, (0, entry.tasks))
         absent = entry.tasks.intersection(before).difference(present)
@@ -100,7 +100,7 @@ class TaskGroups:
         self._absent[entry.job.id] = (times + 1, absent)
         return frozenset()
 
-    async def _split(self, entry: Entry, indices: Collection[int], tick: int) -> list[Entry]:
+    async def _split(self, entry: LiveJob, indices: Collection[int], tick: int) -> list[LiveJob]:
         """Return the entries of tasks that have rows of their own now."""
         group = entry.job
         if group.array_job_id is None:
@@ -112,7 +112,7 @@ class TaskGroups:
             self._live.forget(group.id)
             self._absent.pop(group.id, None)
             entry.tasks = frozenset()
-        entries: list[Entry] = []
+        entries: list[LiveJob] = []
         for row in rows:
             task_entry = self._live.get(row.id)
             if task_entry is None or row.version > group.version + row.is_task_group:
@@ -124,7 +124,7 @@ class TaskGroups:
         return entries
 
 
-def without_tasks(record: SchedulerJob, entries: Sequence[Entry]) -> SchedulerJob | None:
+def without_tasks(record: SchedulerJob, entries: Sequence[LiveJob]) -> SchedulerJob | None:
     """Return the record without the tasks of the entries; None if there is nothing else in it."""
     if record.array_task_ids is None:
         return None if entries else record
@@ -134,13 +134,13 @@ def without_tasks(record: SchedulerJob, entries: Sequence[Entry]) -> SchedulerJo
     return record.model_copy(update={"array_task_ids": str(ArrayRange(tuple(sorted(rest))))})
 
 
-def _own_indices(entry: Entry) -> Collection[int]:
+def _own_indices(entry: LiveJob) -> Collection[int]:
     index = entry.job.array_task_id
     return entry.tasks if index is None else (index,)
 
 
 def _by_state(
-    entry: Entry, records: Sequence[SchedulerJob]
+    entry: LiveJob, records: Sequence[SchedulerJob]
 ) -> tuple[dict[int, SchedulerJob], dict[int, SchedulerJob], dict[int, SchedulerJob]]:
     """Sort records of the group's tasks: waiting, cancelled before they began, and others.
 

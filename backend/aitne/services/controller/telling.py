@@ -10,19 +10,19 @@ from datetime import datetime
 from aitne.core.models.job import Job
 from aitne.core.notification_settings import IdleSettings
 from aitne.core.ports.channel import Channel
-from aitne.core.ports.files import JobFiles, JobPlace
+from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.ports.store import Store
 from aitne.services.controller.audit_forwarder import AuditForwarder, LineReceiver
-from aitne.services.controller.deliverer import Deliverer
+from aitne.services.controller.deliverer import NotificationDispatcher
 from aitne.services.controller.idle import IdleWatch
 from aitne.services.controller.idle_gpus import GpuWatch
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
-from aitne.services.controller.notifier import Notifier
+from aitne.services.controller.notifier import NotificationCreator
 
 
 @dataclass(frozen=True, slots=True)
-class TellingParts:
+class NotificationConfig:
     """Site-specific parts of the notifications."""
 
     channels: Mapping[str, Channel] = field(default_factory=dict)
@@ -31,23 +31,23 @@ class TellingParts:
     audit_receiver: LineReceiver | None = None
 
 
-class Telling:
+class NotificationTasks:
     """Tasks of the controller that detect idle jobs, create notifications and send them."""
 
     def __init__(
         self,
-        parts: TellingParts,
+        parts: NotificationConfig,
         store: Store,
         files: JobFiles,
-        place: Callable[[Job], JobPlace],
+        place: Callable[[Job], JobLocation],
         leader: Leader,
         live: LiveJobs,
         clock: Callable[[], datetime],
     ) -> None:
-        self.notifier = Notifier(
+        self.notifier = NotificationCreator(
             store, files, place, leader, clock, parts.channels, parts.portal_url
         )
-        self.deliverer = Deliverer(store, leader, clock, parts.channels)
+        self.deliverer = NotificationDispatcher(store, leader, clock, parts.channels)
         self.idle = IdleWatch(store, live, leader, clock)
         self.gpus = GpuWatch(store, live, leader, clock, parts.idle)
         receiver = parts.audit_receiver

@@ -16,7 +16,7 @@ Repeated events do no harm.
 """
 
 
-class Timetable:
+class ScheduleWatch:
     """Central check, so that pages need not poll."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:

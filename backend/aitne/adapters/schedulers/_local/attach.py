@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from aitne.adapters.schedulers._local import runner
-from aitne.adapters.schedulers._local.records import JOB, JobRecord
+from aitne.adapters.schedulers._local.records import JOB, LocalJobRecord
 from aitne.core.errors import SchedulerRejected, Unavailable
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.tools import Tools
@@ -97,7 +97,7 @@ def _connect(folder: Path) -> socket.socket:
 
 def _is_record_of(path: Path, target: AttachTarget) -> bool:
     try:
-        request = JobRecord.model_validate_json(path.read_bytes()).request
+        request = LocalJobRecord.model_validate_json(path.read_bytes()).request
     except (OSError, ValueError):
         return False
     return (request.job_id, request.attempt) == (target.run.job_id, target.run.attempt)

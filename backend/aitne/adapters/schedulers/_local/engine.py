@@ -19,16 +19,22 @@ from typing import Any
 from aitne.adapters.schedulers._local import launcher, planner
 from aitne.adapters.schedulers._local.environment import base_environment, slurm_variables
 from aitne.adapters.schedulers._local.outcome import ending_of, read_facts
-from aitne.adapters.schedulers._local.planner import Capacity
+from aitne.adapters.schedulers._local.planner import NodeCapacity
 from aitne.adapters.schedulers._local.recall import recall
 from aitne.adapters.schedulers._local.records import (
-    Ending,
-    Launch,
+    LaunchFile,
     Records,
     RunGrant,
+    TaskOutcome,
     TaskState,
 )
-from aitne.adapters.schedulers._local.tasks import Book, Job, Phase, Task, dependency
+from aitne.adapters.schedulers._local.tasks import (
+    JobIndex,
+    LocalJob,
+    LocalTask,
+    TaskPhase,
+    dependency,
+)
 from aitne.core.layout import log_name
 from aitne.core.states import TerminationReason as Reason
 
@@ -38,13 +44,13 @@ RETRY_S = 5.0
 _log = logging.getLogger(__name__)
 
 
-class Engine:
+class SchedulingEngine:
     """Scheduler of tasks, independent of the port's types."""
 
     def __init__(
         self,
         records: Records,
-        nodes: Sequence[Capacity],
+        nodes: Sequence[NodeCapacity],
         *,
         cluster: str,
         grace_s: float,
@@ -52,7 +58,7 @@ class Engine:
     ) -> None:
         self.records = records
         self.nodes = nodes
-        self.book = Book()
+        self.book = JobIndex()
         self.changed = asyncio.Event()
         self._cluster = cluster
         self._grace_s = grace_s
@@ -64,16 +70,16 @@ class Engine:
 
     # --- queries ---------------------------------------------------------------------------------
 
-    def holders(self) -> list[Task]:
+    def holders(self) -> list[LocalTask]:
         """Return the tasks that have slots."""
         return [task for task in self.book.tasks() if task.holds_slots]
 
-    def pending_reason(self, task: Task) -> str | None:
+    def pending_reason(self, task: LocalTask) -> str | None:
         """Return why a task waits, as a sentence; None if no reason is known."""
         reason = task.trouble or self._reasons.get(task.number)
         return None if reason is None else f"{reason}."
 
-    def expected_start(self, task: Task) -> datetime | None:
+    def expected_start(self, task: LocalTask) -> datetime | None:
         """Return the latest time at which a waiting task starts, as far as it is known."""
         if self._forecast is None:
             now = self._clock()
@@ -102,7 +108,7 @@ class Engine:
         for task in startable:
             grants = plan.starts.get(task.number)
             if grants is not None:
-                task.phase, task.grants, task.started_at = Phase.LAUNCHING, grants, None
+                task.phase, task.grants, task.started_at = TaskPhase.LAUNCHING, grants, None
                 self._spawn(self._launch(task))
         self.notify()
 
@@ -111,7 +117,7 @@ class Engine:
         self._forecast = None
         self.changed.set()
 
-    def _startable(self, now: datetime) -> list[Task]:
+    def _startable(self, now: datetime) -> list[LocalTask]:
         """Return the tasks that wait only for resources, in order of arrival. Ends those whose
         dependency failed.
         """
@@ -119,14 +125,14 @@ class Engine:
         for number in sorted(self.book.jobs):
             job = self.book.jobs[number]
             waiting = [
-                task for task in job.tasks if task.phase is Phase.WAITING and not task.cancelled
+                task for task in job.tasks if task.phase is TaskPhase.WAITING and not task.cancelled
             ]
             if not waiting:
                 continue
             names, failed = dependency(self.book, job.record.request.after)
             if failed:
                 for task in waiting:
-                    self._finish(task, Ending(reason=Reason.DEPENDENCY_FAILED, ended_at=now))
+                    self._finish(task, TaskOutcome(reason=Reason.DEPENDENCY_FAILED, ended_at=now))
             elif names:
                 text = f"Waits for job{'s' * (len(names) > 1)} {', '.join(names)} to complete"
                 self._reasons.update((task.number, text) for task in waiting)
@@ -138,7 +144,7 @@ class Engine:
 
     # --- starting --------------------------------------------------------------------------------
 
-    async def _launch(self, task: Task) -> None:
+    async def _launch(self, task: LocalTask) -> None:
         run = task.runs
         task.runs += 1
         request = task.job.record.request
@@ -158,9 +164,9 @@ class Engine:
         )
         grants = tuple(RunGrant(node=grant.node, gpus=grant.gpus) for grant in task.grants)
 
-        def start() -> launcher.Identity:
+        def start() -> launcher.ProcessIdentity:
             folder = self.records.new_run(
-                task.job.record.number, task.index, run, Launch(grants=grants)
+                task.job.record.number, task.index, run, LaunchFile(grants=grants)
             )
             return launcher.launch(
                 folder,
@@ -185,37 +191,37 @@ class Engine:
                 await self._order(task, signal.SIGUSR1)
         self.notify()
 
-    async def _start_failed(self, task: Task, error: OSError) -> None:
+    async def _start_failed(self, task: LocalTask, error: OSError) -> None:
         """Handle a failed start: no process of the task runs; it waits again, or ends if its folder
         does not exist any more.
         """
         _log.warning("Job %s could not be started: %s", task.scheduler_id, error)
         task.runs -= 1
-        task.phase, task.grants = Phase.WAITING, ()
+        task.phase, task.grants = TaskPhase.WAITING, ()
         await asyncio.to_thread(shutil.rmtree, self._run_dir(task, task.runs), ignore_errors=True)
         now = self._clock()
         if task.cancelled:
-            self._finish(task, Ending(reason=Reason.CANCELLED, ended_at=now))
+            self._finish(task, TaskOutcome(reason=Reason.CANCELLED, ended_at=now))
         elif not await asyncio.to_thread(os.path.isdir, task.job.record.request.job_dir):
-            self._finish(task, Ending(reason=Reason.START_FAILED, ended_at=now))
+            self._finish(task, TaskOutcome(reason=Reason.START_FAILED, ended_at=now))
         else:
             task.trouble = f"It could not be started ({error}); it will be tried again"
             self._hold(task, RETRY_S)
         self.schedule()
 
-    def _hold(self, task: Task, seconds: float) -> None:
+    def _hold(self, task: LocalTask, seconds: float) -> None:
         task.not_before = self._clock() + timedelta(seconds=seconds)
         asyncio.get_running_loop().call_later(seconds + 0.01, self.schedule)
 
-    def _run_dir(self, task: Task, run: int) -> Path:
+    def _run_dir(self, task: LocalTask, run: int) -> Path:
         return self.records.run_dir(task.job.record.number, task.index, run)
 
     # --- watching --------------------------------------------------------------------------------
 
-    def _attach(self, task: Task, identity: launcher.Identity) -> None:
+    def _attach(self, task: LocalTask, identity: launcher.ProcessIdentity) -> None:
         """Follow a runner that has claimed the task's last run."""
         task.phase, task.identity, task.trouble, task.not_before = (
-            Phase.RUNNING,
+            TaskPhase.RUNNING,
             identity,
             None,
             None,
@@ -227,25 +233,25 @@ class Engine:
             return
         asyncio.get_running_loop().add_reader(task.pidfd, self._runner_gone, task)
 
-    def _runner_gone(self, task: Task) -> None:
+    def _runner_gone(self, task: LocalTask) -> None:
         self._let_go(task)
-        task.phase = Phase.SETTLING
+        task.phase = TaskPhase.SETTLING
         self._spawn(self._settle(task))
 
-    def _let_go(self, task: Task) -> None:
+    def _let_go(self, task: LocalTask) -> None:
         if task.pidfd is not None:
             asyncio.get_running_loop().remove_reader(task.pidfd)
             os.close(task.pidfd)
             task.pidfd = None
 
-    def _signal(self, task: Task, number: int) -> None:
+    def _signal(self, task: LocalTask, number: int) -> None:
         if task.pidfd is not None:
             try:
                 signal.pidfd_send_signal(task.pidfd, number)
             except ProcessLookupError:
                 return  # the notification of its end is pending
 
-    async def _settle(self, task: Task) -> None:
+    async def _settle(self, task: LocalTask) -> None:
         """Determine how the run ended, after the runner is gone."""
         run_dir = self._run_dir(task, task.runs - 1)
         try:
@@ -261,7 +267,12 @@ class Engine:
         if ending.reason is Reason.NODE_FAILED and task.restart_count < request.max_requeues:
             _log.warning("Job %s lost its node and is requeued", task.scheduler_id)
             task.restart_count += 1
-            task.phase, task.grants, task.identity, task.started_at = Phase.WAITING, (), None, None
+            task.phase, task.grants, task.identity, task.started_at = (
+                TaskPhase.WAITING,
+                (),
+                None,
+                None,
+            )
             task.time_limit_s = request.time_limit_s
             if facts is not None:  # the machine shuts down: do not start during that
                 task.trouble = "Its node is shutting down; it will start again"
@@ -271,15 +282,15 @@ class Engine:
             self._finish(task, ending)
         self.schedule()
 
-    def _settle_again(self, task: Task) -> None:
+    def _settle_again(self, task: LocalTask) -> None:
         if not self._closed:
             self._spawn(self._settle(task))
 
-    def _finish(self, task: Task, ending: Ending) -> None:
-        task.phase, task.ending, task.trouble = Phase.ENDED, ending, None
+    def _finish(self, task: LocalTask, ending: TaskOutcome) -> None:
+        task.phase, task.ending, task.trouble = TaskPhase.ENDED, ending, None
         self._spawn(self._persist(task))
 
-    async def _persist(self, task: Task) -> None:
+    async def _persist(self, task: LocalTask) -> None:
         """Write the state in memory to disk. If that fails, the run's own files still show the
         end.
         """
@@ -288,18 +299,18 @@ class Engine:
         except OSError as error:
             _log.error("The state of job %s could not be written: %s", task.scheduler_id, error)
 
-    def _write_state(self, task: Task) -> None:
+    def _write_state(self, task: LocalTask) -> None:
         self.records.write_state(task.job.record.number, task.index, task.state())
 
     # --- commands --------------------------------------------------------------------------------
 
-    async def cancel(self, task: Task) -> None:
+    async def cancel(self, task: LocalTask) -> None:
         """End a task in any phase. Raises ``OSError`` if a waiting one's end cannot be stored."""
         if task.ended or task.cancelled:
             return
         task.cancelled = True
-        if task.phase is Phase.WAITING:
-            ending = Ending(reason=Reason.CANCELLED, ended_at=self._clock())
+        if task.phase is TaskPhase.WAITING:
+            ending = TaskOutcome(reason=Reason.CANCELLED, ended_at=self._clock())
             state = TaskState(
                 restart_count=task.restart_count, closed_runs=task.runs, ending=ending
             )
@@ -310,22 +321,22 @@ class Engine:
             except OSError:
                 task.cancelled = False
                 raise
-            task.phase, task.ending, task.trouble = Phase.ENDED, ending, None
-        elif task.phase is Phase.RUNNING:
+            task.phase, task.ending, task.trouble = TaskPhase.ENDED, ending, None
+        elif task.phase is TaskPhase.RUNNING:
             await self._order(task, signal.SIGTERM)
 
-    async def extend(self, task: Task, time_limit_s: int) -> None:
+    async def extend(self, task: LocalTask, time_limit_s: int) -> None:
         """Set the time limit of a running task. Raises ``OSError`` if it cannot be stored."""
         before, task.time_limit_s = task.time_limit_s, time_limit_s
         try:
-            if task.phase is Phase.RUNNING:  # a task that is being started gets it afterwards
+            if task.phase is TaskPhase.RUNNING:  # a task that is being started gets it afterwards
                 await self._order(task, signal.SIGUSR1)
         except OSError:
             task.time_limit_s = before
             raise
         self.schedule()
 
-    async def _order(self, task: Task, number: int) -> None:
+    async def _order(self, task: LocalTask, number: int) -> None:
         try:
             await asyncio.to_thread(
                 launcher.write_control,
@@ -342,7 +353,7 @@ class Engine:
 
     # --- start and stop --------------------------------------------------------------------------
 
-    async def restore(self, jobs: Sequence[Job]) -> None:
+    async def restore(self, jobs: Sequence[LocalJob]) -> None:
         """Restore what an earlier scheduler left: ended, waiting, running or lost.
 
         Raises:
@@ -352,9 +363,9 @@ class Engine:
             self.book.add(job)
         await asyncio.to_thread(recall, self.records, self.book)
         for task in list(self.book.tasks()):
-            if task.phase is Phase.SETTLING:
+            if task.phase is TaskPhase.SETTLING:
                 self._spawn(self._settle(task))
-            elif task.phase is Phase.RUNNING and task.identity is not None:
+            elif task.phase is TaskPhase.RUNNING and task.identity is not None:
                 self._attach(task, task.identity)
                 if task.cancelled and task.pidfd is not None:
                     self._spawn(self._order(task, signal.SIGTERM))

@@ -30,7 +30,7 @@ _LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ProcessIdentity:
     """Identity of a runner's process, which may have ended, and of the leader that it started."""
 
     pid: int
@@ -63,7 +63,7 @@ def launch(
     time_limit_s: float,
     memory_bytes: int,
     grace_s: float,
-) -> Identity:
+) -> ProcessIdentity:
     """Start the detached runner and return once its script has started and it accepts commands.
 
     Raises:
@@ -96,13 +96,15 @@ def mark_of(run_dir: Path) -> str:
     return str(run_dir)
 
 
-def read_identity(run_dir: Path) -> Identity | None:
+def read_identity(run_dir: Path) -> ProcessIdentity | None:
     """Return the identity of the run's runner; None if no runner has claimed the run."""
     record = read_json(run_dir / runner.RUNNER)
     if record is None or "pid" not in record:
         return None
-    fields: dict[str, Any] = {name: record[name] for name in Identity.__slots__ if name in record}
-    return Identity(**fields)
+    fields: dict[str, Any] = {
+        name: record[name] for name in ProcessIdentity.__slots__ if name in record
+    }
+    return ProcessIdentity(**fields)
 
 
 def give_up(run_dir: Path) -> bool:
@@ -134,7 +136,7 @@ def read_control(run_dir: Path) -> dict[str, object]:
     return read_json(run_dir / runner.CONTROL) or {}
 
 
-def end_orphans(run_dir: Path, identity: Identity | None) -> None:
+def end_orphans(run_dir: Path, identity: ProcessIdentity | None) -> None:
     """Terminate every process of a run whose runner has ended; return when none is left.
 
     They are identified by the mark in their environment, by the leader's session, and by descent
@@ -161,7 +163,7 @@ def end_orphans(run_dir: Path, identity: Identity | None) -> None:
         pause = min(pause * 2, 0.2)
 
 
-def _orphans(run_dir: Path, identity: Identity | None) -> dict[int, int]:
+def _orphans(run_dir: Path, identity: ProcessIdentity | None) -> dict[int, int]:
     mark = os.fsencode(f"{MARK}={mark_of(run_dir)}")
     # A session's ID identifies it only while its leader is the process that we started.
     session = (

@@ -6,14 +6,14 @@ import os
 import re
 import socket
 
-from aitne.adapters.schedulers._local.planner import Capacity, Gpu
+from aitne.adapters.schedulers._local.planner import Gpu, NodeCapacity
 from aitne.core.drivers import feature_of
 from aitne.core.errors import SetupError
 from aitne.core.settings import LocalSettings
 from aitne.core.units import parse_gres
 
 
-def capacities(settings: LocalSettings) -> tuple[Capacity, ...]:
+def capacities(settings: LocalSettings) -> tuple[NodeCapacity, ...]:
     """Return the resources of each node. Declared GPUs are numbered across all nodes; detected ones
     belong to the first node.
 
@@ -34,7 +34,7 @@ def capacities(settings: LocalSettings) -> tuple[Capacity, ...]:
         first = 0 if auto else position * len(types)
         here = types if position == 0 or not auto else []
         gpus = tuple(Gpu(first + offset, kind) for offset, kind in enumerate(here))
-        nodes.append(Capacity(name, cpus, memory, gpus, features if gpus else ()))
+        nodes.append(NodeCapacity(name, cpus, memory, gpus, features if gpus else ()))
     return tuple(nodes)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from aitne.adapters.schedulers._local import launcher
-from aitne.adapters.schedulers._local.records import Ending
+from aitne.adapters.schedulers._local.records import TaskOutcome
 from aitne.core.states import TerminationReason
 
 Facts = dict[str, object]
 
 
-def read_facts(run_dir: Path, identity: launcher.Identity | None) -> Facts | None:
+def read_facts(run_dir: Path, identity: launcher.ProcessIdentity | None) -> Facts | None:
     """Return the outcome that the runner wrote; None if it was killed. In that case the run's
     remaining processes are terminated.
 
@@ -35,17 +35,17 @@ def _moment(seconds: object) -> object:
 
 def ending_of(
     facts: Facts | None, *, cancelled: bool, started_at: datetime | None, now: datetime
-) -> Ending:
+) -> TaskOutcome:
     """Return the outcome in the platform's terms. A run without readable facts was lost with its
     node.
     """
-    lost = Ending(reason=TerminationReason.NODE_FAILED, started_at=started_at, ended_at=now)
+    lost = TaskOutcome(reason=TerminationReason.NODE_FAILED, started_at=started_at, ended_at=now)
     names = ("reason", "exit_code", "signal", "started_at", "ended_at")
     try:
         ending = (
             lost
             if facts is None
-            else Ending.model_validate(
+            else TaskOutcome.model_validate(
                 {name: facts.get(name) for name in names}
                 | {name: _moment(facts.get(name)) for name in ("started_at", "ended_at")}
             )

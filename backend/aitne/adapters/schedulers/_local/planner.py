@@ -29,7 +29,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class NodeCapacity:
     """Resources of one node."""
 
     name: str
@@ -60,7 +60,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningTask:
     """Job that holds resources until ``ends_at`` at the latest."""
 
     demand: Demand
@@ -71,7 +71,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingTask:
     """Job that waits only for resources. ``throttle`` limits how many of its group run at once."""
 
     key: int
@@ -81,7 +81,7 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Plan:
+class SchedulePlan:
     """Result of planning: the tasks that start with their grants, and the pending reasons of the
     others.
     """
@@ -90,18 +90,18 @@ class Plan:
     reasons: dict[int, str] = field(default_factory=dict)
 
 
-class Free:
+class FreeResources:
     """Free resources of every node, with the arithmetic on them."""
 
-    def __init__(self, nodes: Iterable[Capacity]) -> None:
+    def __init__(self, nodes: Iterable[NodeCapacity]) -> None:
         self.nodes = {node.name: node for node in nodes}
         self.cpus = {name: node.cpus for name, node in self.nodes.items()}
         self.memory = {name: node.memory_bytes for name, node in self.nodes.items()}
         self.gpus = {name: list(node.gpus) for name, node in self.nodes.items()}
 
-    def copy(self) -> Free:
+    def copy(self) -> FreeResources:
         """Return an independent copy."""
-        twin = Free(())
+        twin = FreeResources(())
         twin.nodes = self.nodes
         twin.cpus = dict(self.cpus)
         twin.memory = dict(self.memory)
@@ -205,11 +205,14 @@ def _rounded(amount_bytes: int) -> str:
 
 
 def plan(
-    nodes: Sequence[Capacity], running: Sequence[Running], waiting: Sequence[Waiting], now: float
-) -> Plan:
+    nodes: Sequence[NodeCapacity],
+    running: Sequence[RunningTask],
+    waiting: Sequence[WaitingTask],
+    now: float,
+) -> SchedulePlan:
     """Plan which jobs start. ``waiting`` is in the order of arrival."""
-    result = Plan()
-    free = Free(nodes)
+    result = SchedulePlan()
+    free = FreeResources(nodes)
     whole = free.copy()
     running = list(running)
     for running_job in running:
@@ -236,7 +239,7 @@ def plan(
         if grants is not None:
             free.take(job.demand, grants)
             ends_at = now + job.demand.time_limit_s
-            running.append(Running(job.demand, grants, ends_at, job.group))
+            running.append(RunningTask(job.demand, grants, ends_at, job.group))
             in_group[job.group] += 1
             result.starts[job.key] = grants
             continue
@@ -257,33 +260,36 @@ def plan(
 
 
 def forecast(
-    nodes: Sequence[Capacity], running: Sequence[Running], waiting: Sequence[Waiting], now: float
+    nodes: Sequence[NodeCapacity],
+    running: Sequence[RunningTask],
+    waiting: Sequence[WaitingTask],
+    now: float,
 ) -> dict[int, float]:
     """Return the latest start times of the first waiting jobs, if all jobs run to their time
     limits.
     """
-    free = Free(nodes)
+    free = FreeResources(nodes)
     for running_job in running:
         free.take(running_job.demand, running_job.grants)
     going = list(running)
     starts: dict[int, float] = {}
     time = now
     for job in waiting[:FORECAST_DEPTH]:
-        if job.throttle is not None or not Free(nodes).fits(job.demand):
+        if job.throttle is not None or not FreeResources(nodes).fits(job.demand):
             continue
         time, free, going = _earliest(free, going, job.demand, time)
         grants = free.choose(job.demand)
         if grants is None:
             continue
         free.take(job.demand, grants)
-        going.append(Running(job.demand, grants, time + job.demand.time_limit_s))
+        going.append(RunningTask(job.demand, grants, time + job.demand.time_limit_s))
         starts[job.key] = time
     return starts
 
 
 def _earliest(
-    free: Free, running: Sequence[Running], demand: Demand, now: float
-) -> tuple[float, Free, list[Running]]:
+    free: FreeResources, running: Sequence[RunningTask], demand: Demand, now: float
+) -> tuple[float, FreeResources, list[RunningTask]]:
     """Return the earliest time at which ``demand`` fits, what is free then, and the jobs that still
     run then.
     """

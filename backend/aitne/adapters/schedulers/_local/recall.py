@@ -7,10 +7,10 @@ import shutil
 from aitne.adapters.schedulers._local import launcher
 from aitne.adapters.schedulers._local.planner import Grant
 from aitne.adapters.schedulers._local.records import Records
-from aitne.adapters.schedulers._local.tasks import Book, Phase, Task
+from aitne.adapters.schedulers._local.tasks import JobIndex, LocalTask, TaskPhase
 
 
-def recall(records: Records, book: Book) -> None:
+def recall(records: Records, book: JobIndex) -> None:
     """Set every task of ``book`` to the state in its files.
 
     A task with a started last run is ``RUNNING`` if a runner claimed it (the runner may have ended
@@ -23,12 +23,12 @@ def recall(records: Records, book: Book) -> None:
         _recall(records, task)
 
 
-def _recall(records: Records, task: Task) -> None:
+def _recall(records: Records, task: LocalTask) -> None:
     number = task.job.record.number
     state = records.read_state(number, task.index)
     task.restart_count, task.runs = state.restart_count, state.closed_runs
     if state.ending is not None:
-        task.phase, task.ending = Phase.ENDED, state.ending
+        task.phase, task.ending = TaskPhase.ENDED, state.ending
         return
     run_dir = records.run_dir(number, task.index, state.closed_runs)
     if not run_dir.is_dir():
@@ -39,7 +39,7 @@ def _recall(records: Records, task: Task) -> None:
         return
     task.identity = task.identity or launcher.read_identity(run_dir)
     task.runs += 1
-    task.phase = Phase.SETTLING if task.identity is None else Phase.RUNNING
+    task.phase = TaskPhase.SETTLING if task.identity is None else TaskPhase.RUNNING
     launch = records.read_launch(run_dir)
     if launch is not None:
         task.grants = tuple(Grant(grant.node, grant.gpus) for grant in launch.grants)

@@ -31,7 +31,7 @@ LAUNCH = "launch.json"
 _log = logging.getLogger(__name__)
 
 
-class JobRecord(Frozen):
+class LocalJobRecord(Frozen):
     """Record of a job as it was accepted; it never changes."""
 
     number: int
@@ -47,7 +47,7 @@ class JobRecord(Frozen):
         return self.number + (len(self.indices) - 1 if self.indices else 0)
 
 
-class Ending(Frozen):
+class TaskOutcome(Frozen):
     """Final outcome of a task."""
 
     reason: TerminationReason
@@ -63,7 +63,7 @@ class TaskState(Frozen):
     restart_count: int = 0
     closed_runs: int = 0
     """Number of runs that have ended and whose outcome has been processed."""
-    ending: Ending | None = None
+    ending: TaskOutcome | None = None
 
 
 class RunGrant(Frozen):
@@ -71,7 +71,7 @@ class RunGrant(Frozen):
     gpus: tuple[int, ...] = ()
 
 
-class Launch(Frozen):
+class LaunchFile(Frozen):
     """``launch.json`` of a run: the allocated resources."""
 
     grants: tuple[RunGrant, ...]
@@ -87,7 +87,7 @@ class Records:
         """Create the folder of the jobs."""
         _make_private(self.jobs)
 
-    def load(self) -> tuple[list[JobRecord], int]:
+    def load(self) -> tuple[list[LocalJobRecord], int]:
         """Return all jobs in the order of their numbers, and the highest number ever assigned.
 
         A folder without a record was never accepted and is deleted.
@@ -97,7 +97,7 @@ class Records:
             if not folder.name.isdecimal():
                 continue
             try:
-                record = JobRecord.model_validate_json((folder / JOB).read_bytes())
+                record = LocalJobRecord.model_validate_json((folder / JOB).read_bytes())
             except FileNotFoundError:
                 shutil.rmtree(folder, ignore_errors=True)
             except ValidationError as error:
@@ -109,7 +109,7 @@ class Records:
                 highest = max(highest, record.last_number)
         return sorted(records, key=lambda record: record.number), highest
 
-    def create(self, record: JobRecord) -> None:
+    def create(self, record: LocalJobRecord) -> None:
         """Write the job's own files, then the record: either everything or nothing."""
         request = record.request
         folder = self.jobs / str(record.number)
@@ -142,7 +142,7 @@ class Records:
         """Return the folder of one run of a task."""
         return self.task_dir(number, index) / f"run-{run}"
 
-    def new_run(self, number: int, index: int | None, run: int, launch: Launch) -> Path:
+    def new_run(self, number: int, index: int | None, run: int, launch: LaunchFile) -> Path:
         """Create the folder of the next run, with its launch record."""
         folder = self.run_dir(number, index, run)
         _make_private(folder)
@@ -159,9 +159,9 @@ class Records:
         _make_private(folder)
         write_atomically(folder / STATE, state.model_dump_json().encode())
 
-    def read_launch(self, run_dir: Path) -> Launch | None:
+    def read_launch(self, run_dir: Path) -> LaunchFile | None:
         """Return the launch record of a run; None if the start failed before it was written."""
-        return _read(Launch, run_dir / LAUNCH)
+        return _read(LaunchFile, run_dir / LAUNCH)
 
 
 _Model = TypeVar("_Model", bound=Frozen)

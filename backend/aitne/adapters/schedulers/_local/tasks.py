@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from aitne.adapters.schedulers._local.launcher import Identity
-from aitne.adapters.schedulers._local.planner import Demand, Grant, Running, Waiting
-from aitne.adapters.schedulers._local.records import Ending, JobRecord, TaskState
+from aitne.adapters.schedulers._local.launcher import ProcessIdentity
+from aitne.adapters.schedulers._local.planner import Demand, Grant, RunningTask, WaitingTask
+from aitne.adapters.schedulers._local.records import LocalJobRecord, TaskOutcome, TaskState
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason
 
 
-class Phase(Enum):
+class TaskPhase(Enum):
     """Phase of a task, in the scheduler's own terms."""
 
     WAITING = "waiting"
@@ -26,23 +26,23 @@ class Phase(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Task:
+class LocalTask:
     """Job that is not an array, or one task of an array."""
 
-    job: Job
+    job: LocalJob
     number: int
     index: int | None
-    phase: Phase = Phase.WAITING
+    phase: TaskPhase = TaskPhase.WAITING
     grants: tuple[Grant, ...] = ()
     runs: int = 0
     """Number of starts; the current run is the last one."""
     restart_count: int = 0
-    identity: Identity | None = None
+    identity: ProcessIdentity | None = None
     pidfd: int | None = None
     started_at: datetime | None = None
     time_limit_s: int = 0
     cancelled: bool = False
-    ending: Ending | None = None
+    ending: TaskOutcome | None = None
     not_before: datetime | None = None
     trouble: str | None = None
     """Reason why the last start failed; another one follows."""
@@ -58,12 +58,12 @@ class Task:
     @property
     def ended(self) -> bool:
         """True once the task has ended for good."""
-        return self.phase is Phase.ENDED
+        return self.phase is TaskPhase.ENDED
 
     @property
     def holds_slots(self) -> bool:
         """True while the task's grants are in use."""
-        return self.phase in (Phase.LAUNCHING, Phase.RUNNING, Phase.SETTLING)
+        return self.phase in (TaskPhase.LAUNCHING, TaskPhase.RUNNING, TaskPhase.SETTLING)
 
     def state(self) -> TaskState:
         """State of the task that is stored on disk."""
@@ -75,15 +75,15 @@ class Task:
         ending = self.ending
         if ending is not None:
             state = STATE_OF_REASON[ending.reason]
-        elif self.phase is Phase.WAITING:
+        elif self.phase is TaskPhase.WAITING:
             state = JobState.QUEUED
-        elif self.phase is Phase.LAUNCHING:
+        elif self.phase is TaskPhase.LAUNCHING:
             state = JobState.STARTING
-        elif self.phase is Phase.RUNNING:
+        elif self.phase is TaskPhase.RUNNING:
             state = JobState.RUNNING
         else:
             state = JobState.COMPLETING
-        waits = self.phase is Phase.WAITING
+        waits = self.phase is TaskPhase.WAITING
         return SchedulerJob(
             scheduler_id=self.scheduler_id,
             job_id=self.job.record.request.job_id,
@@ -103,13 +103,13 @@ class Task:
             time_limit_s=self.time_limit_s,
         )
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> WaitingTask:
         """Return the task as input of the planner."""
         record = self.job.record
         group = record.number if record.throttle is not None else 0
-        return Waiting(self.number, self.job.demand, group, record.throttle)
+        return WaitingTask(self.number, self.job.demand, group, record.throttle)
 
-    def running(self, now: datetime, grace_s: float) -> Running:
+    def running(self, now: datetime, grace_s: float) -> RunningTask:
         """Return the task as input of the planner: it holds its resources until its time limit and
         the kill after it.
         """
@@ -117,16 +117,16 @@ class Task:
         started = self.started_at or now
         ends = started + timedelta(seconds=self.time_limit_s + grace_s)
         group = record.number if record.throttle is not None else 0
-        return Running(self.job.demand, self.grants, ends.timestamp(), group)
+        return RunningTask(self.job.demand, self.grants, ends.timestamp(), group)
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class LocalJob:
     """One submission and its tasks."""
 
-    record: JobRecord
+    record: LocalJobRecord
     demand: Demand = field(init=False)
-    tasks: list[Task] = field(init=False)
+    tasks: list[LocalTask] = field(init=False)
 
     def __post_init__(self) -> None:
         request = self.record.request
@@ -141,7 +141,7 @@ class Job:
         )
         indices: tuple[int | None, ...] = self.record.indices or (None,)
         self.tasks = [
-            Task(self, self.record.number + offset, index, time_limit_s=request.time_limit_s)
+            LocalTask(self, self.record.number + offset, index, time_limit_s=request.time_limit_s)
             for offset, index in enumerate(indices)
         ]
 
@@ -157,22 +157,22 @@ class Job:
         return max((task.ending.ended_at for task in self.tasks if task.ending), default=None)
 
 
-class Book:
+class JobIndex:
     """All jobs in memory, indexed by number, by UUID, and by the text ``12`` or ``12_3``."""
 
     def __init__(self) -> None:
-        self.jobs: dict[int, Job] = {}
+        self.jobs: dict[int, LocalJob] = {}
 
-    def add(self, job: Job) -> None:
+    def add(self, job: LocalJob) -> None:
         """Add a job to the book."""
         self.jobs[job.record.number] = job
 
-    def tasks(self) -> Iterator[Task]:
+    def tasks(self) -> Iterator[LocalTask]:
         """Iterate over every task of every job."""
         for job in self.jobs.values():
             yield from job.tasks
 
-    def select(self, scheduler_id: str) -> list[Task]:
+    def select(self, scheduler_id: str) -> list[LocalTask]:
         """Return the tasks of an ID: one task, or all of an array; none for an unknown ID."""
         number, underscore, index = scheduler_id.partition("_")
         if not (number.isascii() and number.isdecimal()) or len(number) > 18:
@@ -184,7 +184,7 @@ class Book:
             return list(job.tasks)
         return [task for task in job.tasks if str(task.index) == index]
 
-    def dependents(self, number: int) -> list[Job]:
+    def dependents(self, number: int) -> list[LocalJob]:
         """Return the jobs that have not ended and name this one in ``after``."""
         return [
             job
@@ -194,7 +194,7 @@ class Book:
         ]
 
 
-def dependency(book: Book, names: tuple[str, ...]) -> tuple[list[str], bool]:
+def dependency(book: JobIndex, names: tuple[str, ...]) -> tuple[list[str], bool]:
     """Return those of ``names`` that have not ended yet, and whether one of them has failed."""
     open_ones = []
     for name in names:

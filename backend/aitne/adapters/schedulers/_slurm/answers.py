@@ -16,7 +16,7 @@ from aitne.core.errors import SchedulerRejected
 from aitne.core.ports.scheduler import Forecast, SubmitRequest
 
 
-class Proof(Enum):
+class SubmissionEvidence(Enum):
     """Conclusion from an unsuccessful submission about the job."""
 
     REFUSED = "refused"
@@ -97,17 +97,17 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 
 
-def proof(output: str) -> Proof:
+def proof(output: str) -> SubmissionEvidence:
     """Return what the output of a failed sbatch proves."""
     failed = _FAILED.search(output)
     reason = output if failed is None else failed[1]
     if _OPEN.search(reason):
-        return Proof.OPEN
+        return SubmissionEvidence.OPEN
     if _NOT_SENT.search(reason):
-        return Proof.NOT_SENT
+        return SubmissionEvidence.NOT_SENT
     # sbatch prints "Batch job submission failed" for every rejection by slurmctld, but not for an
     # option that it does not send at all.
-    return Proof.REFUSED
+    return SubmissionEvidence.REFUSED
 
 
 def refusal(output: str, request: SubmitRequest) -> SchedulerRejected:

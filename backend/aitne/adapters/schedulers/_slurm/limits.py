@@ -52,7 +52,7 @@ class _Shape:
         )
 
 
-class Limits:
+class ClusterLimits:
     """Limits of one snapshot of a cluster, to check many jobs against."""
 
     def __init__(self, cluster: Cluster, qos_flags: Mapping[str, frozenset[str]] | None) -> None:

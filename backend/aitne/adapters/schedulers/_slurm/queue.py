@@ -128,7 +128,7 @@ def node_names(text: str) -> tuple[str, ...]:
         return ()
 
 
-class Queue:
+class SqueueReader:
     """Parser of successive outputs of squeue: an unchanged record yields the same object."""
 
     def __init__(self, fields: Sequence[str]) -> None:

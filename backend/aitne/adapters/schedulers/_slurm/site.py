@@ -16,7 +16,7 @@ from uuid import UUID
 from aitne.adapters.schedulers._slurm import accounting, identity, nodes, queue
 from aitne.adapters.schedulers._slurm.commands import Commands
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
-from aitne.adapters.schedulers._slurm.limits import Limits
+from aitne.adapters.schedulers._slurm.limits import ClusterLimits
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.models.node import Cluster
 from aitne.core.ports.command import Command
@@ -46,7 +46,7 @@ QosFlags = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    limits: Limits
+    limits: ClusterLimits
     at: float
 
 
@@ -63,7 +63,7 @@ class Site:
         self._mine = f"--user={os.geteuid()}" if command.alone else None
         self._cluster_name = settings.cluster
         self._fields: tuple[str, ...] = queue.FIELDS
-        self._queue = queue.Queue(self._fields)
+        self._queue = queue.SqueueReader(self._fields)
         self._config: SlurmConfig | None = None
         self._snapshot: _Snapshot | None = None
         self._qos: tuple[float, QosFlags | None] | None = None
@@ -127,7 +127,7 @@ class Site:
         if not missing_fields or not missing_fields <= queue.OPTIONAL:
             return False
         self._fields = tuple(field for field in self._fields if field not in missing_fields)
-        self._queue = queue.Queue(self._fields)
+        self._queue = queue.SqueueReader(self._fields)
         return True
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
@@ -234,10 +234,10 @@ class Site:
             cpus_held_by=config.cpus_held_by,
             seen_at=now,
         )
-        self._snapshot = _Snapshot(Limits(cluster, qos), time.monotonic())
+        self._snapshot = _Snapshot(ClusterLimits(cluster, qos), time.monotonic())
         return cluster
 
-    async def limits(self) -> Limits:
+    async def limits(self) -> ClusterLimits:
         """Return the limits of the partitions, which are at most half a minute old."""
         while self._snapshot is None or time.monotonic() - self._snapshot.at > _LIMITS_S:
             await self.cluster()

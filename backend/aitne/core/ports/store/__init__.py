@@ -22,14 +22,14 @@ from aitne.core.ports.store.preferences import PreferenceStore
 from aitne.core.ports.store.projects import ProjectStore
 from aitne.core.ports.store.records import (
     Check,
-    Created,
+    CreatedJob,
     Idempotency,
     Lease,
-    Move,
     OutboxItem,
     OutboxKind,
     Page,
     QueuePlace,
+    TransitionRequest,
 )
 from aitne.core.ports.store.sign_ins import SignInStore
 from aitne.core.ports.store.snapshots import DocumentKind, SnapshotStore
@@ -42,7 +42,7 @@ __all__ = [
     "CatalogStore",
     "Check",
     "ClusterStore",
-    "Created",
+    "CreatedJob",
     "DocumentKind",
     "GpuStore",
     "GpuUse",
@@ -50,7 +50,6 @@ __all__ = [
     "Idempotency",
     "JobStore",
     "Lease",
-    "Move",
     "NotificationStore",
     "OutboxItem",
     "OutboxKind",
@@ -61,6 +60,7 @@ __all__ = [
     "SignInStore",
     "SnapshotStore",
     "Store",
+    "TransitionRequest",
     "UserSecretStore",
     "UserStore",
 ]

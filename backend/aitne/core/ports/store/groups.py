@@ -17,7 +17,7 @@ from aitne.core.models.project import (
     ExtensionRequest,
     Invitation,
     ProjectRole,
-    Standing,
+    ProjectStatus,
     Step,
 )
 from aitne.core.models.user import Project
@@ -33,7 +33,7 @@ class ProjectChange:
     fields: Mapping[str, Any]
 
 
-class KeptMonth(NamedTuple):
+class StoredMonth(NamedTuple):
     """Usage of one month as of ``taken_at``, from the records of ``source``."""
 
     taken_at: datetime
@@ -55,7 +55,7 @@ class JobTime(NamedTuple):
     ended_at: datetime | None
 
 
-class Wait(NamedTuple):
+class WaitTime(NamedTuple):
     """Waiting time of one job before it got its nodes."""
 
     user: str
@@ -74,7 +74,7 @@ class GroupStore(Protocol):
         """Return the user's projects, with the user's role in each."""
         ...
 
-    async def standing(self, name: str) -> Standing | None:
+    async def standing(self, name: str) -> ProjectStatus | None:
         """Return the facts that decide whether it takes jobs; None: there is no such project."""
         ...
 
@@ -164,11 +164,11 @@ class GroupStore(Protocol):
         """
         ...
 
-    async def usage_months(self, months: Sequence[str]) -> Mapping[str, KeptMonth]:
+    async def usage_months(self, months: Sequence[str]) -> Mapping[str, StoredMonth]:
         """Return the stored usage of these months, by month; months without any are missing."""
         ...
 
-    async def keep_usage(self, month: str, found: KeptMonth) -> None:
+    async def keep_usage(self, month: str, found: StoredMonth) -> None:
         """Replace the stored usage of the month."""
         ...
 
@@ -176,7 +176,7 @@ class GroupStore(Protocol):
         """Return the runs of the platform's own jobs that fall into that time, at least in part."""
         ...
 
-    async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[Wait]:
+    async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[WaitTime]:
         """List the waiting times of the project's jobs that got their nodes in that time."""
         ...
 

@@ -11,13 +11,13 @@ from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobFilter, Sample
 from aitne.core.models.job_search import JobSort
 from aitne.core.ports.store.records import (
-    Created,
+    CreatedJob,
     Idempotency,
-    Move,
     OutboxItem,
     OutboxKind,
     Page,
     QueuePlace,
+    TransitionRequest,
 )
 from aitne.core.states import JobState, TerminationReason
 
@@ -27,7 +27,7 @@ class JobStore(Protocol):
 
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
-    ) -> Created:
+    ) -> CreatedJob:
         """Store the job (an array with the rows of its tasks), its outbox row and event in one
         transaction.
 
@@ -144,7 +144,7 @@ class JobStore(Protocol):
 
     async def apply(
         self,
-        moves: Sequence[Move],
+        moves: Sequence[TransitionRequest],
         *,
         epoch: int,
         tokens: Mapping[UUID, str] | None = None,

@@ -9,15 +9,15 @@ from uuid import UUID
 
 from aitne.core.models.job import Job
 from aitne.core.models.notification import (
-    Addressee,
     Delivery,
     DeliveryState,
     NewDelivery,
+    NewNotification,
     Notification,
     NotificationChoices,
     NotificationKind,
+    Recipient,
     SessionActivity,
-    Told,
     Webhook,
 )
 from aitne.core.ports.store.records import Check, Page
@@ -31,7 +31,7 @@ class NotificationStore(Protocol):
         ...
 
     async def tell(
-        self, told: Sequence[Told], *, cursor: str, since: int, until: int, epoch: int
+        self, told: Sequence[NewNotification], *, cursor: str, since: int, until: int, epoch: int
     ) -> int:
         """Write notifications and deliveries, and move the cursor from ``since`` to ``until``: all
         in one transaction, so that each event is notified once. Returns the number of new
@@ -84,7 +84,7 @@ class NotificationStore(Protocol):
         """
         ...
 
-    async def people(self, names: Sequence[str] | None = None) -> Sequence[Addressee]:
+    async def people(self, names: Sequence[str] | None = None) -> Sequence[Recipient]:
         """Return the users who are not disabled, or those of them with these names."""
         ...
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from aitne.core.models.limits import InUse, Limits, Membership
+from aitne.core.models.limits import Limits, LimitUsage, Membership
 from aitne.core.models.user import Project
 from aitne.core.ports.store.records import Check
 
@@ -75,10 +75,10 @@ class ProjectStore(Protocol):
         """Append an event ``accounting.synced``, for administrators: what was changed in Slurm."""
         ...
 
-    async def save_in_use(self, in_use: InUse, taken_at: datetime, *, epoch: int) -> None:
+    async def save_in_use(self, in_use: LimitUsage, taken_at: datetime, *, epoch: int) -> None:
         """Replace the last snapshot. Raises ``StaleEpoch``."""
         ...
 
-    async def in_use(self) -> tuple[InUse, datetime] | None:
+    async def in_use(self) -> tuple[LimitUsage, datetime] | None:
         """Return the last snapshot and when it was taken; None before the first."""
         ...

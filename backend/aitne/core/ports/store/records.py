@@ -39,7 +39,7 @@ class Idempotency(Frozen):
     request_hash: str
 
 
-class Created(Frozen):
+class CreatedJob(Frozen):
     """Stored job. ``replayed``: the idempotency key was known, and this is the job it created."""
 
     job: Job
@@ -67,7 +67,7 @@ class OutboxKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class TransitionRequest:
     """One of many transitions that are made in one transaction.
 
     ``to`` None: the state stays. ``since``: only from one of these states; from any other the state

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from aitne.core.models.sign_in import Attempt, OpenSignIn, SecondFactor, SignIn
+from aitne.core.models.sign_in import LoginAttempt, OpenSignIn, SecondFactor, SignIn
 from aitne.core.models.user import User
 
 
@@ -107,7 +107,7 @@ class SignInStore(Protocol):
 
     async def begin_attempt(
         self, key: str, now: datetime, *, most: int, window_s: float, longest_s: float
-    ) -> Attempt:
+    ) -> LoginAttempt:
         """Count one try under ``key``, unless that is locked.
 
         From the try number ``most`` on it is locked for ``window_s`` and, with every further one,

@@ -22,7 +22,7 @@ _START_S = 30.0
 _EXIT_S = 1.0
 
 
-class Hello(Frozen):
+class WorkerHello(Frozen):
     """First message of pyslurm's process: its versions and what it lacks."""
 
     pyslurm: str
@@ -39,7 +39,7 @@ class Library:
         self._worker: _Worker | None = None
         self._turn = asyncio.Lock()
 
-    async def hello(self) -> Hello:
+    async def hello(self) -> WorkerHello:
         """Restart the process and return its first message.
 
         Raises:
@@ -86,7 +86,7 @@ class Library:
         async with self._turn:
             await self._end()
 
-    async def _begin(self) -> Hello:
+    async def _begin(self) -> WorkerHello:
         # The path of slurm.conf for libslurm, and no limit to the list of an array's tasks.
         env = {**os.environ, **self._conf, "SLURM_BITSTR_LEN": "0"}
         self._worker = _Worker(
@@ -102,7 +102,7 @@ class Library:
         )
         try:
             async with asyncio.timeout(_START_S):
-                return Hello.model_validate_json(await self._worker.line())
+                return WorkerHello.model_validate_json(await self._worker.line())
         except (TimeoutError, ValueError) as error:
             raise SetupError(
                 f"pyslurm cannot be used here: {await self._end()} It has no wheel, and supports only "

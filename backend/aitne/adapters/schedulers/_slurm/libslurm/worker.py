@@ -4,7 +4,7 @@ It is a separate process because libslurm exits when slurm.conf is invalid, beca
 how the program binds libraries, and because pyslurm blocks all Python threads while it waits for
 slurmctld. It is run by its path and imports nothing but pyslurm.
 
-It writes JSON, one value per line: first ``Hello``, then for each query the records, one after the
+It writes JSON, one value per line: first ``WorkerHello``, then for each query the records, one after the
 other, and ``{"end": null}``, or ``{"end": "why there is no answer"}``.
 """
 

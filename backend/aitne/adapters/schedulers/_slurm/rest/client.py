@@ -27,20 +27,20 @@ class NotReached(SchedulerUnavailable):
     code = "scheduler_not_reached"
 
 
-class NoAnswer(SchedulerUnavailable):
+class RestResponseLost(SchedulerUnavailable):
     """Failure of a request that was sent but not answered by Slurm: its effect is unknown."""
 
     code = "scheduler_no_answer"
 
 
-class TooLarge(NoAnswer):
+class RestResponseTooLarge(RestResponseLost):
     """Failure of a request whose response exceeds the caller's limit."""
 
     code = "scheduler_answer_too_large"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SlurmError:
     """Entry of ``errors``: Slurm's error number (https://github.com/SchedMD/slurm, slurm_errno.h)
     and text."""
 
@@ -49,13 +49,13 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RestResponse:
     """Response of slurmrestd to one request."""
 
     status: int
     body: Mapping[str, Any]
-    problems: tuple[Problem, ...] = ()
-    refusals: tuple[Problem, ...] = ()
+    problems: tuple[SlurmError, ...] = ()
+    refusals: tuple[SlurmError, ...] = ()
     """Errors for single tasks of a job, where the request as a whole succeeded."""
 
     @property
@@ -102,12 +102,12 @@ class RestClient:
         body: Mapping[str, Any] | None = None,
         timeout_s: float,
         most_bytes: int = MAX_BODY_BYTES,
-    ) -> Answer:
+    ) -> RestResponse:
         """Send a request and read the whole response.
 
         Raises:
             NotReached: no process listens at ``url``, so the request had no effect.
-            NoAnswer: no valid response was received, so the effect is unknown.
+            RestResponseLost: no valid response was received, so the effect is unknown.
         """
         timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s))
         try:
@@ -125,7 +125,7 @@ class RestClient:
                 f"slurmrestd at {self.url} cannot be reached: {_why(error)}."
             ) from error
         except httpx.HTTPError as error:
-            raise NoAnswer(
+            raise RestResponseLost(
                 f"slurmrestd at {self.url} did not answer {method} {path}: {_why(error)}."
             ) from error
 
@@ -146,14 +146,14 @@ async def _read(stream: httpx.Response, max_bytes: int) -> bytes:
     async for part in stream.aiter_bytes():
         size += len(part)
         if size > max_bytes:
-            raise TooLarge(
+            raise RestResponseTooLarge(
                 f"slurmrestd sends more than {max_bytes >> 20} MiB in one response; it was not read."
             )
         parts.append(part)
     return b"".join(parts)
 
 
-def _answer(status: int, text: bytes) -> Answer:
+def _answer(status: int, text: bytes) -> RestResponse:
     try:
         body = json.loads(text) if text.strip() else {}
     except ValueError:
@@ -161,9 +161,9 @@ def _answer(status: int, text: bytes) -> Answer:
     if not isinstance(body, dict):
         words = " ".join(text[:300].decode("utf-8", "replace").split())
         if status < 400:
-            raise NoAnswer(f"slurmrestd answered {status} with what is not JSON: {words}")
+            raise RestResponseLost(f"slurmrestd answered {status} with what is not JSON: {words}")
         body = {"errors": [{"error": words}]} if words else {}
-    return Answer(
+    return RestResponse(
         status=status,
         body=body,
         problems=tuple(_problem(entry) for entry in _list(body.get("errors"))),
@@ -171,24 +171,24 @@ def _answer(status: int, text: bytes) -> Answer:
     )
 
 
-def _problem(entry: object) -> Problem:
+def _problem(entry: object) -> SlurmError:
     """Parse one error: 22.05 has ``error_code`` for rejected submissions, else ``error_number``."""
     if not isinstance(entry, dict):
-        return Problem(None, str(entry))
+        return SlurmError(None, str(entry))
     number = entry.get("error_number", entry.get("error_code"))
     words = [str(entry[key]) for key in ("error", "description") if entry.get(key)]
-    return Problem(
+    return SlurmError(
         number if isinstance(number, int) else None, ": ".join(words) or "no reason given"
     )
 
 
-def _refusals(value: object) -> Iterator[Problem]:
+def _refusals(value: object) -> Iterator[SlurmError]:
     for entry in _list(value):
         error = entry.get("error") if isinstance(entry, dict) else None
         if isinstance(error, dict) and error.get("code"):
             code = error["code"]
             text = str(error.get("message") or error.get("string") or "no reason given")
-            yield Problem(code if isinstance(code, int) else None, text)
+            yield SlurmError(code if isinstance(code, int) else None, text)
 
 
 def _list(value: object) -> list[Any]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-from aitne.adapters.schedulers._slurm.rest.client import Answer
+from aitne.adapters.schedulers._slurm.rest.client import RestResponse
 
 
-class Meaning(Enum):
+class SubmissionFailure(Enum):
     """Conclusion from a failed submission."""
 
     REJECTED = "rejected"
@@ -43,28 +43,28 @@ _NOT_NOW = frozenset(
 )
 
 
-def meaning(answer: Answer) -> Meaning:
+def meaning(answer: RestResponse) -> SubmissionFailure:
     """Return what the response to a failed submission means for the job."""
     if answer.status == 401:
-        return Meaning.TOKEN
+        return SubmissionFailure.TOKEN
     numbers = {problem.number for problem in answer.problems}
     if numbers & _AUTHENTICATION:
-        return Meaning.TOKEN
+        return SubmissionFailure.TOKEN
     if numbers & _NOT_NOW:
-        return Meaning.NOT_NOW
+        return SubmissionFailure.NOT_NOW
     if any(number is not None and 9000 <= number < 10_000 for number in numbers):
-        return Meaning.UNREADABLE
+        return SubmissionFailure.UNREADABLE
     if any(
         number is not None and (2000 <= number < 5000 or 7000 < number < 9000) for number in numbers
     ):
-        return Meaning.REJECTED
+        return SubmissionFailure.REJECTED
     # No message of slurmctld, and a status that concerns only the request.
     if answer.status in (400, 404, 405, 411, 413, 415, 422):
-        return Meaning.UNREADABLE
-    return Meaning.UNKNOWN
+        return SubmissionFailure.UNREADABLE
+    return SubmissionFailure.UNKNOWN
 
 
-def refused_token(answer: Answer) -> bool:
+def refused_token(answer: RestResponse) -> bool:
     """Return True if a query (not a submission) failed because the token was rejected.
 
     22.05 has no separate number for that: it reports the same if slurmctld is not reachable.

@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from aitne.adapters.schedulers._slurm.rest.client import (
     MAX_BODY_BYTES,
-    Answer,
-    NoAnswer,
     NotReached,
     RestClient,
-    TooLarge,
+    RestResponse,
+    RestResponseLost,
+    RestResponseTooLarge,
 )
 from aitne.adapters.schedulers._slurm.rest.errors import (
     ENDED_JOB,
     UNKNOWN_JOB,
-    Meaning,
+    SubmissionFailure,
     meaning,
     refused_token,
 )
@@ -128,7 +128,7 @@ class RestSession:
             )
         except NotReached as error:
             raise self._fail(error) from error
-        except NoAnswer as error:
+        except RestResponseLost as error:
             self._fail(_unusable(error))
             raise SubmitUncertain(
                 f"{error.message} The job may be in Slurm; the platform searches for it before a retry."
@@ -138,15 +138,15 @@ class RestSession:
         if answer.status < 400 and isinstance(number, int) and number > 0:
             return str(number)
         match meaning(answer):
-            case Meaning.REJECTED:
+            case SubmissionFailure.REJECTED:
                 raise SchedulerRejected(answer.said)
-            case Meaning.NOT_NOW:
+            case SubmissionFailure.NOT_NOW:
                 raise SchedulerUnavailable(f"Slurm accepts no jobs at the moment: {answer.said}.")
-            case Meaning.UNREADABLE:
+            case SubmissionFailure.UNREADABLE:
                 raise NotUnderstood(f"slurmrestd could not parse the job: {answer.said}.")
-            case Meaning.TOKEN:
+            case SubmissionFailure.TOKEN:
                 raise self._fail(TokenRefused(f"Slurm rejected the token: {answer.said}."))
-            case Meaning.UNKNOWN:
+            case SubmissionFailure.UNKNOWN:
                 self._fail(NotReached(f"slurmrestd reports: {answer.said}."))
                 raise SubmitUncertain(
                     f"slurmrestd does not know whether Slurm has the job: {answer.said}. The platform "
@@ -245,7 +245,7 @@ class RestSession:
             answer = await self._client.ask(
                 "GET", f"{api.prefix}/licenses", headers, timeout_s=PROBE_S
             )
-        except NoAnswer as error:
+        except RestResponseLost as error:
             raise _unusable(error) from error
         if refused_token(answer):
             raise TokenRefused(f"Slurm rejected the token: {answer.said}.")
@@ -260,18 +260,18 @@ class RestSession:
         *,
         query: Mapping[str, str | int] | None = None,
         most_bytes: int = MAX_BODY_BYTES,
-    ) -> Answer:
+    ) -> RestResponse:
         headers = await self._headers(account)
         try:
             return await self._client.ask(
                 "GET", path, headers, query=query, timeout_s=LOOK_UP_S, most_bytes=most_bytes
             )
-        except TooLarge:
+        except RestResponseTooLarge:
             raise
         except SchedulerUnavailable as error:
             raise self._fail(_unusable(error)) from error
 
-    def _jobs(self, answer: Answer, api: Api) -> Sequence[Record]:
+    def _jobs(self, answer: RestResponse, api: Api) -> Sequence[Record]:
         jobs = answer.body.get("jobs")
         if not answer.ok or not isinstance(jobs, list):
             if refused_token(answer):

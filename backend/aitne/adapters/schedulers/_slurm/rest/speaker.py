@@ -19,7 +19,7 @@ _TIMEOUT_S = 10.0
 _TOKEN = re.compile(r"SLURM_JWT=([A-Za-z0-9_.-]+)")
 
 
-class Speaker:
+class AccountHeaders:
     """Provider of the headers that authenticate an account.
 
     With the key, tokens can be made for any account. So a command without effect is first run under

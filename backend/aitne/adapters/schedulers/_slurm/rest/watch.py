@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from aitne.adapters.schedulers._slurm.rest import records
-from aitne.adapters.schedulers._slurm.rest.client import TooLarge
+from aitne.adapters.schedulers._slurm.rest.client import RestResponseTooLarge
 from aitne.adapters.schedulers._slurm.rest.session import RestSession
 from aitne.core.ports.scheduler import SchedulerJob
 
@@ -20,7 +20,7 @@ LOOK_AGAIN_S = 60.0
 _MOST_BYTES = 4 << 20
 
 
-class Watch:
+class RestPoller:
     """Poller that stores the last list of jobs and its time."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Watch:
             return None
         try:
             snapshot = await self._session.jobs(self._made_at, most_bytes=_MOST_BYTES)
-        except TooLarge:
+        except RestResponseTooLarge:
             self._too_many()
             return None
         if snapshot is not None:
