@@ -171,7 +171,7 @@ def test_invalid_dataset_folder_is_not_registered(
     for path, said in [
         ("/etc", "a dataset lies below a folder of yours"),
         (str(data / "nothing"), "No such file"),
-        (str(data / "plain" / "plain"), "no folder"),
+        (str(data / "plain" / "plain"), "not a folder"),
         (str(data), "1 path cannot be in a dataset"),
     ]:
         done = platform.aitne("dataset", "add", "bad", path, "--version", "1", "--yes")

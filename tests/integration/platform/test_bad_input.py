@@ -240,7 +240,7 @@ def test_job_of_other_user_is_not_found(
     ("text", "said"),
     [
         ("", "it has no fields"),
-        ("commands: [x]\nname: a\nname: b\n", ":3: name is there twice"),
+        ("commands: [x]\nname: a\nname: b\n", ":3: name is given twice"),
         ("commands: &a [*a]\n", "nested too deeply"),
         ("name: !!binary aGk=\n", ":1: not YAML"),
     ],

@@ -61,7 +61,7 @@ def test_verify_counts_the_hashes_itself(aitne: Aitne, api: FakeApi, tmp_path: P
     api.on("GET", "/admin/audit/export", pieces(lines(forged)))
     bad = aitne("admin", "audit", "verify")
     assert bad.status == 1
-    assert "Entry 3 is wrong. It was changed" in bad.err
+    assert "Entry 3 is wrong. The entry was changed" in bad.err
     api.on("GET", "/admin/audit/export", pieces(lines([*found[:2], *found[3:]])))
     assert "from 3 on are missing" in aitne("admin", "audit", "verify").err
     told = aitne("admin", "audit", "verify", "--json")

@@ -177,7 +177,7 @@ def test_waiting_for_a_task_looks_when_several_tasks_of_its_array_change(
 def test_waiting_ends_in_time(client: Client, api: FakeApi, clock: Clock) -> None:
     api.on("GET", f"/jobs/{JOB_ID}", job())
     api.on("GET", "/events", sse())
-    with pytest.raises(WaitTimeout, match="goes on"):
+    with pytest.raises(WaitTimeout, match="continues"):
         client.jobs.wait(JOB_ID, timeout_s=3)
     assert 3 <= clock.now < 6
 

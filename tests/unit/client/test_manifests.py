@@ -189,7 +189,7 @@ def test_a_folder_that_is_none_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "empty" / "below").mkdir(parents=True)
     for name, said in [
         ("nothing", "No such file"),
-        ("file", "no folder"),
+        ("file", "not a folder"),
         ("empty", "has no files"),
     ]:
         with pytest.raises(InvalidInput, match=said):

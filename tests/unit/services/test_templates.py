@@ -59,7 +59,7 @@ def refused(tmp_path: Path, text: str) -> TemplateError:
         ("version: 1.0.0", "version: one", 2, "version: String should match"),
         ("title: Train\n", "", 1, "title is missing"),
         ("type: job", "type: jobs", 4, "type: Input should be 'job' or 'session'"),
-        ("minimum: 1,", "minumum: 1,", 6, "parameters.0.minumum is not a field"),
+        ("minimum: 1,", "minumum: 1,", 6, "parameters.0.minumum is not a known field"),
         ("default: 3", "default: 11", 6, "parameters.0.default: 11 is more than 10"),
         ("default: fast", "default: quick", 8, "parameters.2.default: 'quick' is not one"),
         ('"[a-z]+"', '"[a-z"', 9, "parameters.3.pattern: '[a-z' is not a regular expression"),
@@ -91,7 +91,7 @@ def test_each_mistake_is_named_with_its_line(
         ("gpu: {default: 2, max: 1}", 16, "resources.gpu.default: 2 is more than max (1)"),
         ("gpu: {default: many}", 16, "write a number of GPUs"),
         ("max_duration: {default: 4h, max: 1h}", 16, "resources.max_duration.default"),
-        ("cores: {default: 1}", 16, "resources.cores is not a field"),
+        ("cores: {default: 1}", 16, "resources.cores is not a known field"),
     ],
 )
 def test_resources_are_checked_too(tmp_path: Path, resources: str, line: int, reason: str) -> None:
