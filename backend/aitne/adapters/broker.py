@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
@@ -36,7 +37,13 @@ from aitne.core.errors import (
 )
 from aitne.core.models.node import Cluster
 from aitne.core.ports.files import Fence, JobLocation, LogChunk, ProgramOutcome
-from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
+from aitne.core.ports.scheduler import (
+    Forecast,
+    Run,
+    SchedulerCapabilities,
+    SchedulerJob,
+    SubmitRequest,
+)
 from aitne.core.settings import Settings
 
 _GRACE_S = 5.0
@@ -108,13 +115,16 @@ class BrokerScheduler:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.name = settings.scheduler
-        # The broker itself serves any number of processes.
-        self.capabilities = settings.capabilities.model_copy(update={"shared": True})
         self.settle_s = 60.0
         self._client = BrokerClient(settings)
         self._polling = asyncio.Lock()
         self._generation: str | None = None
         self._records: dict[int, SchedulerJob] = {}
+
+    @cached_property
+    def capabilities(self) -> SchedulerCapabilities:
+        """Return those of the broker's scheduler; the broker itself serves several processes."""
+        return self.settings.capabilities.model_copy(update={"shared": True})
 
     async def start(self) -> Sequence[str]:
         """Wait for the broker and check that it has the configured scheduler.

@@ -137,10 +137,13 @@ class Scheduler(Protocol):
     """
 
     name: str
-    capabilities: SchedulerCapabilities
-    """An attribute of the class."""
     settle_s: float
     """Seconds after a submission without an answer in which the job may still turn up."""
+
+    @property
+    def capabilities(self) -> SchedulerCapabilities:
+        """Properties that are the same at every site; an attribute of the class."""
+        ...
 
     async def start(self) -> Sequence[str]:
         """Connect, and attach again to running jobs.

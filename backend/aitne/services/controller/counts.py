@@ -15,6 +15,7 @@ from aitne.core.ports.scheduler import (
     Forecast,
     Run,
     Scheduler,
+    SchedulerCapabilities,
     SchedulerJob,
     SubmitRequest,
 )
@@ -50,7 +51,11 @@ class CountedScheduler(Scheduler):
         self._scheduler = scheduler
         self._counts = counts
         self.name = scheduler.name
-        self.capabilities = scheduler.capabilities
+
+    @property
+    @override
+    def capabilities(self) -> SchedulerCapabilities:
+        return self._scheduler.capabilities
 
     @property
     @override
