@@ -82,7 +82,7 @@ async def test_a_job_of_somebody_else_is_not_adopted(running: RunningHub) -> Non
     job = running.job("ada", launcher=False)
     job.owner, owner = "bob", job.owner
     client = running.client()
-    with pytest.raises(Conflict, match="not ada's"):
+    with pytest.raises(Conflict, match="not belong to ada"):
         await client.start_server(owner, job.server, job.id, "Mine?")
     await client.close()
     assert job.handovers == 0
