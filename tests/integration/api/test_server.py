@@ -67,7 +67,7 @@ def test_a_second_one_on_the_same_port_says_what_to_do(
     second = server.start()
     _, said = second.communicate(timeout=60)
     assert second.returncode == 1
-    assert b"is taken" in said
+    assert b"is in use" in said
     assert b"--port" in said
     assert b"Traceback" not in said
 
