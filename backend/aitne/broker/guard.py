@@ -94,7 +94,7 @@ class Guard:
             if name not in self._config.slurm.extra:
                 raise InvalidInput.field(
                     "slurm.extra",
-                    f"{name} is not allowed at this site (slurm.extra of the broker's settings)",
+                    f"{name} is not permitted at this site (slurm.extra of the broker's settings)",
                     value=option,
                     allowed=", ".join(self._config.slurm.extra) or "none",
                 )
