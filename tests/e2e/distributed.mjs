@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { expect, finish, further, logIn, page, shot, SLOW, step } from "./browser.mjs";
 
 const [folder, venv] = further;
+// Two ranks import PyTorch first, which takes a busy machine a minute.
+const STARTING = { timeout: 180_000 };
 const parameter = (name) => page.getByTestId(`parameter-${name}`);
 const profile = page.getByTestId("profile");
 const steps = async () => Number(/([\d,]+) steps? of/.exec(await profile.textContent())?.[1].replaceAll(",", "") ?? 0);
@@ -34,7 +36,7 @@ await step("launch it", async () => {
 
 await step("see what the ranks say to each other", async () => {
   await page.getByRole("tab", { name: "Communication" }).click();
-  await profile.getByRole("table", { name: "By size of message" }).getByRole("row", { name: /^allreduce/ }).first().waitFor(SLOW);
+  await profile.getByRole("table", { name: "By size of message" }).getByRole("row", { name: /^allreduce/ }).first().waitFor(STARTING);
   await profile.getByRole("list", { name: "By rank" }).getByText("node 1").waitFor(SLOW);
 });
 

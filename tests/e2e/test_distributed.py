@@ -44,7 +44,7 @@ def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatf
 def test_a_person_watches_what_ranks_say_to_each_other(
     two_nodes: RunningPlatform, chromium: str, tmp_path: Path
 ) -> None:
-    folder = two_nodes.home / "training"
+    folder = two_nodes.home / tmp_path.name
     folder.mkdir()
     shutil.copy(PROGRAM, folder)
     walk(
