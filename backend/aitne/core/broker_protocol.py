@@ -29,8 +29,6 @@ from aitne.core.broker_storage import (
 )
 from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, Unavailable
 from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
-from aitne.core.models.job import SlurmSpec
-from aitne.core.models.job_file import SlurmFile
 from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
@@ -55,11 +53,6 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")]
 Attempt = Annotated[int, Field(ge=1, le=1_000_000)]
 TaskIndex = Annotated[int, Field(ge=0, le=10_000_000)]
 TimeLimit = Annotated[int, Field(ge=1, le=10 * 365 * 86_400)]
-
-
-def _slurm(spec: SlurmSpec) -> SlurmSpec:
-    SlurmFile.model_validate(spec.model_dump())  # what a user may write: no line breaks, no options
-    return spec
 
 
 def _resources(resources: Resources) -> Resources:
@@ -97,7 +90,6 @@ class WireRequest(SubmitRequest, extra="forbid"):
     array: Annotated[str | None, Field(max_length=2_000), AfterValidator(_array)] = None
     after: Annotated[tuple[SchedulerId, ...], Field(max_length=100)] = ()
     max_requeues: int = Field(0, ge=0, le=1_000)
-    slurm: Annotated[SlurmSpec, AfterValidator(_slurm)] = SlurmSpec()
 
 
 class WireRun(Run, extra="forbid"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aitne.core.agent_protocol import EXIT_ENVIRONMENT
-from aitne.core.models.job import EnvironmentSpec
+from aitne.core.models.job_options import EnvironmentOptions
 
 NAME = "aitne-environment"
 """By it the agent knows such a program in an argument vector."""
@@ -135,13 +135,13 @@ exec "${aitne_program[@]}"
 ).replace("EXIT_CODE", str(EXIT_ENVIRONMENT))
 
 
-def wrap(environment: EnvironmentSpec, argv: Sequence[str]) -> tuple[str, ...]:
+def wrap(environment: EnvironmentOptions, argv: Sequence[str]) -> tuple[str, ...]:
     """Return the argument vector that loads ``environment`` on the node and then becomes ``argv``.
 
     It needs bash on the node's PATH. If something cannot be loaded, it exits with
     ``EXIT_ENVIRONMENT`` and writes to standard error what is missing and what is available instead.
     """
-    if environment == EnvironmentSpec():
+    if environment == EnvironmentOptions():
         return tuple(argv)
     return (
         *("bash", "--norc", "-c", PREAMBLE, NAME),

@@ -7,6 +7,7 @@ from typing import Any
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobSpec, JobType
 from aitne.core.models.job_file import OFF, RESERVED_ENV
+from aitne.core.models.job_options import JobOptions
 from aitne.core.units import format_duration, format_memory
 
 
@@ -16,6 +17,7 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
     The jobs that it waited for are left out: they have ended, or will soon.
     """
     env = {name: value for name, value in spec.env.items() if not name.startswith(RESERVED_ENV)}
+    options = JobOptions.model_fields.keys() - {"after"}
     content: dict[str, Any] = {
         "type": spec.type.value if spec.type is JobType.SESSION else None,
         "name": spec.name,
@@ -23,15 +25,10 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
         "template": spec.template,
         "parameters": dict(spec.parameters),
         "image": None if spec.image == BARE else spec.image,
-        "container": _set(spec.container.model_dump(), {"writable": False, "network": True}),
-        "environment": {
-            name: value for name, value in spec.environment.model_dump(mode="json").items() if value
-        },
         "datasets": [f"{dataset.name}:{dataset.version}" for dataset in spec.datasets],
         "commands": [] if spec.template else list(spec.commands),
         "distributed": spec.distributed.model_dump() if spec.distributed else None,
         "env": env,
-        "secrets": list(spec.secrets),
         "workdir": spec.workdir,
         "resources": _resources(spec),
         "max_duration": format_duration(spec.max_duration_s),
@@ -41,13 +38,9 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
         else None,
         "array": None if spec.sweep else spec.array,
         "sweep": _sweep(spec),
-        "slurm": spec.slurm.model_dump(mode="json", exclude_defaults=True),
+        **spec.model_dump(mode="json", include=options, exclude_defaults=True),
     }
     return {name: value for name, value in content.items() if value not in (None, {}, [])}
-
-
-def _set(options: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value != usual[name]}
 
 
 def _sweep(spec: JobSpec) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from aitne.core.errors import FieldProblem
-from aitne.core.models.job import SlurmSpec
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Node, Partition
 from aitne.core.units import format_duration, parse_array
 
@@ -29,7 +29,7 @@ class NodeSelection:
 
 
 def choose_queue(
-    slurm: SlurmSpec,
+    slurm: SlurmOptions,
     cluster: Cluster,
     *,
     project: str,
@@ -55,7 +55,9 @@ def choose_queue(
     return NodeSelection(tuple(nodes), tuple(problems), tuple(partitions))
 
 
-def _partitions(slurm: SlurmSpec, cluster: Cluster) -> tuple[list[Partition], list[FieldProblem]]:
+def _partitions(
+    slurm: SlurmOptions, cluster: Cluster
+) -> tuple[list[Partition], list[FieldProblem]]:
     partitions = {partition.name: partition for partition in cluster.partitions}
     if not partitions:
         return [], []
@@ -73,7 +75,7 @@ def _partitions(slurm: SlurmSpec, cluster: Cluster) -> tuple[list[Partition], li
 
 
 def _limit_problems(
-    slurm: SlurmSpec,
+    slurm: SlurmOptions,
     partitions: Sequence[Partition],
     project: str,
     wanted_nodes: int,
@@ -91,7 +93,7 @@ def _limit_problems(
 
 
 def _one_partition(
-    partition: Partition, slurm: SlurmSpec, account: str, nodes: int, max_duration_s: int
+    partition: Partition, slurm: SlurmOptions, account: str, nodes: int, max_duration_s: int
 ) -> list[FieldProblem]:
     name = partition.name
     problems = []
@@ -147,7 +149,7 @@ def _one_partition(
     return problems
 
 
-def _name_problems(slurm: SlurmSpec, cluster: Cluster) -> list[FieldProblem]:
+def _name_problems(slurm: SlurmOptions, cluster: Cluster) -> list[FieldProblem]:
     problems = []
     if slurm.qos and cluster.qos and slurm.qos not in cluster.qos:
         problems.append(
@@ -191,7 +193,7 @@ def _needed_features(constraint: str | None) -> set[str]:
     return set(re.split(r"[&,]", constraint)) - {""}
 
 
-def _extra_problems(slurm: SlurmSpec, allowed: Sequence[str]) -> list[FieldProblem]:
+def _extra_problems(slurm: SlurmOptions, allowed: Sequence[str]) -> list[FieldProblem]:
     names = {name.removeprefix("--") for name in allowed}
     return [
         FieldProblem(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from aitne.core.models.base import Frozen
-from aitne.core.models.job_file import SIGNAL
+from aitne.core.models.job_options import SIGNAL, SlurmOptions
 from aitne.core.units import format_duration, parse_array, parse_duration
 
 MOST_NOTES = 500
@@ -293,12 +293,12 @@ def _export(wish: SbatchConversion, option: SbatchOption) -> None:
 
 
 _TAKE: Mapping[str, Callable[[SbatchConversion, SbatchOption], None]] = {
+    **{
+        name.replace("_", "-"): _plain(f"slurm.{name}")
+        for name in SlurmOptions.model_fields
+        if name != "extra"
+    },
     "job-name": _plain("name"),
-    "partition": _plain("slurm.partition"),
-    "account": _plain("slurm.account"),
-    "qos": _plain("slurm.qos"),
-    "constraint": _plain("slurm.constraint"),
-    "reservation": _plain("slurm.reservation"),
     "exclusive": _exclusive,
     "requeue": _requeue(True),
     "no-requeue": _requeue(False),

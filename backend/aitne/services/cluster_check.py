@@ -13,7 +13,8 @@ from aitne.core import drivers
 from aitne.core.capacity import Fit, able, fit
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.image import ImageUse
-from aitne.core.models.job import JobSpec, SlurmSpec
+from aitne.core.models.job import JobSpec
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Node
 from aitne.core.models.resources import Resources
 from aitne.core.queues import choose_queue
@@ -57,7 +58,7 @@ class ClusterRequest:
     resources: Resources
     max_duration_s: int
     array: str | None
-    slurm: SlurmSpec
+    slurm: SlurmOptions
     image: ImageUse | None = None
 
     @classmethod

@@ -16,15 +16,13 @@ from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import BARE, Image
 from aitne.core.models.job import (
     AppSpec,
-    ContainerOptions,
     DistributedSpec,
-    EnvironmentSpec,
     JobSpec,
     JobType,
     RetryPolicy,
-    SlurmSpec,
 )
 from aitne.core.models.job_file import JobFile
+from aitne.core.models.job_options import EnvironmentOptions, JobOptions, SlurmOptions
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources
 from aitne.core.models.storage import Area
@@ -72,16 +70,17 @@ def resolve(
     inactivity_s = inactivity(file, kind, template, settings.idle, problems)
     sweep, array = _sweep(file, kind, template, problems)
     check_array(array, limits, problems)
-    slurm = _slurm(file, settings, problems)
+    _check_slurm(file, settings, problems)
     ranks = _distributed(file, kind, template, expanded, resources, problems)
     fitting = check_cluster(
-        ClusterRequest(project, resources, duration_s, array, slurm, choice.use),
+        ClusterRequest(project, resources, duration_s, array, file.slurm, choice.use),
         cluster,
         settings,
         problems,
     )
     problems.check()
     spec = JobSpec(
+        **{name: getattr(file, name) for name in JobOptions.model_fields},
         type=kind,
         name=file.name or _default_name(file, template),
         project=project,
@@ -91,8 +90,6 @@ def resolve(
         image=choice.use.reference if choice.use else BARE,
         runtime=choice.runtime,
         image_use=choice.use,
-        container=_container(file),
-        environment=_environment(file),
         datasets=offer.datasets,
         home=offer.home,
         areas=offer.areas,
@@ -101,7 +98,6 @@ def resolve(
         distributed=ranks,
         apps=_apps(template, choice),
         env={**expanded.env, **file.env},
-        secrets=tuple(dict.fromkeys(file.secrets)),
         workdir=file.workdir or expanded.workdir,
         resources=resources,
         max_duration_s=duration_s,
@@ -111,8 +107,6 @@ def resolve(
         else RetryPolicy(),
         array=array,
         sweep=sweep,
-        after=tuple(dict.fromkeys(file.after)),
-        slurm=slurm,
     )
     return spec, replace(fitting, notes=(*_notes(spec), *fitting.notes, *offer.notes))
 
@@ -171,7 +165,7 @@ def _choose_image(
 ) -> ImageChoice:
     request = ImageRequest(
         reference=offer.reference,
-        runtime=file.container.runtime if file.container else None,
+        runtime=file.container.runtime,
         project=project,
         apps=tuple(app.name for app in template.apps if not app.optional) if template else (),
     )
@@ -179,9 +173,9 @@ def _choose_image(
     if choice.problem is not None:
         problems.extend([choice.problem])
     if request.reference == BARE:
-        if file.container is not None and (file.container.writable or not file.container.network):
+        if file.container.writable or not file.container.network:
             problems.add("container", "without an image there is no container", None, "an image")
-    elif file.environment is not None:
+    elif file.environment != EnvironmentOptions():
         problems.add(
             "environment",
             f"modules and environments of the node are not visible in the image {request.reference}",
@@ -247,29 +241,14 @@ def _sweep(
     return sweep, array_of(len(expand(sweep)), sweep.max_parallel)
 
 
-def _container(file: JobFile) -> ContainerOptions:
-    if file.container is None:
-        return ContainerOptions()
-    return ContainerOptions(writable=file.container.writable, network=file.container.network)
-
-
-def _environment(file: JobFile) -> EnvironmentSpec:
-    if file.environment is None:
-        return EnvironmentSpec()
-    return EnvironmentSpec.model_validate(file.environment.model_dump())
-
-
-def _slurm(file: JobFile, settings: Settings, problems: Problems) -> SlurmSpec:
-    if file.slurm is None:
-        return SlurmSpec()
-    if not settings.capabilities.slurm_options:
+def _check_slurm(file: JobFile, settings: Settings, problems: Problems) -> None:
+    if file.slurm != SlurmOptions() and not settings.capabilities.slurm_options:
         problems.add(
             "slurm",
             f"this platform's scheduler is {settings.scheduler}, not Slurm",
             None,
             "no slurm section",
         )
-    return SlurmSpec.model_validate(file.slurm.model_dump())
 
 
 def _template(file: JobFile, templates: TemplateCatalog, problems: Problems) -> Template | None:
@@ -324,7 +303,7 @@ def _check_kind(
                 "none with a template",
             )
     if kind is JobType.SESSION:
-        if file.container is not None and not file.container.network:
+        if not file.container.network:
             problems.add(
                 "container.network",
                 "without a network the session could not be reached",

@@ -3107,7 +3107,10 @@ export interface components {
         };
         /** @description One entry of the log. */
         AuditEntry: {
-            /** @description Time of the action. */
+            /**
+             * Format: date-time
+             * @description Time of the action.
+             */
             time: string;
             /**
              * @description User whose permissions were used, or the name in a login attempt.
@@ -3324,25 +3327,12 @@ export interface components {
             /** @description Sections of the comparison. */
             sections: components["schemas"]["Section"][];
         };
-        /** @description The ``container`` part of a job file: how the image is run. */
-        ContainerFile: {
+        /** @description The ``container`` part of a job: how the image is run. */
+        ContainerOptions: {
             /** @description apptainer or docker; omitted: the site's choice among those of the image. */
             runtime?: string | null;
             /**
              * @description Whether the image's own files are writable; changes are lost when the job ends.
-             * @default false
-             */
-            writable: boolean;
-            /**
-             * @description False: no network but loopback.
-             * @default true
-             */
-            network: boolean;
-        };
-        /** @description ``ContainerFile`` with its values resolved. */
-        ContainerOptions: {
-            /**
-             * @description The image is writable; changes are lost at the end.
              * @default false
              */
             writable: boolean;
@@ -3488,8 +3478,6 @@ export interface components {
         };
         /** @description The ``distributed`` part of a job file: its commands run on every rank of every node. */
         DistributedFile: {
-            /** @description Omitted: one for each GPU of a node, else one. */
-            ranks_per_node?: number | null;
             /**
              * @description Transport of the tensors: auto, gloo, nccl, or the name of a transport.
              * @default auto
@@ -3507,17 +3495,15 @@ export interface components {
              * @example fp16
              */
             compress: string;
+            /** @description Omitted: one for each GPU of a node, else one. */
+            ranks_per_node?: number | null;
         };
         /** @description ``DistributedFile``, resolved: how the ranks of a program are started and exchange. */
         DistributedSpec: {
             /**
-             * @description Programs on each node.
-             * @default 1
-             */
-            ranks_per_node: number;
-            /**
-             * @description Transport of the collectives between ranks; auto: the fastest there is.
+             * @description Transport of the tensors: auto, gloo, nccl, or the name of a transport.
              * @default auto
+             * @example gloo
              */
             backend: string;
             /**
@@ -3526,10 +3512,16 @@ export interface components {
              */
             strategy: string;
             /**
-             * @description Compressor of gradients before a collective.
+             * @description Compressor of gradients.
              * @default none
+             * @example fp16
              */
             compress: string;
+            /**
+             * @description Programs on each node.
+             * @default 1
+             */
+            ranks_per_node: number;
         };
         /** @description Reason for draining a node. */
         Drain: {
@@ -3568,8 +3560,13 @@ export interface components {
             /** @description URL of the app; null until the session is READY. */
             url: string | null;
         };
-        /** @description The ``environment`` part of a job file: software loaded on the node before the program. */
-        EnvironmentFile: {
+        /**
+         * @description Kind of environment that holds the packages.
+         * @enum {string}
+         */
+        EnvironmentKind: "venv" | "conda" | "system" | "image";
+        /** @description The ``environment`` part of a job: software loaded on the node before the program. */
+        EnvironmentOptions: {
             /**
              * @description Environment modules to load, in this order.
              * @example [
@@ -3583,28 +3580,6 @@ export interface components {
             venv?: string | null;
             /** @description Lines of bash that run before each command; the first that fails ends the job. */
             setup?: string[];
-        };
-        /**
-         * @description Kind of environment that holds the packages.
-         * @enum {string}
-         */
-        EnvironmentKind: "venv" | "conda" | "system" | "image";
-        /** @description ``EnvironmentFile`` with its values resolved. */
-        EnvironmentSpec: {
-            /**
-             * @description Environment modules to load, in this order.
-             * @default []
-             */
-            modules: string[];
-            /** @description A conda environment to activate: a name or a path. */
-            conda?: string | null;
-            /** @description A Python virtual environment to activate. */
-            venv?: string | null;
-            /**
-             * @description Shell lines before the program.
-             * @default []
-             */
-            setup: string[];
         };
         /**
          * @description One event row. ``id`` grows in commit order, so a reader that has seen N has seen all before.
@@ -4142,6 +4117,21 @@ export interface components {
          *     schema.
          */
         "JobFile-Input": {
+            /** @description Options of the container; only with an image. */
+            container?: components["schemas"]["ContainerOptions"] | null;
+            /** @description Environment to load on the node; only without an image. */
+            environment?: components["schemas"]["EnvironmentOptions"] | null;
+            /**
+             * @description The owner's secrets, set as environment variables of the same names.
+             * @example [
+             *       "WANDB_API_KEY"
+             *     ]
+             */
+            secrets?: string[];
+            /** @description Jobs that must complete before it starts. */
+            after?: string[];
+            /** @description Options of Slurm; only where Slurm is the scheduler. */
+            slurm?: components["schemas"]["SlurmOptions"] | null;
             /**
              * @description job or session.
              * @default job
@@ -4163,10 +4153,6 @@ export interface components {
              * @example jupyter:1.0
              */
             image?: string | null;
-            /** @description Options of the container; only with an image. */
-            container?: components["schemas"]["ContainerFile"] | null;
-            /** @description Environment to load on the node; only without an image. */
-            environment?: components["schemas"]["EnvironmentFile"] | null;
             /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
             /** @description Each runs under bash -c; the first that fails ends the job. */
@@ -4177,13 +4163,6 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
-            /**
-             * @description Your secrets, set as environment variables of the same names.
-             * @example [
-             *       "WANDB_API_KEY"
-             *     ]
-             */
-            secrets?: string[];
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
             /** @description Requested resources; omitted ones come from the template or the site. */
@@ -4205,16 +4184,27 @@ export interface components {
             array?: string | null;
             /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
-            /** @description Jobs that must complete before it starts. */
-            after?: string[];
-            /** @description Options of Slurm; only where Slurm is the scheduler. */
-            slurm?: components["schemas"]["SlurmFile"] | null;
         };
         /**
          * @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
          *     schema.
          */
         "JobFile-Output": {
+            /** @description Options of the container; only with an image. */
+            container?: components["schemas"]["ContainerOptions"];
+            /** @description Environment to load on the node; only without an image. */
+            environment?: components["schemas"]["EnvironmentOptions"];
+            /**
+             * @description The owner's secrets, set as environment variables of the same names.
+             * @example [
+             *       "WANDB_API_KEY"
+             *     ]
+             */
+            secrets?: string[];
+            /** @description Jobs that must complete before it starts. */
+            after?: string[];
+            /** @description Options of Slurm; only where Slurm is the scheduler. */
+            slurm?: components["schemas"]["SlurmOptions"];
             /**
              * @description job or session.
              * @default job
@@ -4236,10 +4226,6 @@ export interface components {
              * @example jupyter:1.0
              */
             image?: string | null;
-            /** @description Options of the container; only with an image. */
-            container?: components["schemas"]["ContainerFile"] | null;
-            /** @description Environment to load on the node; only without an image. */
-            environment?: components["schemas"]["EnvironmentFile"] | null;
             /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
             /** @description Each runs under bash -c; the first that fails ends the job. */
@@ -4250,13 +4236,6 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
-            /**
-             * @description Your secrets, set as environment variables of the same names.
-             * @example [
-             *       "WANDB_API_KEY"
-             *     ]
-             */
-            secrets?: string[];
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
             /** @description Requested resources; omitted ones come from the template or the site. */
@@ -4278,10 +4257,6 @@ export interface components {
             array?: string | null;
             /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
-            /** @description Jobs that must complete before it starts. */
-            after?: string[];
-            /** @description Options of Slurm; only where Slurm is the scheduler. */
-            slurm?: components["schemas"]["SlurmFile"] | null;
         };
         /** @description Resources that a job used: each measurement, and a summary. */
         JobMetrics: {
@@ -4377,12 +4352,21 @@ export interface components {
         JobSort: "created" | "started" | "ended" | "duration" | "name" | "owner" | "project" | "state" | "gpus";
         /** @description Resolved job: template expanded, defaults filled in, limits checked. */
         JobSpec: {
-            /** @description Type. */
-            type: components["schemas"]["JobType"];
-            /** @description Name. */
-            name: string;
-            /** @description Project to which it is accounted. */
-            project: string;
+            /** @description Options of the container; only with an image. */
+            container?: components["schemas"]["ContainerOptions"];
+            /** @description Environment to load on the node; only without an image. */
+            environment?: components["schemas"]["EnvironmentOptions"];
+            /**
+             * @description The owner's secrets, set as environment variables of the same names.
+             * @example [
+             *       "WANDB_API_KEY"
+             *     ]
+             */
+            secrets?: string[];
+            /** @description Jobs that must complete before it starts. */
+            after?: string[];
+            /** @description Options of Slurm; only where Slurm is the scheduler. */
+            slurm?: components["schemas"]["SlurmOptions"];
             /** @description Template from which it was created; null: none. */
             template?: string | null;
             /** @description Version of that template. */
@@ -4397,66 +4381,26 @@ export interface components {
              */
             image: string;
             /**
-             * @description Runtime that starts the image; `bare` without one.
+             * @description Runtime that starts the image; bare without one.
              * @default bare
              */
             runtime: string;
-            /** @description null: the node as it is. */
-            image_use?: components["schemas"]["ImageUse"] | null;
             /**
-             * @description Options of the container.
-             * @default {
-             *       "writable": false,
-             *       "network": true
-             *     }
-             */
-            container: components["schemas"]["ContainerOptions"];
-            /**
-             * @description Environment that is loaded on the node before the program.
-             * @default {
-             *       "modules": [],
-             *       "setup": []
-             *     }
-             */
-            environment: components["schemas"]["EnvironmentSpec"];
-            /**
-             * @description The versions that it reads.
+             * @description Dataset versions that it reads.
              * @default []
              */
             datasets: components["schemas"]["DatasetUse"][];
-            /**
-             * @description The home folder of the account that it runs as; null in records from before there were
-             *     images.
-             */
-            home?: string | null;
-            /**
-             * @description The owner's other folders, and the project's.
-             * @default []
-             */
-            areas: components["schemas"]["Area"][];
-            /** @description Folder for caches instead of home. */
-            caches?: string | null;
             /**
              * @description Commands, run one after the other, each by `bash -c`.
              * @default []
              */
             commands: string[];
-            /** @description null: the commands run once, on the first node; else on every rank. */
+            /** @description How its ranks are started; null: it has no ranks. */
             distributed?: components["schemas"]["DistributedSpec"] | null;
-            /**
-             * @description The programs that a session serves.
-             * @default []
-             */
-            apps: components["schemas"]["AppSpec"][];
             /** @description The user's variables and the template's `AITNE_PARAM_*`; never a secret. */
             env?: {
                 [key: string]: string;
             };
-            /**
-             * @description Names of the owner's secrets, which its agent fetches at the start.
-             * @default []
-             */
-            secrets: string[];
             /** @description Folder in which its commands start. */
             workdir?: string | null;
             /**
@@ -4473,20 +4417,11 @@ export interface components {
              */
             resources: components["schemas"]["Resources"];
             /**
-             * @description Components that enforce its memory and CPUs beside the scheduler.
-             * @default {
-             *       "runtime": false,
-             *       "agent_memory": false,
-             *       "agent_cpus": false
-             *     }
-             */
-            held_by: components["schemas"]["HeldBy"];
-            /**
-             * @description Time limit in seconds.
+             * @description Time limit in seconds, after which the job is ended.
              * @default 3600
              */
             max_duration_s: number;
-            /** @description Sessions: seconds without activity after which it ends; null: never. */
+            /** @description Sessions: time without activity after which it ends; null: none. */
             inactivity_duration_s?: number | null;
             /**
              * @description Conditions under which a new attempt starts by itself.
@@ -4496,25 +4431,46 @@ export interface components {
              *     }
              */
             retry: components["schemas"]["RetryPolicy"];
-            /** @description The indices of an array job's tasks, such as `0-9%2`. */
+            /** @description Indices of an array job's tasks, such as `0-9%2`; null: not an array job. */
             array?: string | null;
-            /** @description Its tasks' settings follow from it; `array` has one index for each. */
+            /** @description Parameter settings of its tasks; null: no sweep. */
             sweep?: components["schemas"]["SweepSpec"] | null;
+            /** @description Sessions: the ended session that it continues. */
+            continues?: string | null;
+            /** @description Type. */
+            type: components["schemas"]["JobType"];
+            /** @description Name. */
+            name: string;
+            /** @description Project to which it is accounted. */
+            project: string;
+            /** @description null: the node as it is. */
+            image_use?: components["schemas"]["ImageUse"] | null;
             /**
-             * @description Jobs that must complete before it starts.
+             * @description The home folder of the account that it runs as; null in records from before there were
+             *     images.
+             */
+            home?: string | null;
+            /**
+             * @description The owner's other folders, and the project's.
              * @default []
              */
-            after: string[];
+            areas: components["schemas"]["Area"][];
+            /** @description Folder for caches instead of home. */
+            caches?: string | null;
             /**
-             * @description Options that only Slurm has.
+             * @description The programs that a session serves.
+             * @default []
+             */
+            apps: components["schemas"]["AppSpec"][];
+            /**
+             * @description Components that enforce its memory and CPUs beside the scheduler.
              * @default {
-             *       "exclusive": false,
-             *       "extra": []
+             *       "runtime": false,
+             *       "agent_memory": false,
+             *       "agent_cpus": false
              *     }
              */
-            slurm: components["schemas"]["SlurmSpec"];
-            /** @description Ended session that a session continues. */
-            continues?: string | null;
+            held_by: components["schemas"]["HeldBy"];
             /**
              * @description First session of a chain of sessions that continue one another, which all share its
              *     workspace.
@@ -4546,75 +4502,37 @@ export interface components {
             owner: string;
             /** @description Project to which it is accounted. */
             project: string;
-            /** @description Name of the cluster. */
+            /**
+             * @description Name of the cluster.
+             * @default local
+             */
             cluster: string;
-            /** @description Template from which it was created; null: none. */
-            template: string | null;
-            /** @description Version of that template. */
-            template_version: string | null;
-            /** @description Values of the template's parameters. */
-            parameters: {
-                [key: string]: string | number | boolean;
-            };
-            /** @description `bare`, `name:version`, or the path of the owner's own image. */
-            image: string;
-            /** @description Runtime that starts the image; bare without one. */
-            runtime: string;
-            /** @description Fixed when the job was created; null without a catalogue image. */
-            image_digest: string | null;
-            /** @description Options of the container. */
-            container: components["schemas"]["ContainerOptions"];
-            /** @description Environment that is loaded on the node before the program. */
-            environment: components["schemas"]["EnvironmentSpec"];
-            /** @description Dataset versions that it reads. */
-            datasets: components["schemas"]["DatasetUse"][];
-            /** @description Commands, run one after the other, each by `bash -c`. */
-            commands: string[];
-            /** @description How its ranks are started; null: it has no ranks. */
-            distributed: components["schemas"]["DistributedSpec"] | null;
-            /** @description Environment variables of its programs. */
-            env: {
-                [key: string]: string;
-            };
-            /** @description Names of the owner's secrets that the job's programs get. */
-            secrets: string[];
-            /** @description Folder in which its commands start. */
-            workdir: string | null;
-            /** @description Resources on each node. */
-            resources: components["schemas"]["Resources"];
-            /** @description Time limit in seconds, after which the job is ended. */
-            max_duration_s: number;
-            /** @description Sessions: time without activity after which it ends; null: none. */
-            inactivity_duration_s: number | null;
-            /** @description Indices of an array job's tasks, such as `0-9%2`; null: not an array job. */
-            array: string | null;
-            /** @description Parameter settings of its tasks; null: no sweep. */
-            sweep: components["schemas"]["SweepSpec"] | null;
-            /** @description Sessions: the ended session that it continues. */
-            continues: string | null;
-            /** @description Jobs that must complete successfully before this one starts. */
-            after: string[];
-            /** @description Conditions under which the platform starts a further attempt. */
-            retry: components["schemas"]["RetryPolicy"];
-            /** @description Options for Slurm alone. */
-            slurm: components["schemas"]["SlurmSpec"];
             /** @description Current state. */
             state: components["schemas"]["JobState"];
-            /** @description Why it ended. */
+            /** @description Why it ended, or why the platform is ending it. */
             reason: components["schemas"]["TerminationReason"] | null;
             /** @description Why it waits or why it ended, as a sentence. */
             message: string | null;
-            /** @description Number of the attempt, counted from 1. */
+            /**
+             * @description Counted from 1; a retry by the platform is the next one.
+             * @default 1
+             */
             attempt: number;
-            /** @description Number of times that the scheduler restarted the job. */
+            /**
+             * @description Number of restarts of this attempt by the scheduler itself (Slurm's SLURM_RESTART_COUNT).
+             * @default 0
+             */
             restart_count: number;
             /** @description Exit code of the program; null: none yet, or a signal ended it. */
             exit_code: number | null;
             /** @description Number of the signal that ended the program; null: none did. */
             signal: number | null;
-            /** @description Names of the nodes on which the job runs or ran. */
+            /**
+             * @description Names of the nodes on which the job runs or ran.
+             * @default []
+             */
             nodes: string[];
-            /** @description Unix account under which it runs. */
+            /** @description Unix account under which it runs; null: the platform's own. */
             account: string | null;
             /** @description Partition that the scheduler chose. */
             partition: string | null;
@@ -4633,15 +4551,15 @@ export interface components {
             created_at: string;
             /** @description Time at which the scheduler accepted the job. */
             submitted_at: string | null;
-            /** @description Time at which nodes were allocated. */
+            /** @description Time at which the scheduler gave it nodes. */
             allocated_at: string | null;
-            /** @description Time at which it started. */
+            /** @description Time at which the agent started the user's program. */
             started_at: string | null;
             /** @description For sessions: time at which the app answered. */
             ready_at: string | null;
             /** @description Time at which it ended. */
             ended_at: string | null;
-            /** @description Time at which the job reaches its time limit; null: not yet known. */
+            /** @description Time at which its time limit ends; null: not yet known. */
             expires_at: string | null;
             /** @description Start time that the scheduler expects; null: unknown. */
             expected_start_at: string | null;
@@ -4651,12 +4569,102 @@ export interface components {
             gpu_idle_since: string | null;
             /** @description Sessions: URL of the default app, once READY. */
             url: string | null;
+            /**
+             * @description Number that grows with every change: the ETag, and the optimistic lock.
+             * @default 1
+             */
+            version: number;
+            /** @description Options of the container; only with an image. */
+            container: components["schemas"]["ContainerOptions"];
+            /** @description Environment to load on the node; only without an image. */
+            environment: components["schemas"]["EnvironmentOptions"];
+            /**
+             * @description The owner's secrets, set as environment variables of the same names.
+             * @example [
+             *       "WANDB_API_KEY"
+             *     ]
+             */
+            secrets: string[];
+            /** @description Jobs that must complete before it starts. */
+            after: string[];
+            /** @description Options of Slurm; only where Slurm is the scheduler. */
+            slurm: components["schemas"]["SlurmOptions"];
+            /** @description Template from which it was created; null: none. */
+            template: string | null;
+            /** @description Version of that template. */
+            template_version: string | null;
+            /** @description Values of the template's parameters. */
+            parameters: {
+                [key: string]: string | number | boolean;
+            };
+            /**
+             * @description `bare`, `name:version`, or the path of an image of the owner's own.
+             * @default bare
+             */
+            image: string;
+            /**
+             * @description Runtime that starts the image; bare without one.
+             * @default bare
+             */
+            runtime: string;
+            /**
+             * @description Dataset versions that it reads.
+             * @default []
+             */
+            datasets: components["schemas"]["DatasetUse"][];
+            /**
+             * @description Commands, run one after the other, each by `bash -c`.
+             * @default []
+             */
+            commands: string[];
+            /** @description How its ranks are started; null: it has no ranks. */
+            distributed: components["schemas"]["DistributedSpec"] | null;
+            /** @description The user's variables and the template's `AITNE_PARAM_*`; never a secret. */
+            env: {
+                [key: string]: string;
+            };
+            /** @description Folder in which its commands start. */
+            workdir: string | null;
+            /**
+             * @description Resources on each node.
+             * @default {
+             *       "nodes": 1,
+             *       "cpu": 1,
+             *       "memory_bytes": 1073741824,
+             *       "gpu": {
+             *         "count": 0
+             *       },
+             *       "gres": {}
+             *     }
+             */
+            resources: components["schemas"]["Resources"];
+            /**
+             * @description Time limit in seconds, after which the job is ended.
+             * @default 3600
+             */
+            max_duration_s: number;
+            /** @description Sessions: time without activity after which it ends; null: none. */
+            inactivity_duration_s: number | null;
+            /**
+             * @description Conditions under which a new attempt starts by itself.
+             * @default {
+             *       "max": 0,
+             *       "on": []
+             *     }
+             */
+            retry: components["schemas"]["RetryPolicy"];
+            /** @description Indices of an array job's tasks, such as `0-9%2`; null: not an array job. */
+            array: string | null;
+            /** @description Parameter settings of its tasks; null: no sweep. */
+            sweep: components["schemas"]["SweepSpec"] | null;
+            /** @description Sessions: the ended session that it continues. */
+            continues: string | null;
+            /** @description Fixed when the job was created; null without a catalogue image. */
+            image_digest: string | null;
             /** @description For sessions: the apps that can be opened, the default one first; empty for a job. */
             entry_points: components["schemas"]["EntryPoint"][];
             /** @description Whether cancellation was requested. */
             cancel_requested: boolean;
-            /** @description Number that grows with every change. */
-            version: number;
             /** @description Stages of the job. */
             stages: components["schemas"]["Stage"][];
             /** @description Actions that the user may perform on the job now. */
@@ -6450,6 +6458,21 @@ export interface components {
         };
         /** @description A job file whose type is session, as it must be here. */
         SessionFile: {
+            /** @description Options of the container; only with an image. */
+            container?: components["schemas"]["ContainerOptions"] | null;
+            /** @description Environment to load on the node; only without an image. */
+            environment?: components["schemas"]["EnvironmentOptions"] | null;
+            /**
+             * @description The owner's secrets, set as environment variables of the same names.
+             * @example [
+             *       "WANDB_API_KEY"
+             *     ]
+             */
+            secrets?: string[];
+            /** @description Jobs that must complete before it starts. */
+            after?: string[];
+            /** @description Options of Slurm; only where Slurm is the scheduler. */
+            slurm?: components["schemas"]["SlurmOptions"] | null;
             /**
              * @description Type.
              * @default session
@@ -6472,10 +6495,6 @@ export interface components {
              * @example jupyter:1.0
              */
             image?: string | null;
-            /** @description Options of the container; only with an image. */
-            container?: components["schemas"]["ContainerFile"] | null;
-            /** @description Environment to load on the node; only without an image. */
-            environment?: components["schemas"]["EnvironmentFile"] | null;
             /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
             /** @description Each runs under bash -c; the first that fails ends the job. */
@@ -6486,13 +6505,6 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
-            /**
-             * @description Your secrets, set as environment variables of the same names.
-             * @example [
-             *       "WANDB_API_KEY"
-             *     ]
-             */
-            secrets?: string[];
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
             /** @description Requested resources; omitted ones come from the template or the site. */
@@ -6514,10 +6526,6 @@ export interface components {
             array?: string | null;
             /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
-            /** @description Jobs that must complete before it starts. */
-            after?: string[];
-            /** @description Options of Slurm; only where Slurm is the scheduler. */
-            slurm?: components["schemas"]["SlurmFile"] | null;
         };
         /** @description URL of the session, on the origin of the sessions. */
         SessionUrl: {
@@ -6655,8 +6663,13 @@ export interface components {
              */
             bus_bytes_per_s: number;
         };
-        /** @description The ``slurm`` part of a job file: options that only Slurm has (sbatch's of these names). */
-        SlurmFile: {
+        /**
+         * @description The ``slurm`` part of a job: options that only Slurm has.
+         *
+         *     A field becomes the option of sbatch of the same name, unless
+         *     ``adapters/schedulers/_slurm/options.py`` says otherwise.
+         */
+        SlurmOptions: {
             /** @description One partition, or several separated by commas: the first that can start the job is used. */
             partition?: string | null;
             /** @description Quality of service. */
@@ -6681,33 +6694,6 @@ export interface components {
             signal?: string | null;
             /** @description Further options of sbatch that the site permits. */
             extra?: string[];
-        };
-        /** @description ``SlurmFile`` with its values resolved. */
-        SlurmSpec: {
-            /** @description null: the default one. */
-            partition?: string | null;
-            /** @description Quality of service. */
-            qos?: string | null;
-            /** @description The Slurm account it is charged to; null: the project's. */
-            account?: string | null;
-            /** @description Features its nodes must have, as sbatch writes them. */
-            constraint?: string | null;
-            /** @description The reservation it runs in. */
-            reservation?: string | null;
-            /**
-             * @description No other job on its nodes.
-             * @default false
-             */
-            exclusive: boolean;
-            /** @description Whether it starts again when a node fails; null: as often as its retries allow. */
-            requeue?: boolean | null;
-            /** @description The signal before its end, as sbatch writes it. */
-            signal?: string | null;
-            /**
-             * @description Further options of sbatch.
-             * @default []
-             */
-            extra: string[];
         };
         /** @description Everything that is known of what a job ran on. */
         Snapshot: {

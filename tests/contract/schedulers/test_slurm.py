@@ -16,7 +16,7 @@ from aitne.adapters.schedulers._slurm.site import Site
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.core.dev_cluster import DevCluster
 from aitne.core.errors import SchedulerRejected
-from aitne.core.models.job import SlurmSpec
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import NodeState
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import load_settings
@@ -92,7 +92,7 @@ async def test_bad_input_is_refused_with_field_and_limit(slurm: Bench, case: str
     changes, field, words = BAD[case]
     facts = dict(changes)
     if "slurm" in facts:
-        facts["slurm"] = SlurmSpec.model_validate(facts["slurm"])
+        facts["slurm"] = SlurmOptions.model_validate(facts["slurm"])
     request = slurm.request("true", **facts)
     for ask in (slurm.scheduler.forecast, slurm.scheduler.submit):
         with pytest.raises(SchedulerRejected) as caught:
@@ -130,7 +130,7 @@ async def test_all_of_a_job_file_reaches_slurm(slurm: Bench) -> None:
         after=(first,),
         array="1-3%2",
         max_requeues=2,
-        slurm=SlurmSpec(
+        slurm=SlurmOptions(
             partition="gpu",
             qos="normal",
             account="vision",
@@ -254,7 +254,7 @@ async def test_an_id_that_another_job_has_now_is_left_alone(slurm: Bench) -> Non
 
 async def test_no_extension_beyond_the_partition(slurm: Bench) -> None:
     number, request = await slurm.submit(
-        "echo up; sleep 60", slurm=SlurmSpec(partition="debug"), time_limit_s=120
+        "echo up; sleep 60", slurm=SlurmOptions(partition="debug"), time_limit_s=120
     )
     await slurm.log_says(request, "up")
     with pytest.raises(SchedulerRejected, match="partition debug allows 30m") as caught:

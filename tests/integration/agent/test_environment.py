@@ -11,7 +11,7 @@ import pytest
 
 from aitne.core.agent_protocol import EXIT_ENVIRONMENT, ProgramPhase
 from aitne.core.environment import wrap
-from aitne.core.models.job import EnvironmentSpec
+from aitne.core.models.job_options import EnvironmentOptions
 from aitne.core.ports.files import ProgramOutcome
 from aitne.core.states import TerminationReason
 from tests.support.agents import Job, Platform
@@ -19,7 +19,7 @@ from tests.support.requirements import lacking
 
 
 def run(job: Job, environment: dict[str, Any], command: str, **facts: Any) -> int:
-    argv = wrap(EnvironmentSpec.model_validate(environment), ("bash", "-c", command))
+    argv = wrap(EnvironmentOptions.model_validate(environment), ("bash", "-c", command))
     return job.run(commands=[argv], **facts)
 
 
@@ -83,7 +83,7 @@ def test_a_node_without_modules_says_where_it_looked() -> None:
     """In a mount namespace of its own, where nothing of Lmod is."""
     hide = "for f in /etc/profile.d /usr/share/lmod /usr/share/modules; do "
     hide += 'if [ -d $f ]; then mount -t tmpfs none $f || exit 99; fi; done; exec "$@"'
-    argv = wrap(EnvironmentSpec(modules=("cuda",)), ("echo", "never"))
+    argv = wrap(EnvironmentOptions(modules=("cuda",)), ("echo", "never"))
     done = subprocess.run(
         ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hide, "sh", *argv],
         env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "SLURMD_NODENAME": "n7"},
@@ -157,7 +157,9 @@ def test_a_node_without_conda_says_where_it_looked(job: Job) -> None:
 
 def test_setup_lines_run_in_the_programs_shell(job: Job) -> None:
     lines = ["export A='x y'", "cd /", "set -- ''; cat"]
-    argv = wrap(EnvironmentSpec(setup=tuple(lines)), ("sh", "-c", 'echo "$A" $PWD "$0"', "$(id)"))
+    argv = wrap(
+        EnvironmentOptions(setup=tuple(lines)), ("sh", "-c", 'echo "$A" $PWD "$0"', "$(id)")
+    )
     assert job.run(commands=[argv]) == 0
     assert job.log == "x y / $(id)\n"
 
@@ -171,6 +173,6 @@ def test_the_first_setup_line_that_fails_ends_it(job: Job) -> None:
 
 def test_the_programs_input_is_left_alone() -> None:
     """A session's launcher is handed its secrets there."""
-    argv = wrap(EnvironmentSpec(setup=("cat", "read x || true")), ("cat",))
+    argv = wrap(EnvironmentOptions(setup=("cat", "read x || true")), ("cat",))
     done = subprocess.run(argv, input=b"line\n", capture_output=True, check=True)
     assert done.stdout == b"line\n"

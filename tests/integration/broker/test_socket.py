@@ -29,7 +29,7 @@ from aitne.core.errors import (
     SubmitUncertain,
     Unavailable,
 )
-from aitne.core.models.job import SlurmSpec
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import Run
 from aitne.core.states import JobState
@@ -147,10 +147,10 @@ async def test_unknown_protocol_is_refused(shared_bench: BrokerBench) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"slurm": SlurmSpec(partition="gpu\n#SBATCH --uid=0")},
-        {"slurm": SlurmSpec(extra=("--uid=0",))},
-        {"slurm": SlurmSpec(extra=("--chdir=/etc",))},
-        {"slurm": SlurmSpec(qos="a b")},
+        {"slurm": SlurmOptions.model_construct(partition="gpu\n#SBATCH --uid=0")},
+        {"slurm": SlurmOptions.model_construct(extra=("--uid=0",))},
+        {"slurm": SlurmOptions.model_construct(extra=("--chdir=/etc",))},
+        {"slurm": SlurmOptions.model_construct(qos="a b")},
         {"resources": Resources(gres={"gpu:x --uid": 1})},
         {"after": ("1;2",)},
         {"array": "0-3; id"},
@@ -174,7 +174,7 @@ async def test_every_field_is_looked_at_again(
 async def test_an_option_that_the_site_allows(
     shared_bench: BrokerBench, scheduler: BrokerScheduler
 ) -> None:
-    spec = SlurmSpec(extra=("--mail-type=END",), partition="gpu,cpu")
+    spec = SlurmOptions(extra=("--mail-type=END",), partition="gpu,cpu")
     assert await scheduler.submit(shared_bench.request(slurm=spec))
 
 

@@ -34,7 +34,8 @@ from aitne.core.agent_protocol import (
     AgentSpec,
 )
 from aitne.core.errors import Unavailable
-from aitne.core.models.job import EnvironmentSpec, Sample
+from aitne.core.models.job import Sample
+from aitne.core.models.job_options import EnvironmentOptions
 from aitne.core.ports.files import CLOSED, Fence, JobLocation
 from aitne.core.ports.runtime import RuntimeLaunch
 from aitne.core.states import TerminationReason
@@ -153,7 +154,7 @@ def test_the_vendor_is_told_by_what_its_driver_makes(tmp_path: Path) -> None:
 def test_exit_codes_mean_the_same_on_both_sides() -> None:
     assert (main.NOT_READY, launch.NOT_READY) == (EXIT_NOT_READY, EXIT_NOT_READY)
     assert (main.OUT_OF_MEMORY, main.ENVIRONMENT) == (EXIT_OUT_OF_MEMORY, EXIT_ENVIRONMENT)
-    assert environment.NAME in environment.wrap(EnvironmentSpec(venv="/x"), ("a",))
+    assert environment.NAME in environment.wrap(EnvironmentOptions(venv="/x"), ("a",))
     assert main._PREAMBLE == environment.NAME
     assert main.NEVER_ANSWERED == EXIT_NEVER_ANSWERED
     assert (main.DUPLICATE, main.FENCE_FAILED) == (EXIT_DUPLICATE, EXIT_NO_FENCE)

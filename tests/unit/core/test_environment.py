@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aitne.core.environment import PREAMBLE, wrap
-from aitne.core.models.job import EnvironmentSpec
+from aitne.core.models.job_options import EnvironmentOptions
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
 
 
 def test_without_an_environment_nothing_is_put_before() -> None:
-    assert wrap(EnvironmentSpec(), ("a", "b c")) == ("a", "b c")
+    assert wrap(EnvironmentOptions(), ("a", "b c")) == ("a", "b c")
 
 
 @given(
     st.builds(
-        EnvironmentSpec,
+        EnvironmentOptions.model_construct,  # the script is safe even if a check is missing
         modules=st.lists(TEXT, max_size=3).map(tuple),
         conda=st.none() | TEXT,
         venv=st.none() | TEXT,
@@ -28,7 +28,7 @@ def test_without_an_environment_nothing_is_put_before() -> None:
     st.lists(TEXT, min_size=1, max_size=4),
 )
 def test_the_script_is_the_same_whatever_a_user_wrote(
-    environment: EnvironmentSpec, argv: list[str]
+    environment: EnvironmentOptions, argv: list[str]
 ) -> None:
     found = wrap(environment, argv)
     assert found[-len(argv) :] == tuple(argv)
@@ -41,6 +41,6 @@ def test_the_script_is_the_same_whatever_a_user_wrote(
 def test_arguments_arrive_as_they_are(values: list[str], lines: list[str]) -> None:
     """Through the real bash."""
     argv = ("printf", "%s\\0", *values)
-    wrapped = wrap(EnvironmentSpec(setup=("true", *lines)), argv)
+    wrapped = wrap(EnvironmentOptions(setup=("true", *lines)), argv)
     done = subprocess.run(wrapped, capture_output=True, check=True)
     assert done.stdout == "".join(f"{value}\0" for value in values).encode()

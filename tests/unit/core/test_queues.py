@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from aitne.core.models.job import SlurmSpec
-from aitne.core.models.job_file import SlurmFile
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition, Reservation
 from aitne.core.queues import NodeSelection, choose_queue
 
@@ -52,7 +51,7 @@ def choose(cluster: Cluster = CLUSTER, **options: Any) -> NodeSelection:
     for name in facts:
         if name in options:
             facts[name] = options.pop(name)
-    return choose_queue(SlurmSpec(**options), cluster, **facts)
+    return choose_queue(SlurmOptions(**options), cluster, **facts)
 
 
 def test_the_default_partition_gives_its_nodes() -> None:
@@ -141,4 +140,4 @@ def test_options_pass_while_cluster_is_unknown() -> None:
 )
 def test_a_slurm_section_takes_words_and_no_lines(wrong: Any) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        SlurmFile.model_validate(wrong)
+        SlurmOptions.model_validate(wrong)

@@ -17,7 +17,7 @@ from aitne.adapters.schedulers._slurm.options import options
 from aitne.adapters.schedulers._slurm.reasons import sentence
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.core.errors import SchedulerRejected
-from aitne.core.models.job import SlurmSpec
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Holder, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SubmitRequest
@@ -368,7 +368,7 @@ def test_a_job_as_options() -> None:
         array="0-3%2",
         after=("4", "5_1"),
         max_requeues=1,
-        slurm=SlurmSpec(qos="high", signal="USR1@120", extra=("--mail-type",)),
+        slurm=SlurmOptions(qos="high", signal="USR1@120", extra=("--mail-type",)),
         job_dir="/home/100%/j/1",
     )
     words = list(options(asked, accounting=True, allowed=["--mail-type"]))
@@ -393,7 +393,7 @@ def test_a_job_as_options() -> None:
 
 
 def test_sessions_are_never_requeued_and_projects_are_accounts_where_there_are_any() -> None:
-    asked = request(session=True, max_requeues=5, slurm=SlurmSpec(requeue=True, account="other"))
+    asked = request(session=True, max_requeues=5, slurm=SlurmOptions(requeue=True, account="other"))
     words = set(options(asked, accounting=False))
     assert "--no-requeue" in words
     assert not [word for word in words if word.startswith("--account")]
@@ -406,7 +406,9 @@ def test_sessions_are_never_requeued_and_projects_are_accounts_where_there_are_a
 def test_extra_options_must_be_open(option: str) -> None:
     allowed = ["--uid", "--wrap", "--export", "--comment", "--licenses"]
     with pytest.raises(SchedulerRejected) as caught:
-        list(options(request(slurm=SlurmSpec(extra=(option,))), accounting=True, allowed=allowed))
+        list(
+            options(request(slurm=SlurmOptions(extra=(option,))), accounting=True, allowed=allowed)
+        )
     assert caught.value.field == "slurm.extra"
     assert "permitted are --licenses" in str(caught.value)
 

@@ -12,7 +12,7 @@ import pytest
 from aitne.adapters.schedulers._slurm import accounting, answers, nodes, queue
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.adapters.schedulers._slurm.limits import ClusterLimits
-from aitne.core.models.job import SlurmSpec
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Holder, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
@@ -191,16 +191,16 @@ def test_limits_say_what_slurm_does_not(folder: Path) -> None:
     refused = limits.why_never(request(resources=Resources(gpu=five)))
     assert refused is not None
     assert refused.field == "resources.gpu"
-    debug = SlurmSpec(partition="debug")
+    debug = SlurmOptions(partition="debug")
     assert limits.why_never(request(slurm=debug, time_limit_s=1_801)) is not None
     # Two partitions: one that takes it is enough.
-    either = SlurmSpec(partition="debug,gpu")
+    either = SlurmOptions(partition="debug,gpu")
     assert limits.why_never(request(slurm=either, time_limit_s=1_801)) is None
     # A QOS that lifts the partition's limits, or might: Slurm has to say.
     lifts = ClusterLimits(cluster, {"long": frozenset({"PartitionTimeLimit"})})
     assert lifts.why_never(request(slurm=debug, time_limit_s=1_801)) is None
     assert ClusterLimits(cluster, None).why_never(request(slurm=debug, time_limit_s=1_801)) is None
-    assert limits.why_never(request(slurm=SlurmSpec(partition="nope"))) is None
+    assert limits.why_never(request(slurm=SlurmOptions(partition="nope"))) is None
     # shard is on some nodes alone: a job on three of them is too wide, one on two is not.
     shards = {"shard": 1}
     assert limits.why_never(request(resources=Resources(nodes=2, gres=shards))) is None

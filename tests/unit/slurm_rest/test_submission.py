@@ -15,7 +15,7 @@ from aitne.adapters.schedulers._slurm.rest.client import RestClient
 from aitne.adapters.schedulers._slurm.rest.errors import SubmissionFailure, meaning
 from aitne.adapters.schedulers._slurm.rest.steps import NotExpressible, lower_submission
 from aitne.adapters.schedulers._slurm.rest.submission import describe
-from aitne.core.models.job import SlurmSpec
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SubmitRequest
 from tests.unit.slurm_rest.recorded import VERSIONS, answer
@@ -39,7 +39,7 @@ FULL = SubmitRequest(
     array="0-9%2",
     after=("11", "12"),
     max_requeues=1,
-    slurm=SlurmSpec(
+    slurm=SlurmOptions(
         partition="gpu,debug",
         qos="high",
         constraint="nvlink&ib",
@@ -111,15 +111,15 @@ def test_the_same_for_22_05() -> None:
 
 
 def test_unsupported_option_is_submitted_by_sbatch() -> None:
-    mail = FULL.model_copy(update={"slurm": SlurmSpec(extra=("--mail-type=END",))})
+    mail = FULL.model_copy(update={"slurm": SlurmOptions(extra=("--mail-type=END",))})
     assert described(mail, "--mail-type") is None
-    licences = FULL.model_copy(update={"slurm": SlurmSpec(extra=("--licenses=matlab:1",))})
+    licences = FULL.model_copy(update={"slurm": SlurmOptions(extra=("--licenses=matlab:1",))})
     job = described(licences, "--licenses")
     assert job is not None
     assert job["licenses"] == "matlab:1"
-    odd = FULL.model_copy(update={"slurm": SlurmSpec(signal="NONSENSE@120")})
+    odd = FULL.model_copy(update={"slurm": SlurmOptions(signal="NONSENSE@120")})
     assert described(odd) is None
-    warned = FULL.model_copy(update={"slurm": SlurmSpec(signal="USR1@120")})
+    warned = FULL.model_copy(update={"slurm": SlurmOptions(signal="USR1@120")})
     job = described(warned)
     assert job is not None
     assert job["kill_warning_signal"] == "USR1"

@@ -32,7 +32,8 @@ JOB_COLUMNS: list[ColumnElement[Any]] = [
 @lru_cache(maxsize=1_024)
 def _spec(text: str) -> JobSpec:
     # The controller reads all live jobs repeatedly, and a specification never changes.
-    return JobSpec.model_validate_json(text)
+    # A field that another version stored is no error.
+    return JobSpec.model_validate_json(text, extra="ignore")
 
 
 def job_of(row: RowMapping) -> Job:

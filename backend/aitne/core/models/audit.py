@@ -27,7 +27,9 @@ class Outcome(StrEnum):
 class AuditDraft(Frozen):
     """Content of an entry before it has its place in the chain."""
 
-    time: UtcTime = Field(description="Time of the action.")
+    time: UtcTime = Field(
+        description="Time of the action.", json_schema_extra={"format": "date-time"}
+    )
     actor: str = Field(
         description="User whose permissions were used, or the name in a login attempt.",
         examples=["ada"],

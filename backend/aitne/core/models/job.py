@@ -17,6 +17,7 @@ from aitne.core.models.base import (
 )
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
+from aitne.core.models.job_options import DistributedOptions, JobOptions
 from aitne.core.models.resources import Resources
 from aitne.core.models.storage import Area
 from aitne.core.models.sweep import SweepSpec
@@ -33,62 +34,11 @@ class JobType(StrEnum):
     SESSION = "session"
 
 
-class SlurmSpec(Frozen):
-    """``SlurmFile`` with its values resolved."""
-
-    partition: str | None = None
-    """None: the default one."""
-    qos: str | None = None
-    """Quality of service."""
-    account: str | None = None
-    """The Slurm account it is charged to; None: the project's."""
-    constraint: str | None = None
-    """Features its nodes must have, as sbatch writes them."""
-    reservation: str | None = None
-    """The reservation it runs in."""
-    exclusive: bool = False
-    """No other job on its nodes."""
-    requeue: bool | None = None
-    """Whether it starts again when a node fails; None: as often as its retries allow."""
-    signal: str | None = None
-    """The signal before its end, as sbatch writes it."""
-    extra: tuple[str, ...] = ()
-    """Further options of sbatch."""
-
-
-class ContainerOptions(Frozen):
-    """``ContainerFile`` with its values resolved."""
-
-    writable: bool = False
-    """The image is writable; changes are lost at the end."""
-    network: bool = True
-    """False: no network but loopback."""
-
-
-class EnvironmentSpec(Frozen):
-    """``EnvironmentFile`` with its values resolved."""
-
-    modules: tuple[str, ...] = ()
-    """Environment modules to load, in this order."""
-    conda: str | None = None
-    """A conda environment to activate: a name or a path."""
-    venv: str | None = None
-    """A Python virtual environment to activate."""
-    setup: tuple[str, ...] = ()
-    """Shell lines before the program."""
-
-
-class DistributedSpec(Frozen):
+class DistributedSpec(DistributedOptions, Frozen):
     """``DistributedFile``, resolved: how the ranks of a program are started and exchange."""
 
     ranks_per_node: int = Field(1, ge=1)
     """Programs on each node."""
-    backend: str = "auto"
-    """Transport of the collectives between ranks; auto: the fastest there is."""
-    strategy: str = "allreduce"
-    """Strategy by which gradients are exchanged."""
-    compress: str = "none"
-    """Compressor of gradients before a collective."""
 
 
 class Readiness(Frozen):
@@ -143,27 +93,49 @@ class HeldBy(Frozen):
     """The agent binds it to its CPUs."""
 
 
-class JobSpec(Frozen):
-    """Resolved job: template expanded, defaults filled in, limits checked."""
+class JobDescription(JobOptions, Frozen):
+    """Resolved fields of a job that the API shows; ``JobSpec`` and ``JobView`` inherit them."""
 
-    type: JobType
-    name: str
-    project: str
     template: str | None = None
     template_version: str | None = None
     parameters: dict[str, Scalar] = Field(default_factory=dict)
     image: str = "bare"
     """``bare``, ``name:version``, or the path of an image of the owner's own."""
-    runtime: str = "bare"
-    """Runtime that starts the image; ``bare`` without one."""
+    runtime: str = Field("bare", description="Runtime that starts the image; bare without one.")
+    datasets: tuple[DatasetUse, ...] = Field((), description="Dataset versions that it reads.")
+    commands: tuple[str, ...] = ()
+    distributed: DistributedSpec | None = Field(
+        None, description="How its ranks are started; null: it has no ranks."
+    )
+    env: dict[str, str] = Field(default_factory=dict)
+    """The user's variables and the template's ``AITNE_PARAM_*``; never a secret."""
+    workdir: str | None = None
+    resources: Resources = Resources()
+    max_duration_s: int = 3_600
+    """Time limit in seconds, after which the job is ended."""
+    inactivity_duration_s: int | None = Field(
+        None, description="Sessions: time without activity after which it ends; null: none."
+    )
+    retry: RetryPolicy = RetryPolicy()
+    """Conditions under which a new attempt starts by itself."""
+    array: str | None = None
+    """Indices of an array job's tasks, such as ``0-9%2``; None: not an array job."""
+    sweep: SweepSpec | None = Field(
+        None, description="Parameter settings of its tasks; null: no sweep."
+    )
+    continues: UUID | None = Field(
+        None, description="Sessions: the ended session that it continues."
+    )
+
+
+class JobSpec(JobDescription):
+    """Resolved job: template expanded, defaults filled in, limits checked."""
+
+    type: JobType
+    name: str
+    project: str
     image_use: ImageUse | None = None
     """None: the node as it is."""
-    container: ContainerOptions = ContainerOptions()
-    """Options of the container."""
-    environment: EnvironmentSpec = EnvironmentSpec()
-    """Environment that is loaded on the node before the program."""
-    datasets: tuple[DatasetUse, ...] = ()
-    """The versions that it reads."""
     home: str | None = None
     """The home folder of the account that it runs as; None in records from before there were
     images."""
@@ -171,41 +143,81 @@ class JobSpec(Frozen):
     """The owner's other folders, and the project's."""
     caches: str | None = None
     """Folder for caches instead of home."""
-    commands: tuple[str, ...] = ()
-    distributed: DistributedSpec | None = None
-    """None: the commands run once, on the first node; else on every rank."""
     apps: tuple[AppSpec, ...] = ()
     """The programs that a session serves."""
-    env: dict[str, str] = Field(default_factory=dict)
-    """The user's variables and the template's ``AITNE_PARAM_*``; never a secret."""
-    secrets: tuple[str, ...] = ()
-    """Names of the owner's secrets, which its agent fetches at the start."""
-    workdir: str | None = None
-    resources: Resources = Resources()
     held_by: HeldBy = HeldBy()
     """Components that enforce its memory and CPUs beside the scheduler."""
-    max_duration_s: int = 3_600
-    """Time limit in seconds."""
-    inactivity_duration_s: int | None = None
-    """Sessions: seconds without activity after which it ends; None: never."""
-    retry: RetryPolicy = RetryPolicy()
-    """Conditions under which a new attempt starts by itself."""
-    array: str | None = None
-    """The indices of an array job's tasks, such as ``0-9%2``."""
-    sweep: SweepSpec | None = None
-    """Its tasks' settings follow from it; ``array`` has one index for each."""
-    after: tuple[UUID, ...] = ()
-    """Jobs that must complete before it starts."""
-    slurm: SlurmSpec = SlurmSpec()
-    """Options that only Slurm has."""
-    continues: UUID | None = None
-    """Ended session that a session continues."""
     lineage: UUID | None = None
     """First session of a chain of sessions that continue one another, which all share its
     workspace."""
 
 
-class Job(Frozen):
+class JobStatus(Frozen):
+    """Fields of a job's record that the API shows; ``Job`` and ``JobView`` inherit them."""
+
+    id: UUID
+    type: JobType
+    """Batch job or session."""
+    name: str
+    owner: UserName
+    project: str
+    cluster: str = "local"
+    state: JobState
+    reason: TerminationReason | None = Field(
+        None, description="Why it ended, or why the platform is ending it."
+    )
+    message: str | None = Field(None, description="Why it waits or why it ended, as a sentence.")
+    attempt: int = 1
+    """Counted from 1; a retry by the platform is the next one."""
+    restart_count: int = 0
+    """Number of restarts of this attempt by the scheduler itself (Slurm's SLURM_RESTART_COUNT)."""
+    exit_code: int | None = None
+    """Exit code of the program; None: none yet, or a signal ended it."""
+    signal: int | None = None
+    """Number of the signal that ended the program; None: none did."""
+    nodes: tuple[str, ...] = ()
+    """Names of the nodes on which the job runs or ran."""
+    account: str | None = Field(
+        None, description="Unix account under which it runs; null: the platform's own."
+    )
+    partition: str | None = Field(None, description="Partition that the scheduler chose.")
+    priority: int | None = Field(
+        None, description="Priority in the queue while it waits; higher is sooner."
+    )
+    array_job_id: UUID | None = None
+    """For an array task: its array job."""
+    array_task_id: int | None = None
+    """For an array task: its index."""
+    scheduler_id: str | None = None
+    """Id of the job in the scheduler."""
+    created_at: UtcTime
+    submitted_at: UtcTime | None = None
+    """Time at which the scheduler accepted the job."""
+    allocated_at: UtcTime | None = None
+    """Time at which the scheduler gave it nodes."""
+    started_at: UtcTime | None = None
+    """Time at which the agent started the user's program."""
+    ready_at: UtcTime | None = None
+    """For sessions: time at which the app answered."""
+    ended_at: UtcTime | None = None
+    expires_at: UtcTime | None = None
+    """Time at which its time limit ends; None: not yet known."""
+    expected_start_at: UtcTime | None = None
+    """Start time that the scheduler expects; None: unknown."""
+    idle_ends_at: UtcTime | None = Field(
+        None, description="Time at which it ends unless it is used again; null: not soon."
+    )
+    gpu_idle_since: UtcTime | None = Field(
+        None,
+        description="Time since which its GPUs have been almost idle; null: they are not.",
+    )
+    url: str | None = Field(None, description="Sessions: URL of the default app, once READY.")
+    version: int = Field(
+        1, description="Number that grows with every change: the ETag, and the optimistic lock."
+    )
+
+
+class Job(JobStatus):
     """One job, session or array task as the store holds it.
 
     An array job is a row of its own (``spec.array`` set, ``array_task_id`` None) above the rows of
@@ -214,64 +226,17 @@ class Job(Frozen):
     them.
     """
 
-    id: UUID
-    cluster: str = "local"
-    owner: UserName
-    account: str | None = None
-    """The Unix account it runs as; None: the platform's own."""
-    project: str
-    type: JobType
-    name: str
     spec: JobSpec
     folder: str | None = None
     """Folder of script, log, fence and outcome, one folder per attempt below it; of an array's
     task, the array job's. None: below the platform's own jobs directory."""
-    state: JobState
-    attempt: int = 1
-    """Counted from 1; a retry by the platform is the next one."""
-    restart_count: int = 0
-    """Number of restarts of this attempt by the scheduler itself (Slurm's SLURM_RESTART_COUNT)."""
-    scheduler_id: str | None = None
-    reason: TerminationReason | None = None
-    """Reason why it ended, or why the platform is ending it; else None."""
-    message: str | None = None
-    """A sentence for the user: why it waits, or why it ended."""
-    exit_code: int | None = None
-    signal: int | None = None
-    nodes: tuple[str, ...] = ()
-    partition: str | None = None
-    """Partition in which the scheduler put it."""
-    priority: int | None = None
-    """The scheduler's own number while it waits: higher starts first."""
     scheduler_record: dict[str, Any] | None = None
     """The scheduler's own record of it at its last change."""
     address: str | None = None
     """Listening address of the session's app: ``host:port``, reported by the agent."""
-    url: str | None = None
-    """Sessions: what Open leads to, once READY."""
     cancel_requested_at: UtcTime | None = None
-    array_job_id: UUID | None = None
-    array_task_id: int | None = None
     array_task_ids: str | None = None
     """Indices of a task group's tasks, such as ``2-9,17``."""
-    created_at: UtcTime
-    submitted_at: UtcTime | None = None
-    allocated_at: UtcTime | None = None
-    """Time at which the scheduler gave it nodes."""
-    started_at: UtcTime | None = None
-    """Time at which the agent started the user's program."""
-    ready_at: UtcTime | None = None
-    ended_at: UtcTime | None = None
-    expires_at: UtcTime | None = None
-    """Time at which its time limit ends; known once it runs."""
-    expected_start_at: UtcTime | None = None
-    idle_ends_at: UtcTime | None = None
-    """Sessions: time at which it is ended unless it becomes active again; None: it has not been
-    idle for long."""
-    gpu_idle_since: UtcTime | None = None
-    """Time since which its GPUs have been nearly idle; None: they are in use, or it is unknown."""
-    version: int = 1
-    """Grows by one with every change of the row: the ETag, and the optimistic lock."""
 
     @property
     def is_array(self) -> bool:

@@ -3,17 +3,15 @@ is an error."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
-from uuid import UUID
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from aitne.core import units
 from aitne.core.models.base import (
     Command,
     EnvName,
     EnvValue,
-    Flag,
     JobName,
     ProjectName,
     Seconds,
@@ -23,6 +21,7 @@ from aitne.core.models.base import (
 from aitne.core.models.dataset import DatasetReference
 from aitne.core.models.image import IMAGE_REFERENCE
 from aitne.core.models.job import JobType, Scalar
+from aitne.core.models.job_options import DistributedOptions, JobOptions
 from aitne.core.models.resources import ResourcesFile
 from aitne.core.models.sweep import SweepFile
 from aitne.core.states import RETRYABLE, TerminationReason
@@ -41,10 +40,6 @@ MAX_ENV_BYTES = 512 << 10
 
 
 OFF = "off"
-
-
-def _passable(value: str | None) -> str | None:
-    return None if value is None else passable(value)
 
 
 def _off(value: object) -> object:
@@ -77,93 +72,7 @@ class RetryFile(Strict):
         return value
 
 
-PLUGIN = r"^[a-z][a-z0-9_]{0,39}$"
-"""A plug-in's name: its module's."""
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-SlurmName = Annotated[str, Field(pattern=_NAME)]
-"""A partition, QOS, account or reservation, as Slurm lets it be named."""
-SIGNAL = r"^(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
-
-
-class SlurmFile(Strict):
-    """The ``slurm`` part of a job file: options that only Slurm has (sbatch's of these names)."""
-
-    partition: Annotated[
-        str | None,
-        Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(,[A-Za-z0-9][A-Za-z0-9_.-]{0,63}){0,19}$"),
-    ] = Field(
-        None,
-        description="One partition, or several separated by commas: the first that can start "
-        "the job is used.",
-    )
-    qos: SlurmName | None = Field(None, description="Quality of service.")
-    account: SlurmName | None = Field(None, description="Slurm account; omitted: the project's.")
-    constraint: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9_.\-&|*()\[\],]{1,200}$")] = Field(
-        None, description="Features that the nodes must have, such as nvlink&ib."
-    )
-    reservation: SlurmName | None = Field(None, description="The reservation that it runs in.")
-    exclusive: Flag = Field(False, description="Whether no other job may run on its nodes.")
-    requeue: Flag | None = Field(
-        None, description="Whether Slurm may requeue it; omitted: as the job's retry permits."
-    )
-    signal: Annotated[str | None, Field(pattern=SIGNAL, examples=["USR1@120"])] = Field(
-        None,
-        description="A signal, and the number of seconds before the time limit at which it is "
-        "sent.",
-    )
-    extra: list[
-        Annotated[str, Field(pattern=r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$", max_length=450)]
-    ] = Field(
-        default_factory=list,
-        max_length=20,
-        description="Further options of sbatch that the site permits.",
-    )
-
-
-class ContainerFile(Strict):
-    """The ``container`` part of a job file: how the image is run."""
-
-    runtime: Annotated[str | None, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")] = Field(
-        None,
-        description="apptainer or docker; omitted: the site's choice among those of the image.",
-    )
-    writable: Flag = Field(
-        False,
-        description="Whether the image's own files are writable; changes are lost when the job "
-        "ends.",
-    )
-    network: Flag = Field(True, description="False: no network but loopback.")
-
-
-class EnvironmentFile(Strict):
-    """The ``environment`` part of a job file: software loaded on the node before the program."""
-
-    modules: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+/-]{0,199}$")]] = Field(
-        default_factory=list,
-        max_length=50,
-        examples=[["cuda/12.6"]],
-        description="Environment modules to load, in this order.",
-    )
-    conda: Annotated[str | None, Field(max_length=4_096), AfterValidator(_passable)] = Field(
-        None, description="The name or path of a conda environment."
-    )
-    venv: Annotated[str | None, Field(max_length=4_096), AfterValidator(_passable)] = Field(
-        None, description="The path of a Python virtual environment, absolute or ~/..."
-    )
-    setup: list[Command] = Field(
-        default_factory=list,
-        max_length=100,
-        description="Lines of bash that run before each command; the first that fails ends the job.",
-    )
-
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if self.conda is not None and self.venv is not None:
-            raise ValueError("conda and venv exclude each other: choose one")
-        return self
-
-
-class DistributedFile(Strict):
+class DistributedFile(DistributedOptions, Strict):
     """The ``distributed`` part of a job file: its commands run on every rank of every node."""
 
     ranks_per_node: int | None = Field(
@@ -173,19 +82,9 @@ class DistributedFile(Strict):
         le=256,
         description="Omitted: one for each GPU of a node, else one.",
     )
-    backend: Annotated[str, Field(pattern=PLUGIN, examples=["gloo"])] = Field(
-        "auto",
-        description="Transport of the tensors: auto, gloo, nccl, or the name of a transport.",
-    )
-    strategy: Annotated[str, Field(pattern=PLUGIN)] = Field(
-        "allreduce", description="Strategy by which gradients are exchanged."
-    )
-    compress: Annotated[str, Field(pattern=PLUGIN, examples=["fp16"])] = Field(
-        "none", description="Compressor of gradients."
-    )
 
 
-class JobFile(Strict):
+class JobFile(JobOptions, Strict):
     """A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
     schema."""
 
@@ -205,12 +104,6 @@ class JobFile(Strict):
             "site permits it. Omitted: the template's image; bare: no image.",
         ),
     ] = None
-    container: ContainerFile | None = Field(
-        None, description="Options of the container; only with an image."
-    )
-    environment: EnvironmentFile | None = Field(
-        None, description="Environment to load on the node; only without an image."
-    )
     datasets: list[DatasetReference] = Field(
         default_factory=list,
         max_length=50,
@@ -226,12 +119,6 @@ class JobFile(Strict):
     )
     env: dict[EnvName, EnvValue] = Field(
         default_factory=dict, max_length=500, description="Environment variables."
-    )
-    secrets: list[EnvName] = Field(
-        default_factory=list,
-        max_length=50,
-        description="Your secrets, set as environment variables of the same names.",
-        examples=[["WANDB_API_KEY"]],
     )
     workdir: str | None = Field(
         None, max_length=4_096, description="An absolute path or one below home (~/...)."
@@ -260,14 +147,6 @@ class JobFile(Strict):
     )
     sweep: SweepFile | None = Field(
         None, description="Run it once for each parameter setting; only for jobs, instead of array."
-    )
-    after: list[UUID] = Field(
-        default_factory=list,
-        max_length=100,
-        description="Jobs that must complete before it starts.",
-    )
-    slurm: SlurmFile | None = Field(
-        None, description="Options of Slurm; only where Slurm is the scheduler."
     )
 
     @field_validator("array")

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.core.models.job import SlurmSpec
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources
 from aitne.core.registry import Registry
@@ -46,7 +46,7 @@ class SubmitRequest(Frozen):
     """Scheduler ids that must complete with exit code 0 first (afterok)."""
     max_requeues: int = 0
     """Number of times that the scheduler may itself requeue the job after its node failed."""
-    slurm: SlurmSpec = SlurmSpec()
+    slurm: SlurmOptions = SlurmOptions()
 
 
 class Run(Frozen):

@@ -138,14 +138,9 @@ def _field(output: str, request: SubmitRequest) -> tuple[str | None, str]:
 
 
 def _value(field: str, request: SubmitRequest) -> str:
-    wants, slurm = request.resources, request.slurm
+    wants = request.resources
     value: object = {
-        "slurm.partition": slurm.partition,
-        "slurm.qos": slurm.qos,
-        "slurm.account": slurm.account,
-        "slurm.constraint": slurm.constraint,
-        "slurm.reservation": slurm.reservation,
-        "slurm.signal": slurm.signal,
+        **{f"slurm.{name}": value for name, value in request.slurm if value and name != "extra"},
         "project": request.project,
         "array": request.array,
         "resources.gpu": wants.gpu if wants.gpu.count else None,

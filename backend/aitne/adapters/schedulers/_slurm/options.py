@@ -12,18 +12,30 @@ from pathlib import PurePath
 from aitne.adapters.schedulers._slurm import identity
 from aitne.core.errors import SchedulerRejected
 from aitne.core.layout import log_name
+from aitne.core.models.job_options import SlurmOptions
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.units import format_slurm_time
 
+_OWN_RULE = frozenset({"account", "extra", "requeue", "signal"})
+"""Fields of ``SlurmOptions`` that ``options`` writes by a rule of their own."""
+_SAME_NAME = {
+    name: f"--{name.replace('_', '-')}"
+    for name in SlurmOptions.model_fields
+    if name not in _OWN_RULE
+}
+"""The others: the field and the option of sbatch have one name and one value."""
 _OURS = frozenset({
-    "--account", "--array", "--begin", "--chdir", "--clusters", "--comment", "--constraint",
+    "--account", "--array", "--begin", "--chdir", "--clusters", "--comment",
     "--cpus-per-task", "--dependency", "--error", "--export", "--export-file", "--get-user-env",
     "--gid", "--gres", "--help", "--hold", "--input", "--job-name", "--kill-on-invalid-dep",
     "--mem", "--no-requeue", "--nodes", "--ntasks", "--ntasks-per-node", "--open-mode", "--output",
-    "--parsable", "--partition", "--propagate", "--qos", "--quiet", "--requeue", "--reservation",
+    "--parsable", "--propagate", "--quiet", "--requeue",
     "--signal", "--test-only", "--time", "--uid", "--usage", "--version", "--wait", "--wrap",
-})  # fmt: skip
-"""Options that no site can permit: the platform sets them, or they would change the job's kind."""
+} | set(_SAME_NAME.values()) - {"--exclusive"})  # fmt: skip
+"""Options that no site can permit: the platform sets them, or they would change the job's kind.
+
+``--exclusive=user`` is not the field ``exclusive``, and a site may permit it.
+"""
 
 
 def options(
@@ -61,18 +73,12 @@ def options(
     yield f"--time={format_slurm_time(request.time_limit_s)}"
     if gres := gres_option(request):
         yield f"--gres={gres}"
-    if slurm.partition:
-        yield f"--partition={slurm.partition}"
-    if slurm.qos:
-        yield f"--qos={slurm.qos}"
+    for name, option in _SAME_NAME.items():
+        value = getattr(slurm, name)
+        if value is not None and value is not False:
+            yield option if value is True else f"{option}={value}"
     if accounting:
         yield f"--account={slurm.account or request.project}"
-    if slurm.constraint:
-        yield f"--constraint={slurm.constraint}"
-    if slurm.reservation:
-        yield f"--reservation={slurm.reservation}"
-    if slurm.exclusive:
-        yield "--exclusive"
     if request.array is not None:
         yield f"--array={request.array}"
     if request.after:

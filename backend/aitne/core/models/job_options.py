@@ -1,0 +1,162 @@
+"""Fields of a job file that the job keeps unchanged.
+
+``JobFile``, ``JobSpec`` and ``JobView`` inherit them from ``JobOptions``. So a field that needs no
+resolution is declared once here and used where it acts.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self, TypeVar
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
+
+from aitne.core.models.base import Command, EnvName, Flag, Strict, passable
+
+T = TypeVar("T")
+
+PLUGIN = r"^[a-z][a-z0-9_]{0,39}$"
+"""A plug-in's name: its module's."""
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+SlurmName = Annotated[str, Field(pattern=f"^{_NAME}$")]
+"""A partition, QOS, account or reservation, as Slurm lets it be named."""
+SIGNAL = r"^(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
+
+
+def _passable(value: str | None) -> str | None:
+    return None if value is None else passable(value)
+
+
+def _null_as_default(options: type[Strict]) -> BeforeValidator:
+    return BeforeValidator(
+        lambda value: options() if value is None else value, json_schema_input_type=options | None
+    )
+
+
+def _unique(values: tuple[T, ...]) -> tuple[T, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+class SlurmOptions(Strict):
+    """The ``slurm`` part of a job: options that only Slurm has.
+
+    A field becomes the option of sbatch of the same name, unless
+    ``adapters/schedulers/_slurm/options.py`` says otherwise.
+    """
+
+    partition: Annotated[str | None, Field(pattern=f"^{_NAME}(,{_NAME}){{0,19}}$")] = Field(
+        None,
+        description="One partition, or several separated by commas: the first that can start "
+        "the job is used.",
+    )
+    qos: SlurmName | None = Field(None, description="Quality of service.")
+    account: SlurmName | None = Field(None, description="Slurm account; omitted: the project's.")
+    constraint: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9_.\-&|*()\[\],]{1,200}$")] = Field(
+        None, description="Features that the nodes must have, such as nvlink&ib."
+    )
+    reservation: SlurmName | None = Field(None, description="The reservation that it runs in.")
+    exclusive: Flag = Field(False, description="Whether no other job may run on its nodes.")
+    requeue: Flag | None = Field(
+        None, description="Whether Slurm may requeue it; omitted: as the job's retry permits."
+    )
+    signal: Annotated[str | None, Field(pattern=SIGNAL, examples=["USR1@120"])] = Field(
+        None,
+        description="A signal, and the number of seconds before the time limit at which it is "
+        "sent.",
+    )
+    extra: tuple[
+        Annotated[str, Field(pattern=r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$", max_length=450)],
+        ...,
+    ] = Field(
+        default_factory=tuple,
+        max_length=20,
+        description="Further options of sbatch that the site permits.",
+    )
+
+
+class ContainerOptions(Strict):
+    """The ``container`` part of a job: how the image is run."""
+
+    runtime: Annotated[str | None, Field(pattern=PLUGIN)] = Field(
+        None,
+        description="apptainer or docker; omitted: the site's choice among those of the image.",
+    )
+    writable: Flag = Field(
+        False,
+        description="Whether the image's own files are writable; changes are lost when the job "
+        "ends.",
+    )
+    network: Flag = Field(True, description="False: no network but loopback.")
+
+
+class EnvironmentOptions(Strict):
+    """The ``environment`` part of a job: software loaded on the node before the program."""
+
+    modules: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+/-]{0,199}$")], ...] = (
+        Field(
+            default_factory=tuple,
+            max_length=50,
+            examples=[["cuda/12.6"]],
+            description="Environment modules to load, in this order.",
+        )
+    )
+    conda: Annotated[str | None, Field(max_length=4_096), AfterValidator(_passable)] = Field(
+        None, description="The name or path of a conda environment."
+    )
+    venv: Annotated[str | None, Field(max_length=4_096), AfterValidator(_passable)] = Field(
+        None, description="The path of a Python virtual environment, absolute or ~/..."
+    )
+    setup: tuple[Command, ...] = Field(
+        default_factory=tuple,
+        max_length=100,
+        description="Lines of bash that run before each command; the first that fails ends the job.",
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if self.conda is not None and self.venv is not None:
+            raise ValueError("conda and venv exclude each other: choose one")
+        return self
+
+
+class DistributedOptions(BaseModel):
+    """How the ranks of a program exchange tensors."""
+
+    backend: Annotated[str, Field(pattern=PLUGIN, examples=["gloo"])] = Field(
+        "auto",
+        description="Transport of the tensors: auto, gloo, nccl, or the name of a transport.",
+    )
+    strategy: Annotated[str, Field(pattern=PLUGIN)] = Field(
+        "allreduce", description="Strategy by which gradients are exchanged."
+    )
+    compress: Annotated[str, Field(pattern=PLUGIN, examples=["fp16"])] = Field(
+        "none", description="Compressor of gradients."
+    )
+
+
+class JobOptions(BaseModel):
+    """Fields that a job file sets and the job keeps unchanged; ``null`` means omitted."""
+
+    container: Annotated[ContainerOptions, _null_as_default(ContainerOptions)] = Field(
+        default_factory=ContainerOptions,
+        description="Options of the container; only with an image.",
+    )
+    environment: Annotated[EnvironmentOptions, _null_as_default(EnvironmentOptions)] = Field(
+        default_factory=EnvironmentOptions,
+        description="Environment to load on the node; only without an image.",
+    )
+    secrets: Annotated[tuple[EnvName, ...], AfterValidator(_unique)] = Field(
+        default_factory=tuple,
+        max_length=50,
+        description="The owner's secrets, set as environment variables of the same names.",
+        examples=[["WANDB_API_KEY"]],
+    )
+    after: Annotated[tuple[UUID, ...], AfterValidator(_unique)] = Field(
+        default_factory=tuple,
+        max_length=100,
+        description="Jobs that must complete before it starts.",
+    )
+    slurm: Annotated[SlurmOptions, _null_as_default(SlurmOptions)] = Field(
+        default_factory=SlurmOptions,
+        description="Options of Slurm; only where Slurm is the scheduler.",
+    )
