@@ -1,7 +1,7 @@
 """Write every generated file anew, or with ``--check`` say which are out of date.
 
 The OpenAPI document, the portal's types made from it, the references of the configuration and of
-the job file, the asynchronous client, the versions of the image with JupyterLab, which are those of
+the job file, the client's records, the asynchronous client, the versions of the image with JupyterLab, which are those of
 sessions without one, and each image's Apptainer definition and Dockerfile.
 """
 
@@ -43,6 +43,16 @@ def _job_file() -> bytes:
     return _python("scripts/gen_job_file.py")
 
 
+def _client_records() -> dict[Path, Callable[[], bytes]]:
+    """Return the modules of records of the client, which follow the OpenAPI document."""
+    return {
+        ROOT / "backend" / "aitne" / "client" / f"{module}.py": lambda module=module: _python(
+            "scripts/gen_client_records.py", module
+        )
+        for module in ("records", "admin_records", "project_records")
+    }
+
+
 def _async_client() -> bytes:
     return _python("scripts/gen_async_client.py")
 
@@ -66,6 +76,7 @@ GENERATED: dict[Path, Callable[[], bytes]] = {
     ROOT / "frontend" / "src" / "api" / "schema.d.ts": _portal_types,
     ROOT / "docs" / "reference" / "configuration.md": _configuration,
     ROOT / "docs" / "reference" / "job-file.md": _job_file,
+    **_client_records(),
     ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,
     ROOT / "containers" / "jupyter" / folder.CONSTRAINTS: SESSION_LOCK.read_bytes,
     **_images(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from aitne.client import Client, Job
-from aitne.client.records import LIVE
+from aitne.client.record import LIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

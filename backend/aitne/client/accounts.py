@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from aitne.client.records import LoginLinkRecord, Record, Token, User
+from aitne.client.record import Record
+from aitne.client.records import LoginLinkRecord, Token, User
 from aitne.client.session import segment
 
 TYPE_CHECKING = False

@@ -1,11 +1,10 @@
-"""Records for administrators (audit log, health, settings, nodes), announcements and
-maintenance."""
+"""Records for administrators (audit log, health, settings, nodes), announcements, maintenance. Made by ``make gen``; do not edit."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from aitne.client.records import Record
+from aitne.client.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,9 +12,8 @@ if TYPE_CHECKING:
 
 
 class AuditEntryRecord(Record):
-    """One entry of the audit log: time, actor, action, object, address and outcome."""
+    """One entry of the log."""
 
-    id: int
     time: datetime
     actor: str
     impersonator: str | None
@@ -24,12 +22,13 @@ class AuditEntryRecord(Record):
     outcome: str
     address: str | None
     details: dict[str, Any]
+    id: int
     previous: str
     hash: str
 
 
 class AuditCheckRecord(Record):
-    """Result of a check of the audit log's chain of hashes."""
+    """Result of a check of the whole chain."""
 
     whole: bool
     entries: int
@@ -39,7 +38,7 @@ class AuditCheckRecord(Record):
 
 
 class AnnouncementRecord(Record):
-    """Message from an administrator to all users or to the members of some projects."""
+    """Announcement with the user's own state of it."""
 
     id: str
     severity: str
@@ -55,7 +54,7 @@ class AnnouncementRecord(Record):
 
 
 class MaintenanceRecord(Record):
-    """State of maintenance, in which no new work starts. ``phase``: off, scheduled or on."""
+    """Maintenance as shown to users: whether new jobs start, and when that changes."""
 
     phase: str
     starts_at: datetime | None
@@ -66,7 +65,7 @@ class MaintenanceRecord(Record):
 
 
 class NodeEventRecord(Record):
-    """One entry in the history of a node."""
+    """One event in a node's history."""
 
     id: int
     time: datetime
@@ -76,7 +75,7 @@ class NodeEventRecord(Record):
 
 
 class PartHealthRecord(Record):
-    """State of one part of the platform. ``state``: ok, unknown, degraded or down."""
+    """One part of the platform."""
 
     name: str
     state: str
@@ -89,7 +88,7 @@ class PartHealthRecord(Record):
 
 
 class HealthRecord(Record, parts=PartHealthRecord):
-    """State of the platform with all of its parts, the worst first."""
+    """Every part, the worst first."""
 
     state: str
     version: str
@@ -98,7 +97,7 @@ class HealthRecord(Record, parts=PartHealthRecord):
 
 
 class SettingRecord(Record):
-    """One setting with its value and the source of the value."""
+    """One setting with its value and source."""
 
     name: str
     value: str | None

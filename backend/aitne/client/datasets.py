@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from aitne.client.records import Record
+from aitne.client.record import Record
 from aitne.client.session import segment
 
 TYPE_CHECKING = False

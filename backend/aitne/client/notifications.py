@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from aitne.client.records import Job, Record
+from aitne.client.record import Record
+from aitne.client.records import Job
 from aitne.client.session import segment
 
 TYPE_CHECKING = False

@@ -1,17 +1,18 @@
-"""Records of projects, their usage, and the comparison with Slurm's accounts."""
+"""Records of projects, their usage, and the comparison with Slurm's accounts. Made by ``make gen``; do not edit."""
 
 from __future__ import annotations
 
-from aitne.client.records import Record
+from datetime import datetime
+
+from aitne.client.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from datetime import datetime
     from typing import Any
 
 
 class BudgetRecord(Record):
-    """Hours that a project may use, each ``month`` or in ``total``."""
+    """Hours that a project may use, monthly or in total. An omitted value is not limited."""
 
     gpu_hours: int | None
     cpu_hours: int | None
@@ -20,7 +21,7 @@ class BudgetRecord(Record):
 
 
 class ExtensionRequestRecord(Record):
-    """Request of a manager for a later end of the project."""
+    """Request of a manager for a later end."""
 
     until: datetime
     reason: str
@@ -29,14 +30,14 @@ class ExtensionRequestRecord(Record):
 
 
 class ProjectRecord(Record, budget=BudgetRecord, extension=ExtensionRequestRecord):
-    """Group of users whose jobs are accounted together. ``state``: requested, active, expired or
-    closed."""
+    """Group of users whose jobs are accounted together; its members see each other's jobs."""
 
     name: str
     title: str
-    description: str
     members: list[str]
+    created_at: datetime
     managers: list[str]
+    description: str
     state: str
     note: str | None
     requested_by: str | None
@@ -44,27 +45,23 @@ class ProjectRecord(Record, budget=BudgetRecord, extension=ExtensionRequestRecor
     expires_at: datetime | None
     budget: BudgetRecord | None
     extension: ExtensionRequestRecord | None
-    created_at: datetime
 
 
 class MembershipRecord(Record):
-    """One user in one project, with the user's role and own limits.
-
-    ``effective`` has the limits that apply: the lower of the member's and the project's.
-    ``in_slurm`` is False until an administrator synchronizes Slurm; None without Slurm's
-    accounting.
-    """
+    """Member with its limits in force, and whether the scheduler knows it."""
 
     project: str
     user: str
-    role: str
     limits: dict[str, Any]
-    effective: dict[str, Any] | None
+    role: str
+    effective: dict[str, Any]
     in_slurm: bool | None
 
 
 class InvitationRecord(Record):
-    """Invitation to join a project, without the secret of its link."""
+    """Link that makes any user who opens it a member. Its secret is shown once and stored
+    hashed.
+    """
 
     id: str
     project: str
@@ -78,14 +75,14 @@ class InvitationRecord(Record):
 
 
 class InvitationLinkRecord(Record, invitation=InvitationRecord):
-    """Invitation with its link, which is returned only once."""
+    """An invitation with its link, which is shown only once: only a hash of it is stored."""
 
     invitation: InvitationRecord
     url: str
 
 
 class InvitationPreviewRecord(Record):
-    """Project, role and inviter of an invitation, visible before joining."""
+    """Invitation as it is shown before a user joins: who invites to which project."""
 
     project: str
     title: str
@@ -99,7 +96,7 @@ class InvitationPreviewRecord(Record):
 
 
 class BudgetShareRecord(Record):
-    """Hours of one kind: the budget, those used, and those left."""
+    """Used and budgeted hours of one kind."""
 
     budget: int | None
     used: float | None
@@ -107,7 +104,7 @@ class BudgetShareRecord(Record):
 
 
 class BalanceRecord(Record, gpu_hours=BudgetShareRecord, cpu_hours=BudgetShareRecord):
-    """Budget of a project, with the hours used and left."""
+    """Budget of a project and its use."""
 
     project: str
     period: str
@@ -120,7 +117,7 @@ class BalanceRecord(Record, gpu_hours=BudgetShareRecord, cpu_hours=BudgetShareRe
 
 
 class WaitingJobRecord(Record):
-    """Job that waits, with its owner and the reason."""
+    """Waiting job with its pending reason."""
 
     id: str
     name: str
@@ -132,7 +129,7 @@ class WaitingJobRecord(Record):
 
 
 class LimitUseRecord(Record):
-    """Use of one limit, in total and by user."""
+    """Use of one limit, as the scheduler counts it."""
 
     limit: str
     used: int
@@ -154,7 +151,7 @@ class ProjectLimitsRecord(Record, members=MembershipRecord, use=LimitUseRecord):
 
 
 class UsageRowRecord(Record):
-    """Usage of one user's jobs in one project."""
+    """Usage of one user's jobs of one project in the month."""
 
     project: str
     user: str
@@ -165,7 +162,10 @@ class UsageRowRecord(Record):
 
 
 class UsageReportRecord(Record, rows=UsageRowRecord):
-    """Usage of one month, by project and user."""
+    """Usage of a month, from its first to its last moment in UTC.
+
+    The present month counts until ``as_of``.
+    """
 
     month: str
     starts_at: datetime
@@ -175,7 +175,7 @@ class UsageReportRecord(Record, rows=UsageRowRecord):
 
 
 class UserWaitRecord(Record):
-    """Waiting times of one user's jobs before they started, in seconds."""
+    """Waiting times of the jobs of one user."""
 
     user: str
     jobs: int
@@ -194,15 +194,20 @@ class MonthSumRecord(Record):
 
 
 class ProjectReportRecord(
-    UsageReportRecord,
-    total=UsageRowRecord,
+    Record,
     rows=UsageRowRecord,
+    total=UsageRowRecord,
     waits=UserWaitRecord,
     months=MonthSumRecord,
     balance=BalanceRecord,
 ):
-    """Usage report of one project for one month."""
+    """Month of one project: usage by user, waiting times and how jobs ended."""
 
+    month: str
+    starts_at: datetime
+    ends_at: datetime
+    as_of: datetime
+    rows: list[UsageRowRecord]
     project: str
     title: str
     source: str
@@ -214,7 +219,7 @@ class ProjectReportRecord(
 
 
 class SyncDifferenceRecord(Record):
-    """One difference between Slurm's accounts and the projects."""
+    """One difference between Slurm and the platform, in words."""
 
     project: str
     user: str | None
@@ -224,7 +229,7 @@ class SyncDifferenceRecord(Record):
 
 
 class SyncReportRecord(Record, differences=SyncDifferenceRecord):
-    """Differences between the projects and Slurm's accounts; ``digest`` identifies them."""
+    """Report of the differences. ``digest`` identifies them, so that only seen ones are applied."""
 
     cluster: str
     differences: list[SyncDifferenceRecord]

@@ -1,94 +1,25 @@
-"""Answers of the platform as objects, typed, and lenient about unknown fields.
-
-A field that this version does not know stays in ``raw``; one that an older platform does not send
-is None. These are plain classes, not pydantic models: building the schemas of those takes longer
-than everything else a short command does.
-"""
+"""Records of jobs, nodes, templates, events and users. Made by ``make gen``; do not edit."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from aitne.client.record import GpuBase, JobBase, Record
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, ClassVar
-
-TERMINAL = frozenset(
-    {
-        "COMPLETED",
-        "FAILED",
-        "CANCELLED",
-        "TIMED_OUT",
-        "OUT_OF_MEMORY",
-        "NODE_FAILED",
-        "PREEMPTED",
-        "LOST",
-    }
-)
-"""The names of ``core.states.TERMINAL`` (a test compares them), without importing it."""
-
-LIVE = (
-    *("PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED", "STARTING", "RUNNING"),
-    *("READY", "SUSPENDED", "COMPLETING", "UNKNOWN"),
-)
-"""Names of all other states, in which a job has not ended."""
+    from typing import Any
 
 
-class Record:
-    """Base class of one JSON object. Annotated fields are filled from it; times become aware
-    datetimes, and a list that is missing is empty.
-
-    The class's keywords name the fields that are records themselves.
-    """
-
-    _nested: ClassVar[Mapping[str, type[Record]]] = {}
-    _fields: ClassVar[Mapping[str, str]] = {}
-
-    def __init_subclass__(cls, **nested: type[Record]) -> None:
-        cls._nested = nested
-        class_fields = {n: str(kind) for n, kind in cls.__annotations__.items() if n[0] != "_"}
-        cls._fields = {**cls._fields, **class_fields}
-
-    def __init__(self, raw: Mapping[str, Any]) -> None:
-        self.raw = dict(raw)
-        for name, kind in self._fields.items():
-            setattr(self, name, self._read(name, kind, raw.get(name)))
-
-    def _read(self, name: str, kind: str, value: Any) -> Any:
-        if value is None:
-            return [] if kind.startswith("list[") else {} if kind.startswith("dict[") else None
-        if name in self._nested:
-            made = self._nested[name]
-            return [made(item) for item in value] if isinstance(value, list) else made(value)
-        return datetime.fromisoformat(value) if kind.startswith("datetime") else value
-
-    def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}={getattr(self, name)!r}"
-            for name in ("id", "name", "state")
-            if name in self._fields
-        )
-        return f"{type(self).__name__}({shown})"
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.raw == other.raw
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class GpuRecord(Record):
-    """GPUs on each node: their number, and their type if one is required."""
+class GpuRecord(GpuBase):
+    """GPUs on each node: how many, and of which type if that matters."""
 
     count: int
     type: str | None
 
-    def __str__(self) -> str:
-        return f"{self.type}:{self.count}" if self.type else str(self.count)
-
 
 class ResourcesRecord(Record, gpu=GpuRecord):
-    """Resources of a job, allocated or requested, per node."""
+    """Resolved resources: nothing is left open."""
 
     nodes: int
     cpu: int
@@ -98,7 +29,7 @@ class ResourcesRecord(Record, gpu=GpuRecord):
 
 
 class StageRecord(Record):
-    """One stage of a job for display: title, status, and times."""
+    """One stage; ``detail`` states why it lasts or why it ended, for the stage that matters now."""
 
     key: str
     title: str
@@ -108,8 +39,8 @@ class StageRecord(Record):
     detail: str | None
 
 
-class Job(Record, resources=ResourcesRecord, stages=StageRecord):
-    """A job, a session, an array job or one task of it."""
+class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
+    """A job, session or array task, flat, with its stages and the permitted actions."""
 
     id: str
     type: str
@@ -117,24 +48,6 @@ class Job(Record, resources=ResourcesRecord, stages=StageRecord):
     owner: str
     project: str
     cluster: str
-    template: str | None
-    parameters: dict[str, Any]
-    image: str
-    runtime: str
-    image_digest: str | None
-    container: dict[str, Any]
-    environment: dict[str, Any]
-    datasets: list[dict[str, Any]]
-    commands: list[str]
-    env: dict[str, str]
-    secrets: list[str]
-    workdir: str | None
-    resources: ResourcesRecord
-    max_duration_s: int
-    array: str | None
-    sweep: dict[str, Any] | None
-    continues: str | None
-    after: list[str]
     state: str
     reason: str | None
     message: str | None
@@ -159,84 +72,95 @@ class Job(Record, resources=ResourcesRecord, stages=StageRecord):
     expected_start_at: datetime | None
     idle_ends_at: datetime | None
     gpu_idle_since: datetime | None
-    inactivity_duration_s: int | None
     url: str | None
-    entry_points: list[dict[str, Any]]
-    cancel_requested: bool
     version: int
-    stages: list[StageRecord]
-    actions: list[str]
-
-    @property
-    def ended(self) -> bool:
-        """Return whether the job is in a terminal state."""
-        return self.state in TERMINAL
-
-    @property
-    def ok(self) -> bool:
-        """Return whether the job has completed successfully."""
-        return self.state == "COMPLETED"
-
-    @property
-    def is_session(self) -> bool:
-        """Return whether the job is an interactive session."""
-        return self.type == "session"
-
-    @property
-    def is_array(self) -> bool:
-        """Return whether it is an array job, which does not run itself: its tasks do."""
-        return self.array is not None and self.array_task_id is None
-
-    @property
-    def short_id(self) -> str:
-        """Return the beginning of the id; for an array task, the array job's with the index, such
-        as ``0008e66b_4``."""
-        if self.array_job_id is None:
-            return self.id[:8]
-        return f"{self.array_job_id[:8]}_{self.array_task_id}"
-
-
-class JobSpecRecord(Record, resources=ResourcesRecord):
-    """Complete description of a job, with all defaults and templates resolved."""
-
-    type: str
-    name: str
-    project: str
+    container: dict[str, Any]
+    environment: dict[str, Any]
+    secrets: list[str]
+    after: list[str]
+    slurm: dict[str, Any]
     template: str | None
     template_version: str | None
     parameters: dict[str, Any]
     image: str
     runtime: str
-    container: dict[str, Any]
-    environment: dict[str, Any]
     datasets: list[dict[str, Any]]
     commands: list[str]
     distributed: dict[str, Any] | None
     env: dict[str, str]
-    secrets: list[str]
     workdir: str | None
     resources: ResourcesRecord
     max_duration_s: int
+    inactivity_duration_s: int | None
+    retry: dict[str, Any]
     array: str | None
+    sweep: dict[str, Any] | None
+    continues: str | None
+    image_digest: str | None
+    entry_points: list[dict[str, Any]]
+    cancel_requested: bool
+    stages: list[StageRecord]
+    actions: list[str]
+
+
+class JobSpecRecord(Record, resources=ResourcesRecord):
+    """Resolved job: template expanded, defaults filled in, limits checked."""
+
+    container: dict[str, Any]
+    environment: dict[str, Any]
+    secrets: list[str]
+    after: list[str]
     slurm: dict[str, Any]
+    template: str | None
+    template_version: str | None
+    parameters: dict[str, Any]
+    image: str
+    runtime: str
+    datasets: list[dict[str, Any]]
+    commands: list[str]
+    distributed: dict[str, Any] | None
+    env: dict[str, str]
+    workdir: str | None
+    resources: ResourcesRecord
+    max_duration_s: int
+    inactivity_duration_s: int | None
+    retry: dict[str, Any]
+    array: str | None
+    sweep: dict[str, Any] | None
+    continues: str | None
+    type: str
+    name: str
+    project: str
+    image_use: dict[str, Any] | None
+    home: str | None
+    areas: list[dict[str, Any]]
+    caches: str | None
+    apps: list[dict[str, Any]]
+    held_by: dict[str, Any]
+    lineage: str | None
 
 
 class Plan(Record, spec=JobSpecRecord):
-    """Result of a plan: the job that a job file would create, before anything is stored."""
+    """Job as it would be submitted, shown before the submission: nothing is stored."""
 
     spec: JobSpecRecord
     fits: bool
     starts_now: bool
     waits_for: str | None
     warnings: list[str]
-    settings: list[dict[str, Any]]
-    limits: list[str]
     expected_start_at: datetime | None
+    limits: list[str]
     script: str
+    settings: list[dict[str, Any]]
 
 
 class Event(Record):
-    """One event, as ``Client.events`` yields it."""
+    """One event row. ``id`` grows in commit order, so a reader that has seen N has seen all
+    before.
+
+    ``kind`` is ``job.state``, ``job.changed``, ``job.created``, ``nodes.changed`` …;
+    ``owner`` and ``project`` determine who may see it (None: every user who is logged in).
+    """
 
     id: int
     time: datetime
@@ -248,7 +172,7 @@ class Event(Record):
 
 
 class ParameterRecord(Record):
-    """One typed field of a template."""
+    """One typed field of a template. Its value reaches the job as ``AITNE_PARAM_<NAME>``."""
 
     name: str
     type: str
@@ -258,24 +182,31 @@ class ParameterRecord(Record):
     minimum: float | None
     maximum: float | None
     choices: list[str]
+    pattern: str | None
+    max_length: int
 
 
 class Template(Record, parameters=ParameterRecord):
-    """One entry of the launch form."""
+    """The schema of ``jobtemplates/*.yaml``."""
 
     name: str
     version: str
     title: str
     description: str
+    icon: str
     type: str
     image: str
     parameters: list[ParameterRecord]
     resources: dict[str, Any]
+    env: dict[str, str]
     commands: list[str]
+    apps: list[dict[str, Any]]
+    distributed: dict[str, Any] | None
+    workdir_from: str | None
 
 
 class TemplateProblemRecord(Record):
-    """Template file that was rejected: line and reason."""
+    """A template file that was rejected; other templates are not affected."""
 
     path: str
     line: int | None
@@ -283,7 +214,7 @@ class TemplateProblemRecord(Record):
 
 
 class GpuCountRecord(Record):
-    """GPUs of one type on one node."""
+    """GPUs of one type on one node (a MIG profile is a type of its own)."""
 
     type: str | None
     total: int
@@ -291,7 +222,7 @@ class GpuCountRecord(Record):
 
 
 class Node(Record, gpus=GpuCountRecord):
-    """A node with its state and resources, as reported by the scheduler."""
+    """One node: what it has, and how much of that is given to jobs."""
 
     name: str
     cluster: str
@@ -302,15 +233,18 @@ class Node(Record, gpus=GpuCountRecord):
     memory_total_bytes: int
     memory_used_bytes: int
     gpus: list[GpuCountRecord]
+    gres: list[dict[str, Any]]
     features: list[str]
     partitions: list[str]
+    address: str | None
     scheduler_state: str | None
     seen_at: datetime
 
 
 class QueuePlaceRecord(Record):
-    """Position in the queue, counted from 1, among the platform's jobs that wait for the
-    partition."""
+    """Position in the queue, counted from 1, among ``waiting`` jobs of this platform in
+    ``partition``.
+    """
 
     place: int
     waiting: int
@@ -318,7 +252,7 @@ class QueuePlaceRecord(Record):
 
 
 class AdviceRecord(Record):
-    """Advice on a waiting job; ``at`` and ``jobs`` complete the sentence where they are given."""
+    """One action that would help, or the time at which the job can start."""
 
     text: str
     at: datetime | None
@@ -326,7 +260,7 @@ class AdviceRecord(Record):
 
 
 class GpuSumRecord(Record):
-    """GPUs of one type on the nodes of a partition."""
+    """GPUs of one type on several nodes. ``free`` counts those that a job could get now."""
 
     type: str | None
     total: int
@@ -335,7 +269,7 @@ class GpuSumRecord(Record):
 
 
 class PartitionRecord(Record, gpus=GpuSumRecord):
-    """A queue with its own limits, and the resources of its nodes."""
+    """Partition with the resources and states of its nodes."""
 
     name: str
     up: bool
@@ -350,10 +284,12 @@ class PartitionRecord(Record, gpus=GpuSumRecord):
     max_time_s: int | None
     default_time_s: int | None
     max_nodes: int | None
+    allow_accounts: list[str] | None
+    allow_qos: list[str] | None
 
 
 class Token(Record):
-    """A personal access token. ``token``, its secret, is set only after creation."""
+    """Shown once: it is not stored."""
 
     id: str
     owner: str
@@ -363,22 +299,24 @@ class Token(Record):
     expires_at: datetime | None
     last_used_at: datetime | None
     created_by: str | None
-    token: str | None
+    token: str
 
 
 class User(Record):
-    """Account of a user on the platform."""
+    """User with an account. The password's hash is not part of it."""
 
     name: str
     display_name: str
     role: str
     default_project: str
     disabled: bool
+    mail: str | None
+    source: str | None
     created_at: datetime
 
 
 class PlatformInfoRecord(Record):
-    """Title, version, cluster and scheduler of the platform."""
+    """Description of the platform: title, version, cluster, scheduler."""
 
     title: str
     version: str
@@ -386,21 +324,27 @@ class PlatformInfoRecord(Record):
     scheduler: str
     can_drain: bool
     sessions_origin: str
+    shared_account: str | None
     user_domains: bool
     sessions_address: str | None
 
 
 class CurrentUserRecord(Record, user=User, platform=PlatformInfoRecord):
-    """The user that the client acts as, with projects and platform."""
+    """The current user. ``csrf_token`` is sent as ``X-CSRF-Token``; null if a token
+    authenticates the request.
+    """
 
     user: User
     projects: list[str]
     csrf_token: str | None
     platform: PlatformInfoRecord
+    impersonation: dict[str, Any] | None
 
 
 class LoginLinkRecord(Record):
-    """Link that logs a browser in, once."""
+    """Link that works once, until ``expires_at``. It logs in any browser that opens it: do not
+    share it.
+    """
 
     url: str
     expires_at: datetime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.client.records import Record
+from aitne.client.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from aitne.client import credentials, discovery, find_platform
 from aitne.client.errors import NotRunning
-from aitne.client.records import LIVE, TERMINAL
+from aitne.client.record import LIVE, TERMINAL
 from aitne.core import states
 from aitne.core.errors import InvalidInput, SetupError
 

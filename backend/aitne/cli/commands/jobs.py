@@ -11,7 +11,7 @@ import typer
 from aitne.cli import output
 from aitne.cli.lookup import connect, find_ended, find_job
 from aitne.cli.options import DataDir, JobArgument, Json, Url, Yes, verb_app
-from aitne.client.records import LIVE
+from aitne.client.record import LIVE
 from aitne.core.errors import InvalidInput
 
 TYPE_CHECKING = False

@@ -6,7 +6,8 @@ import sys
 
 from aitne.cli import output
 from aitne.cli.lookup import connect
-from aitne.client.records import LIVE, TERMINAL, Job, ResourcesRecord
+from aitne.client.record import LIVE, TERMINAL
+from aitne.client.records import Job, ResourcesRecord
 
 ENDED_SHOWN = 10
 

@@ -12,7 +12,7 @@ import sys
 from aitne.cli.lookup import find_job
 from aitne.client import Client, Job
 from aitne.client.credentials import config_dir
-from aitne.client.records import LIVE
+from aitne.client.record import LIVE
 from aitne.core.errors import InvalidInput, NotFound, SetupError
 
 DOMAIN = ".aitne"
