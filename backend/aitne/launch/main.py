@@ -11,8 +11,8 @@ import sys
 from aitne.launch import hosts, lint, remote, scheduler
 from aitne.launch import run as courses
 from aitne.launch.errors import LaunchError
+from aitne.launch.output import say
 from aitne.launch.spawn import NotStarted
-from aitne.launch.supervisor import say
 from aitne.launch.world import RankTopology, detect
 
 TYPE_CHECKING = False
