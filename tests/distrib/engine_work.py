@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from aitne.distrib import context
+from aitne.distrib import context, lifecycle
 from aitne.distrib.context import Context
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.process_sets import ProcessSet, add_process_set, remove_process_set
@@ -23,11 +23,11 @@ from tests.support.rank import Rank
 
 @contextlib.contextmanager
 def begun(process_sets: Any = None) -> Iterator[Context]:
-    context.init(process_sets)
+    lifecycle.init(process_sets)
     try:
         yield context.current()
     finally:
-        context.shutdown()
+        lifecycle.shutdown()
 
 
 def failure(call: Callable[[], Any]) -> str:
@@ -123,7 +123,7 @@ def again_and_again(me: Rank) -> list[float]:
     found = []
     for turn in range(3):
         with begun() as current:
-            context.init()  # does nothing
+            lifecycle.init()  # does nothing
             found.append(current.engine.run(summed(None, torch.tensor([float(turn)])))[0].item())
     return found
 
@@ -294,7 +294,7 @@ def stalled(me: Rank) -> str:
 
 def killed(me: Rank, victim: int, busy: bool) -> tuple[str, str, float]:
     """One rank dies by a signal that it cannot see coming."""
-    context.init()
+    lifecycle.init()
     engine = context.current().engine
     engine.run(summed(None, torch.ones(4)))
     if me.rank == victim:
@@ -307,26 +307,26 @@ def killed(me: Rank, victim: int, busy: bool) -> tuple[str, str, float]:
         errors = failure(lambda: engine.run(summed(None, torch.ones(1))))
     took = time.monotonic() - begun_s
     later = failure(lambda: engine.submit(summed("later", torch.ones(1))))
-    context.shutdown()
+    lifecycle.shutdown()
     return errors, later, took
 
 
 def leaves_early(me: Rank) -> str:
     """Rank 1 shuts down in good order while the others still want something."""
-    context.init()
+    lifecycle.init()
     engine = context.current().engine
     engine.run(summed(None, torch.ones(4)))
     if me.rank == 1:
-        context.shutdown()
+        lifecycle.shutdown()
         return "left"
     error = failure(lambda: engine.run(summed("more", torch.ones(1))))
-    context.shutdown()
+    lifecycle.shutdown()
     return error
 
 
 def hears_no_more(me: Rank) -> str:
     """Rank 1 cannot handle a message, and neither asks for anything nor ends until rank 0 has heard of it."""
-    context.init()
+    lifecycle.init()
     current = context.current()
     control, over = current.control, threading.Event()
     if me.rank == 1:
@@ -340,13 +340,13 @@ def hears_no_more(me: Rank) -> str:
     error = failure(lambda: current.engine.run(summed("more", torch.ones(1))))
     current.store.set(f"heard{me.rank}", b"")
     current.store.get(f"heard{1 - me.rank}", 30.0)
-    context.shutdown()
+    lifecycle.shutdown()
     return error
 
 
 def ends(me: Rank) -> str:
     """Rank 1's program ends by an exception while the others wait."""
-    context.init()
+    lifecycle.init()
     engine = context.current().engine
     engine.run(summed(None, torch.ones(4)))
     if me.rank == 1:
@@ -355,13 +355,13 @@ def ends(me: Rank) -> str:
         atexit._run_exitfuncs()  # what the interpreter does after the traceback
         os._exit(1)
     error = failure(lambda: engine.run(summed("more", torch.ones(1))))
-    context.shutdown()
+    lifecycle.shutdown()
     return error
 
 
 def forks(me: Rank) -> tuple[str, float, str]:
     """A data loader's worker outlives its rank, and must not hide its death."""
-    context.init()
+    lifecycle.init()
     engine = context.current().engine
     engine.run(summed(None, torch.ones(4)))
     if me.rank == 1:
@@ -374,26 +374,26 @@ def forks(me: Rank) -> tuple[str, float, str]:
     begun_s = time.monotonic()
     error = failure(lambda: engine.run(summed("more", torch.ones(1))))
     took = time.monotonic() - begun_s
-    context.shutdown()
+    lifecycle.shutdown()
     return error, took, ""
 
 
 def leaves_an_exchange(me: Rank) -> str:
     """Rank 1 leaves while the others wait for it in a channel's exchange."""
-    context.init()
+    lifecycle.init()
     current = context.current()
     channel = current.open_channel("optimizer", {})
     flat = torch.ones(4)
     channel.transport.allreduce(flat, Reduction.SUM)
     if me.rank == 1:
-        context.shutdown()
+        lifecycle.shutdown()
         return "left"
     try:
         channel.transport.allreduce(flat, Reduction.SUM)
         error = "nothing was raised"
     except TransportError as raised:
         error = str(channel.failure(raised))
-    context.shutdown()
+    lifecycle.shutdown()
     return error
 
 
@@ -401,7 +401,7 @@ def missing(me: Rank) -> str:
     """Rank 1 of 2 never comes."""
     if me.rank == 1:
         return "away"
-    return failure(context.init)
+    return failure(lifecycle.init)
 
 
 def sets_of_communicators(me: Rank) -> dict[str, Any]:
@@ -419,5 +419,5 @@ def sets_of_communicators(me: Rank) -> dict[str, Any]:
 
 
 def same_set_twice(me: Rank) -> str:
-    said = failure(lambda: context.init([ProcessSet([0, 1]), ProcessSet([1, 0])]))
+    said = failure(lambda: lifecycle.init([ProcessSet([0, 1]), ProcessSet([1, 0])]))
     return f"{said}; initialized: {context.is_initialized()}"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from aitne.distrib import context
+from aitne.distrib import context, lifecycle
 from aitne.distrib.profile import load
 from aitne.distrib.types import Kind, Request
 from tests.support import realtime
@@ -46,12 +46,12 @@ def dawdle_over_data() -> None:
 
 
 def one_is_late(me: Rank) -> list[str]:
-    context.init()
+    lifecycle.init()
     reduce("first")
     if me.rank == 2:
         dawdle_over_data()
     reduce("second")
-    context.shutdown()
+    lifecycle.shutdown()
     return [file.read_text() for file in others_files(3)]
 
 
@@ -72,14 +72,14 @@ def test_a_late_rank_is_named_with_the_stacks_of_all(pool: Pool) -> None:
 
 def channel_is_late(me: Rank) -> None:
     """As an optimizer does it: nothing is asked of rank 0 in a step."""
-    context.init()
+    lifecycle.init()
     channel = context.current().open_channel("gradients", {})
     for step in range(3):
         if me.rank == 1 and step == 2:
             assert seen(lambda: all(file.exists() for file in others_files(2)))
         channel.begin(step)
         _exchange(channel)
-    context.shutdown()
+    lifecycle.shutdown()
 
 
 def _exchange(channel: Any) -> None:
@@ -96,7 +96,7 @@ def test_a_rank_late_for_an_exchange_of_its_optimizer_is_named(pool: Pool) -> No
 
 
 def is_stopped(me: Rank, which: int) -> None:
-    context.init()
+    lifecycle.init()
     reduce("first")
     pids = Path(os.environ["AITNE_RUN_DIR"])
     (pids / f"pid-{me.rank}").write_text(str(os.getpid()))
@@ -106,7 +106,7 @@ def is_stopped(me: Rank, which: int) -> None:
     else:
         threading.Thread(target=_let_go_on, args=(pids, which), daemon=True).start()
     reduce("second")
-    context.shutdown()
+    lifecycle.shutdown()
 
 
 def _let_go_on(folder: Path, which: int) -> None:
@@ -129,12 +129,12 @@ def test_a_stopped_rank_is_named_and_said_to_be_stopped(pool: Pool, which: int) 
 
 
 def trains(me: Rank) -> None:
-    context.init()
+    lifecycle.init()
     here = context.current()
     for _ in range(20):
         reduce("gradient")
         here.recorder.step()
-    context.shutdown()
+    lifecycle.shutdown()
 
 
 def test_the_profile_of_a_run_lies_in_its_folder(pool: Pool, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_profile_is_not_written_when_recording_is_off(pool: Pool, tmp_path: Path
 
 def wrong_lag(me: Rank) -> str:
     with pytest.raises(ValueError, match="AITNE_GUARD_LAG_S is 'soon'") as caught:
-        context.init()
+        lifecycle.init()
     sys.stderr.write(str(caught.value))
     assert not context.is_initialized()
     return str(caught.value)

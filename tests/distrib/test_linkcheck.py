@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from aitne.distrib import context, linkcheck
+from aitne.distrib import context, lifecycle, linkcheck
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.transport.base import Group, Reduction, Transport, TransportError
 from tests.support.ranks import Pool, Rank
@@ -36,10 +36,10 @@ def with_a_bad_cable(group: Group, device: str) -> Any:
 
 
 def find_slow(me: Rank) -> tuple[list[tuple[int, int]], str, int, int]:
-    context.init()
+    lifecycle.init()
     here = context.current()
     report = linkcheck.check(here, with_a_bad_cable)
-    context.shutdown()
+    lifecycle.shutdown()
     slow = [link.ranks for link in report.slow]
     return slow, linkcheck.text(report, here.nodes), len(report.links), report.left_out
 
@@ -64,9 +64,9 @@ def at_once_noisy(group: Group, device: str) -> Any:
 
 
 def look_twice(me: Rank) -> int:
-    context.init()
+    lifecycle.init()
     report = linkcheck.check(context.current(), at_once_noisy)
-    context.shutdown()
+    lifecycle.shutdown()
     return len(report.slow)
 
 
@@ -75,10 +75,10 @@ def test_a_link_is_looked_at_twice(pool: Pool) -> None:
 
 
 def no_time(me: Rank) -> tuple[int, str]:
-    context.init()
+    lifecycle.init()
     here = context.current()
     report = linkcheck.check(here, budget_s=0.0)
-    context.shutdown()
+    lifecycle.shutdown()
     return report.left_out, linkcheck.text(report, here.nodes)
 
 
@@ -95,10 +95,10 @@ def broken(group: Group, device: str) -> Any:
 
 
 def find_broken(me: Rank) -> str:
-    context.init()
+    lifecycle.init()
     with pytest.raises(HorovodInternalError) as caught:
         linkcheck.check(context.current(), broken)
-    context.shutdown()
+    lifecycle.shutdown()
     return str(caught.value)
 
 
@@ -109,9 +109,9 @@ def test_ranks_that_cannot_exchange_are_named(pool: Pool) -> None:
 
 
 def at_init(me: Rank) -> None:
-    context.init()
+    lifecycle.init()
     sys.stderr.write("training begins\n")
-    context.shutdown()
+    lifecycle.shutdown()
 
 
 def test_init_does_it_where_that_is_asked_for(pool: Pool) -> None:

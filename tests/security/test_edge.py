@@ -11,7 +11,6 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from aitne.api import static
-from aitne.api.app import bare_app
 from aitne.api.deps import SAFE_METHODS
 from aitne.api.middleware import (
     MAX_ANONYMOUS_BODY_BYTES,
@@ -20,6 +19,7 @@ from aitne.api.middleware import (
     EdgeMiddleware,
 )
 from aitne.api.rates import TokenBuckets
+from aitne.api.routes import bare_app
 from aitne.core.errors import RateLimited
 from tests.support.jobs import make_job
 from tests.support.stage import PASSWORD, Stage, open_stage

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from aitne.api.app import bare_app
 from aitne.api.openapi import document
+from aitne.api.routes import bare_app
 from aitne.core.models.job import JobChanges
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Actor, Scope

@@ -24,6 +24,7 @@ import sys
 import termios
 import time
 
+from aitne.agent.errors import AttachError
 from aitne.agent.inside import MARK, NOT_STARTED, ProgramEnvironment, end_marked
 from aitne.agent.sampler import adopt_orphans
 from aitne.agent.spec import Spec
@@ -45,10 +46,6 @@ _FIRST_WITHIN_S = 30.0
 _HANGUP_S, _TERM_S = 0.5, 2.0
 _KILL_ROUNDS = 20
 _TERM_NAME = "xterm-256color"
-
-
-class AttachError(Exception):
-    """Error: the process was not started; the message states the reason."""
 
 
 class FrameDecoder:

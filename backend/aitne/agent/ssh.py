@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-from aitne.agent.attach import AttachError
+from aitne.agent.errors import AttachError
 from aitne.agent.launch import remove_tree
 
 _SERVERS = "/usr/sbin:/usr/local/sbin:/usr/bin:/sbin"

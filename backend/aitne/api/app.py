@@ -1,4 +1,4 @@
-"""The application: routers, error handlers and middleware. Nothing is created at import."""
+"""The application of a platform: routes, state and middleware. Nothing is created at import."""
 
 from __future__ import annotations
 
@@ -7,48 +7,19 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any, cast
+from typing import cast
 
-from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.routing import APIRoute, iter_route_contexts
+from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse
-from starlette.routing import BaseRoute
 
-from aitne import __version__
-from aitne.api import oauth, problems, validation
 from aitne.api.audited import AuditMiddleware
-from aitne.api.deps import SAFE_METHODS, cookie_name, limit_address
+from aitne.api.deps import cookie_name
 from aitne.api.fair_share import FairShare
 from aitne.api.metrics import ApiMetrics
 from aitne.api.middleware import EdgeMiddleware
 from aitne.api.openapi import document
 from aitne.api.rates import RateLimits
-from aitne.api.routers import (
-    account,
-    administration,
-    announcements,
-    audit,
-    auth,
-    cluster,
-    compose,
-    datasets,
-    events,
-    health,
-    images,
-    internal,
-    invitations,
-    jobs,
-    notifications,
-    preferences,
-    projects,
-    runs,
-    secrets,
-    sessions,
-    storage,
-    terminals,
-    usage,
-    users,
-)
+from aitne.api.routes import anonymous_paths, bare_app
 from aitne.api.static import portal_dir, portal_router
 from aitne.api.streaming import OpenStreams
 from aitne.api.terminal_socket import UnauthenticatedSockets
@@ -128,86 +99,3 @@ async def _start(scheduler: Scheduler | None) -> None:
     except AitneError as error:
         # The controller reports it at the platform's start; here only forecasts are missing.
         log.warning("The scheduler cannot give forecasts: %s", error.message)
-
-
-def bare_app(**options: Any) -> FastAPI:
-    """Return the application with its routes alone, without a platform: enough to describe them."""
-    app = FastAPI(
-        title="Aitne",
-        version=__version__,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        routes=_routes(),
-        **options,
-    )
-    problems.install(app)
-    return app
-
-
-@cache
-def _routes() -> list[BaseRoute]:
-    """Return the routes of all routers. FastAPI needs a tenth of a second to derive them, so they
-    are shared."""
-    together = APIRouter(
-        generate_unique_id_function=_operation_id,
-        dependencies=[Depends(validation.refuse_repeated_parameters)],
-    )
-    for part in (
-        *(
-            auth,
-            account,
-            users,
-            projects,
-            usage,
-            invitations,
-            jobs,
-            runs,
-            sessions,
-            images,
-            datasets,
-            storage,
-        ),
-        *(
-            preferences,
-            secrets,
-            compose,
-            cluster,
-            events,
-            oauth,
-            internal,
-            health,
-            audit,
-            announcements,
-            administration,
-        ),
-        terminals,
-        notifications,
-    ):
-        together.include_router(part.router)
-    return together.routes
-
-
-def anonymous_paths() -> set[str]:
-    """Return the paths of the routes that read a body and need no login: ``limit_address`` marks
-    those.
-
-    JupyterHub authenticates itself in the body that it sends to the token endpoint.
-    """
-    return {"/api/oauth/token"} | {
-        context.path
-        for context in iter_route_contexts(_routes())
-        if context.path is not None
-        and isinstance(context.original_route, APIRoute)
-        and (context.methods or set()) - SAFE_METHODS
-        and any(
-            dependency.call is limit_address
-            for dependency in context.original_route.dependant.dependencies
-        )
-    }
-
-
-def _operation_id(route: APIRoute) -> str:
-    """Return the handler's name as operation id: stable, and readable in a generated client."""
-    return route.name

@@ -16,6 +16,7 @@ from fastapi.openapi.utils import get_openapi
 from aitne.api.body_examples import BODY_EXAMPLES
 from aitne.api.field_words import describe
 from aitne.api.problems import MEDIA_TYPE, Problem
+from aitne.api.routes import bare_app
 
 _DESCRIPTION = """\
 Everything the portal does, it does through this API.
@@ -167,8 +168,6 @@ def render(app: FastAPI) -> str:
 
 def main() -> None:
     """Print the OpenAPI document to the standard output."""
-    from aitne.api.app import bare_app
-
     sys.stdout.write(render(bare_app()))
 
 

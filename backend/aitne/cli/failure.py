@@ -8,22 +8,11 @@ import traceback
 from typing import Any
 
 from aitne.cli import output
+from aitne.cli.errors import JobFailed
 from aitne.client.errors import Ambiguous
 from aitne.core.errors import AitneError, FieldProblem, InvalidInput, NotAllowed, NotFound
 
 FAILED, INVALID, NOT_FOUND, INTERRUPTED = 1, 2, 3, 130
-
-
-class Declined(AitneError):
-    """The user answered a question with no."""
-
-    code = "declined"
-
-
-class JobFailed(AitneError):
-    """The job that the command waited for failed. Its record was the answer; this is the reason."""
-
-    code = "job_failed"
 
 
 def status_of(error: BaseException) -> int:

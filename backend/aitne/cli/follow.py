@@ -105,6 +105,6 @@ def check(job: Job) -> None:
     if job.ok and job.reason == "goal_reached":
         output.say(output.plain(ending(job)))
     if job.ended and not job.ok:
-        from aitne.cli.failure import JobFailed
+        from aitne.cli.errors import JobFailed
 
         raise JobFailed(f"{job.state}: {ending(job)} (`aitne logs {job.short_id}` shows its log)")

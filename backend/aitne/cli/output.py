@@ -167,6 +167,6 @@ def confirm(question: str) -> None:
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        from aitne.cli.failure import Declined
+        from aitne.cli.errors import Declined
 
         raise Declined("Nothing was done.")

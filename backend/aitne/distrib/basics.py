@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from aitne.distrib import _submit, context, timeline
+from aitne.distrib import _submit, context, lifecycle, timeline
 from aitne.distrib.process_sets import ProcessSet
 
 
@@ -30,11 +30,11 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
     if context.is_initialized():
         return
     _submit.forget()
-    context.init(process_sets)
+    lifecycle.init(process_sets)
     ranks = _ranks_of(comm)
     if ranks is not None and ranks != list(range(size())):
         of_all = size()
-        context.shutdown()
+        lifecycle.shutdown()
         raise ValueError(
             f"comm has {len(ranks)} of {of_all} ranks: use process sets for collectives of some ranks."
         )
@@ -42,7 +42,7 @@ def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = Non
 
 def shutdown() -> None:
     """Disconnect from the other ranks. ``init`` may be called again."""
-    context.shutdown()
+    lifecycle.shutdown()
     _submit.forget()
 
 

@@ -62,7 +62,7 @@ def attach(context: Context) -> None:
     if lag_s > 0 and world.size > 1:
         context.on_close(RankMonitor(context, lag_s).close)
     if os.environ.get("AITNE_LINK_CHECK", "0") not in ("", "0") and world.size > 1:
-        from aitne.distrib import linkcheck  # a program, too, which most runs do not need
+        from aitne.distrib import linkcheck  # most runs do not need it
 
         linkcheck.at_start(context)
 

@@ -11,8 +11,9 @@ import sys
 from aitne.launch import hosts, lint, remote, scheduler
 from aitne.launch import run as courses
 from aitne.launch.errors import LaunchError
+from aitne.launch.output import say
 from aitne.launch.spawn import NotStarted
-from aitne.launch.supervisor import say
+from aitne.launch.transports import NEEDS_MPI
 from aitne.launch.world import RankTopology, detect
 
 TYPE_CHECKING = False
@@ -23,7 +24,6 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from aitne.launch.hosts import Host
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
-_NEEDS_MPI = ("mpi", "horovod")
 _LOCAL_NAMES = ("localhost", "127.0.0.1")
 _EXAMPLES = """\
 examples:
@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
     launcher = _launcher(options, host_list, os.environ)
     local = host_list if launcher == "local" else host_list[:1]
     _advise(os.environ, local[0].ranks, sum(host.ranks for host in host_list), bind=options.bind)
-    if launcher in ("mpirun", "srun") and (launcher == "mpirun" or options.transport in _NEEDS_MPI):
+    if launcher in ("mpirun", "srun") and (launcher == "mpirun" or options.transport in NEEDS_MPI):
         if options.restarts:
             raise LaunchError(
                 "--restarts does not work where MPI starts the ranks: omit it, or use another --transport"
@@ -275,7 +275,7 @@ def _launcher(
     here = len(host_list) == 1 and _is_here(host_list[0].name, environ)
     in_slurm = "SLURM_JOB_ID" in environ
     chosen: str = options.launcher
-    if chosen == "auto" and options.transport in _NEEDS_MPI:
+    if chosen == "auto" and options.transport in NEEDS_MPI:
         return "srun" if in_slurm and _has_pmix() else "mpirun"
     if chosen == "auto":
         if here:
@@ -289,7 +289,7 @@ def _launcher(
         raise LaunchError(
             "--launcher srun works inside a Slurm job: use salloc or sbatch first, or another --launcher"
         )
-    if options.transport in _NEEDS_MPI and chosen in ("local", "ssh"):
+    if options.transport in NEEDS_MPI and chosen in ("local", "ssh"):
         raise LaunchError(
             f"--transport {options.transport} needs ranks that MPI has started: use --launcher mpirun or srun"
         )

@@ -12,7 +12,7 @@ import time
 from aitne.launch import rendezvous, spawn
 from aitne.launch.coordinator import excerpt
 from aitne.launch.keeper import CleanupProcess
-from aitne.launch.supervisor import say
+from aitne.launch.output import say
 from aitne.launch.world import layout
 
 TYPE_CHECKING = False

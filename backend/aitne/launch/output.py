@@ -1,10 +1,14 @@
-"""Forwarding of the ranks' output: every byte, complete lines, in the order of each stream."""
+"""Forwarding of the ranks' output: every byte, complete lines, in the order of each stream.
+
+The launcher's own messages appear between those lines.
+"""
 
 from __future__ import annotations
 
 import os
 import select
 import selectors
+import sys
 import threading
 from collections import deque
 
@@ -139,6 +143,12 @@ def write(descriptor: int, data: bytes) -> bool:
         except OSError:
             return False
     return True
+
+
+def say(text: str) -> None:
+    """Print a message for the user to standard error, beside the output of the ranks."""
+    sys.stderr.write(f"aitne-run: {text}\n")
+    sys.stderr.flush()
 
 
 def _prefixed(data: bytes, prefix: bytes) -> bytes:

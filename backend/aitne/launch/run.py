@@ -17,9 +17,10 @@ from aitne.launch.coordinator import LaunchCoordinator
 from aitne.launch.errors import LaunchError
 from aitne.launch.keeper import CleanupProcess
 from aitne.launch.node import LaunchNode, free_port
+from aitne.launch.output import say
 from aitne.launch.server import RendezvousServer
 from aitne.launch.spawn import NotStarted, own_command, threads, variables
-from aitne.launch.supervisor import LaunchSupervisor, say
+from aitne.launch.supervisor import LaunchSupervisor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the launcher's own code

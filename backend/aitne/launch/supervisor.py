@@ -7,12 +7,12 @@ import json
 import queue
 import signal
 import socket
-import sys
 import threading
 import time
 
 from aitne.launch import wire
 from aitne.launch.coordinator import LOST, LaunchCoordinator
+from aitne.launch.output import say
 from aitne.launch.server import RendezvousServer
 
 TYPE_CHECKING = False
@@ -160,9 +160,3 @@ class LaunchSupervisor:
                 self._events.put(("order", json.loads(wire.receive(line))))
         except OSError:
             self._events.put(("order", None))
-
-
-def say(text: str) -> None:
-    """Print a message for the user to standard error, beside the output of the ranks."""
-    sys.stderr.write(f"aitne-run: {text}\n")
-    sys.stderr.flush()

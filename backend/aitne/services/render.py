@@ -14,7 +14,6 @@ from aitne.core.agent_protocol import (
     AgentSetting,
     AgentSpec,
 )
-from aitne.core.distributed import TRANSPORT_OF
 from aitne.core.environment import wrap
 from aitne.core.errors import InvalidInput
 from aitne.core.layout import AGENT_SPEC, TOKEN
@@ -37,6 +36,7 @@ from aitne.services.containers import (
     container_of,
     needs_of,
 )
+from aitne.services.distributed import TRANSPORT_OF
 from aitne.services.enforcement import limits_of
 
 

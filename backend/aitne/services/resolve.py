@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from aitne.core import distributed
 from aitne.core.capacity import Fit
 from aitne.core.errors import FieldProblem, InvalidInput, NotFound
 from aitne.core.models.dataset import DatasetUse
@@ -30,6 +29,7 @@ from aitne.core.models.sweep import SweepSpec
 from aitne.core.models.template import Template
 from aitne.core.settings import Settings
 from aitne.core.sweep import array_of, expand
+from aitne.services import distributed
 from aitne.services.amounts import duration_of, resources_of
 from aitne.services.cluster_check import ClusterRequest, Problems, check_array, check_cluster
 from aitne.services.image_choice import ImageChoice, ImageChooser, ImageRequest

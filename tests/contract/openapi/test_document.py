@@ -12,9 +12,9 @@ import pytest
 from fastapi.routing import iter_route_contexts
 from pydantic import TypeAdapter
 
-from aitne.api.app import bare_app
 from aitne.api.body_examples import BODY_EXAMPLES
 from aitne.api.openapi import render
+from aitne.api.routes import bare_app
 
 STORED = Path(__file__).parents[3] / "frontend" / "openapi.json"
 

@@ -11,9 +11,9 @@ import pytest
 from fastapi import FastAPI
 
 from aitne.api import problems
-from aitne.api.app import bare_app
 from aitne.api.openapi import render
 from aitne.api.routers.health import METRICS_TOKEN
+from aitne.api.routes import bare_app
 from aitne.api.static import portal_dir, portal_router
 from aitne.core import metric_names
 from aitne.core.errors import StoreUnavailable

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, TypeVar
 
-from aitne.distrib import _submit, context
+from aitne.distrib import _submit, lifecycle
 from aitne.distrib.elastic.state import State
 from aitne.distrib.errors import HorovodInternalError, HostsUpdatedInterrupt
 
@@ -95,6 +95,6 @@ def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T
 
 
 def _find_each_other() -> None:
-    context.shutdown()
+    lifecycle.shutdown()
     _submit.forget()
-    context.init()
+    lifecycle.init()

@@ -15,16 +15,11 @@ import aitne
 from aitne.core.errors import FieldProblem
 from aitne.core.models.job import DistributedSpec
 from aitne.core.models.resources import Resources
+from aitne.launch.transports import ONE_NODE
 
 TRANSPORT_OF = {"auto": "auto", "gloo": "torch_pg", "nccl": "torch_pg"}
 """Names of a backend beside the transports' own: ``auto`` lets the runtime choose, and torch's
 names for its own, which takes gloo for memory and NCCL for GPUs."""
-ONE_NODE = {
-    "mpi": "MPI's own launcher would have to start the ranks on the other nodes",
-    "horovod": "the real library's MPI would have to start the ranks on the other nodes",
-    "shm": "nodes share no memory",
-}
-"""Backends that serve the ranks of one node only, and the reasons."""
 _KINDS = {
     "backend": ("transport", "aitne.transports", tuple(TRANSPORT_OF)),
     "strategy": ("exchange", "aitne.exchanges", ()),

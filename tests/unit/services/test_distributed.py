@@ -8,10 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 import aitne
-from aitne.core import distributed
 from aitne.core.models.job import DistributedSpec
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import GpuRequest, Resources
+from aitne.launch.transports import ONE_NODE
+from aitne.services import distributed
 
 
 def fields(resources: Resources, **spec: object) -> dict[str, str]:
@@ -27,6 +28,10 @@ def test_the_names_are_those_of_the_runtimes_files() -> None:
     folder = Path(aitne.__file__).parent / "distrib" / "compress"
     files = {path.stem for path in folder.glob("[a-z]*.py")} - {"base"}
     assert set(distributed.known("compress")) == files | {"none"}
+
+
+def test_needs_of_transports_name_existing_ones() -> None:
+    assert set(ONE_NODE) <= set(distributed.known("backend"))
 
 
 @pytest.mark.parametrize("field", ["backend", "strategy", "compress"])

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import torch
 
-from aitne.distrib import choice, context
+from aitne.distrib import choice
 from aitne.distrib.context import Context
 from aitne.distrib.errors import HorovodInternalError
 from aitne.distrib.functions import allgather_object
@@ -128,22 +128,6 @@ def at_start(here: Context) -> None:
     report = check(here)
     if here.world.rank == 0:
         sys.stderr.write(text(report, here.nodes) + "\n")
-
-
-def main() -> int:
-    """Check the links and print the report on rank 0; return 1 if a link is slow."""
-    os.environ["AITNE_LINK_CHECK"] = "0"
-    context.init()
-    here = context.current()
-    if here.world.size == 1:
-        sys.stderr.write("aitne: one rank has no links: start several, as with aitne-run -np 4\n")
-        return 1
-    report = check(here)
-    if here.world.rank == 0:
-        sys.stdout.write(text(report, here.nodes) + "\n")
-        sys.stdout.flush()
-    context.shutdown()
-    return 1 if report.slow else 0
 
 
 class _Meter:
@@ -259,7 +243,3 @@ def _rate(bytes_per_s: float) -> str:
     if bytes_per_s >= 1e9:
         return f"{bytes_per_s / 1e9:.2f} GB/s"
     return f"{bytes_per_s / 1e6:.1f} MB/s"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,7 @@
+"""Errors that several modules of the agent share."""
+
+from __future__ import annotations
+
+
+class AttachError(Exception):
+    """Error: the process was not started; the message states the reason."""

@@ -1,0 +1,123 @@
+"""The routes of all routers, and an application of nothing else."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.routing import BaseRoute
+
+from aitne import __version__
+from aitne.api import oauth, problems, validation
+from aitne.api.deps import SAFE_METHODS, limit_address
+from aitne.api.routers import (
+    account,
+    administration,
+    announcements,
+    audit,
+    auth,
+    cluster,
+    compose,
+    datasets,
+    events,
+    health,
+    images,
+    internal,
+    invitations,
+    jobs,
+    notifications,
+    preferences,
+    projects,
+    runs,
+    secrets,
+    sessions,
+    storage,
+    terminals,
+    usage,
+    users,
+)
+
+
+def bare_app(**options: Any) -> FastAPI:
+    """Return the application with its routes alone, without a platform: enough to describe them."""
+    app = FastAPI(
+        title="Aitne",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        routes=_routes(),
+        **options,
+    )
+    problems.install(app)
+    return app
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """Return the routes of all routers. FastAPI needs a tenth of a second to derive them, so they
+    are shared."""
+    together = APIRouter(
+        generate_unique_id_function=_operation_id,
+        dependencies=[Depends(validation.refuse_repeated_parameters)],
+    )
+    for part in (
+        *(
+            auth,
+            account,
+            users,
+            projects,
+            usage,
+            invitations,
+            jobs,
+            runs,
+            sessions,
+            images,
+            datasets,
+            storage,
+        ),
+        *(
+            preferences,
+            secrets,
+            compose,
+            cluster,
+            events,
+            oauth,
+            internal,
+            health,
+            audit,
+            announcements,
+            administration,
+        ),
+        terminals,
+        notifications,
+    ):
+        together.include_router(part.router)
+    return together.routes
+
+
+def anonymous_paths() -> set[str]:
+    """Return the paths of the routes that read a body and need no login: ``limit_address`` marks
+    those.
+
+    JupyterHub authenticates itself in the body that it sends to the token endpoint.
+    """
+    return {"/api/oauth/token"} | {
+        context.path
+        for context in iter_route_contexts(_routes())
+        if context.path is not None
+        and isinstance(context.original_route, APIRoute)
+        and (context.methods or set()) - SAFE_METHODS
+        and any(
+            dependency.call is limit_address
+            for dependency in context.original_route.dependant.dependencies
+        )
+    }
+
+
+def _operation_id(route: APIRoute) -> str:
+    """Return the handler's name as operation id: stable, and readable in a generated client."""
+    return route.name

@@ -1,0 +1,155 @@
+"""Beginning and end of a rank: ``init`` and ``shutdown``."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import threading
+from collections.abc import Sequence
+
+from aitne.distrib import context, guard
+from aitne.distrib.context import Context
+from aitne.distrib.control import Control
+from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.meeting import connect
+from aitne.distrib.process_sets import ProcessSet, initialise
+from aitne.distrib.transport.base import Store
+from aitne.launch import rendezvous
+from aitne.launch.world import RankTopology, detect, settled
+
+_lock = threading.RLock()
+_generations: dict[Store, int] = {}
+_registered = False
+
+
+def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
+    """Connect to the other ranks. Has no effect if they are connected already.
+
+    Args:
+        process_sets: Sets to create, the same on every rank; ``"dynamic"`` sets
+            ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` instead.
+
+    Raises:
+        aitne.launch.errors.LaunchError: the environment is contradictory, or indicates other ranks
+            without their address.
+        HorovodInternalError: they did not connect.
+        ValueError: a set is named twice.
+    """
+    global _registered
+    if isinstance(process_sets, str):
+        if process_sets.lower() != "dynamic":
+            raise ValueError(
+                f"process_sets is {process_sets!r}: pass a list of sets, or 'dynamic'."
+            )
+        os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+        process_sets = None
+    with _lock:
+        if context.is_initialized():
+            return
+        here = _connected()
+        context.replace(here)
+        if not _registered:
+            _registered = True
+            atexit.register(_leave)
+        try:
+            initialise(list(process_sets or ()))
+            guard.attach(here)
+        except BaseException:
+            shutdown()
+            raise
+
+
+def shutdown() -> None:
+    """Disconnect from the other ranks. Pending collectives with this rank fail there.
+
+    ``init`` may be called again.
+    """
+    _close("")
+
+
+def _close(reason: str) -> None:
+    with _lock:
+        here = context.replace(None)
+        if here is not None:
+            here.close(reason)
+
+
+def _leave() -> None:
+    _close(", whose program has ended")
+
+
+def _connected() -> Context:
+    world = detect(os.environ)
+    store = rendezvous.join(world, os.environ)
+    generation = _generations[store] = _generations.get(store, 0) + 1
+    prefix = f"g{generation}"
+    control = connect(world, store, prefix, _machine())
+    try:
+        nodes = _nodes(world, control)
+    except BaseException:
+        control.close()
+        raise
+    if world.source not in {"aitne", "horovod"}:
+        world = settled(world, nodes)
+    return Context(world, nodes, store, prefix, control, store.token.encode())
+
+
+def _nodes(world: RankTopology, control: Control) -> tuple[int, ...]:
+    """Return the node of each rank, numbered in order of appearance. Collective; starts reading."""
+    hosts: dict[int, str] = {world.rank: _node()}
+    answer: list[int] = []
+    answered = threading.Event()
+    lost: list[str] = []
+
+    def told_host(sender: int, host: str) -> None:  # at rank 0, by each of the others
+        hosts[sender] = host
+        if len(hosts) == world.size:
+            order = list(dict.fromkeys(hosts[rank] for rank in range(world.size)))
+            control.broadcast("nodes", [order.index(hosts[rank]) for rank in range(world.size)])
+
+    def told_nodes(_sender: int, nodes: list[int]) -> None:
+        answer.extend(nodes)
+        answered.set()
+
+    def told_lost(rank: int, reason: str) -> None:
+        lost.append(f"Rank {rank} is gone: {reason}.")
+        answered.set()
+
+    control.on("host", told_host)
+    control.on("nodes", told_nodes)
+    control.on_lost(told_lost)
+    control.start()
+    if world.rank > 0:
+        control.send(0, "host", hosts[world.rank])
+    elif world.size == 1:
+        told_nodes(0, [0])
+    answered.wait()
+    if lost:
+        raise HorovodInternalError(lost[0])
+    return tuple(answer)
+
+
+def _machine() -> str:
+    """Return the identity of this machine; ranks with an equal one connect by loopback."""
+    return f"{_boot()} {os.readlink('/proc/self/ns/net')}"
+
+
+def _node() -> str:
+    """Return the identity of this node, equal for its ranks; a node may be a simulated one."""
+    return f"{socket.gethostname()} {_boot()} {os.environ.get('AITNE_NODE_RANK', '')}"
+
+
+def _boot() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _after_fork() -> None:
+    """Reset the state in a forked child, such as a data loader's, which is not a rank."""
+    global _lock
+    context.replace(None)
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,29 @@
+"""``python -m aitne.distrib.linkcheck``: measure the links, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from aitne.distrib import context, lifecycle
+from aitne.distrib.linkcheck import check, text
+
+
+def main() -> int:
+    """Check the links and print the report on rank 0; return 1 if a link is slow."""
+    os.environ["AITNE_LINK_CHECK"] = "0"
+    lifecycle.init()
+    here = context.current()
+    if here.world.size == 1:
+        sys.stderr.write("aitne: one rank has no links: start several, as with aitne-run -np 4\n")
+        return 1
+    report = check(here)
+    if here.world.rank == 0:
+        sys.stdout.write(text(report, here.nodes) + "\n")
+        sys.stdout.flush()
+    lifecycle.shutdown()
+    return 1 if report.slow else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
