@@ -266,7 +266,7 @@ def test_a_port_that_is_taken_is_named(slurm_cluster: DevCluster, name: str) -> 
     taken = slurm_cluster.ports.slurmdbd
     done = aitne("up", "--name", name, "--port-base", str(taken))
     assert done.returncode == 1
-    assert f"Port {taken} is taken" in done.stderr
+    assert f"Port {taken} is in use" in done.stderr
     assert not (HOME / name).exists()
 
 
