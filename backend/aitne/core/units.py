@@ -135,11 +135,6 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
     return tuple(resources)
 
 
-def format_gres(resources: Iterable[Gres]) -> str:
-    """Return the resources as text that ``parse_gres`` reads back."""
-    return ",".join(map(str, resources))
-
-
 _HOST_PART = re.compile(r"([^\[\],]*)\[([^\[\]]*)\]")
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
