@@ -55,7 +55,7 @@ def test_memory_goes_back_when_rank_0_leaves_before_all_have_it(groups: list[Gro
         with meeting.RendezvousHost(groups[0]) as host:
             host.gather(able=True)
             fd = memories._reserved(memories.layout_for(2, True).total)
-            host._told(1, host._members[1], {"use": True, "processors": 2}, [fd])
+            host._send_to(1, host._members[1], {"use": True, "processors": 2}, [fd])
             os.close(fd)
 
     leaving = threading.Thread(target=leave)

@@ -1,1 +1,1 @@
-"""Floor 1: one file per outside system, found by the registry."""
+"""Adapters: one file per outside system, found by the registry."""

@@ -77,7 +77,7 @@ def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
     """
     for name in files:
         _check_name(name)
-    with _told(place, "cannot be written"):
+    with _as_unavailable(place, "cannot be written"):
         os.makedirs(_root(place), mode=0o700, exist_ok=True)
         with (
             _jobs_folder(place) as root,
@@ -96,7 +96,7 @@ def read_log(place: JobLocation, task: int | None, *, offset: int, limit: int) -
     Raises:
         Unavailable: the log exists but cannot be read.
     """
-    with _told(place, "cannot be read"):
+    with _as_unavailable(place, "cannot be read"):
         try:
             with _attempt(place) as folder, _open(log_name(task), _READ, folder) as file:
                 facts = os.fstat(file)
@@ -128,7 +128,7 @@ def close_fence(place: JobLocation, task: int | None) -> Fence:
     name = FENCE if task is None else f"{FENCE}-{task}"
     fence = Fence(owner=CLOSED, restart_count=0)
     with (
-        _told(place, "cannot be written"),
+        _as_unavailable(place, "cannot be written"),
         _jobs_folder(place) as root,
         # A submission that did not get this far left no folder; it may still be in progress.
         _made(root, _job_part(place)) as job,
@@ -160,7 +160,7 @@ def _record(
     place: JobLocation, kind: str, task: int | None, parse: Callable[[bytes], R]
 ) -> R | None:
     name = kind if task is None else f"{kind}-{task}"
-    with _told(place, "cannot be read"), _attempt(place) as folder:
+    with _as_unavailable(place, "cannot be read"), _attempt(place) as folder:
         try:
             with _open(name, _READ, folder) as file:
                 regular = stat.S_ISREG(os.fstat(file).st_mode)
@@ -201,7 +201,7 @@ def _job_part(place: JobLocation) -> str:
 
 
 @contextmanager
-def _told(place: JobLocation, what: str) -> Iterator[None]:
+def _as_unavailable(place: JobLocation, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

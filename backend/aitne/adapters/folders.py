@@ -28,7 +28,7 @@ class _Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Ownership:
     uid: int
     gid: int
     mode: int
@@ -53,7 +53,7 @@ def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str
                 f"{path} is not created: no file system is mounted at {missing} on this machine. "
                 "Mount it."
             )
-        ownership = _wanted(area, user)
+        ownership = _ownership_of(area, user)
         with _parent(path) as parent:
             try:
                 os.mkdir(path.name, 0o700, dir_fd=parent)
@@ -71,9 +71,9 @@ def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str
     return None
 
 
-def _wanted(area: Area, user: UnixUser) -> _Wanted:
+def _ownership_of(area: Area, user: UnixUser) -> _Ownership:
     if area.kind is AreaKind.USER:
-        return _Wanted(user.uid, user.gid, _USER_MODE)
+        return _Ownership(user.uid, user.gid, _USER_MODE)
     group = area.project or ""
     try:
         gid = grp.getgrnam(group).gr_gid
@@ -87,7 +87,7 @@ def _wanted(area: Area, user: UnixUser) -> _Wanted:
             f"{area.path} is not created: {user.name} is not in the Unix group {group} that it "
             "would belong to. Ask an administrator to add the account to the group."
         )
-    return _Wanted(os.geteuid(), gid, _PROJECT_MODE)
+    return _Ownership(os.geteuid(), gid, _PROJECT_MODE)
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def _check(folder: int, passed: PurePath, path: PurePath) -> None:
         )
 
 
-def _hand_over(name: str, parent: int, ownership: _Wanted) -> None:
+def _hand_over(name: str, parent: int, ownership: _Ownership) -> None:
     try:
         folder = os.open(name, _OPEN, dir_fd=parent)
         try:
@@ -162,7 +162,7 @@ def _give(folder: int, uid: int, gid: int) -> None:
         os.fchown(folder, uid, gid)
 
 
-def _wrong(path: PurePath, parent: int, ownership: _Wanted, area: Area) -> str | None:
+def _wrong(path: PurePath, parent: int, ownership: _Ownership, area: Area) -> str | None:
     """Return what is wrong with an existing folder, or None if it is correct."""
     facts = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
     if stat.S_ISLNK(facts.st_mode):

@@ -30,6 +30,8 @@ _MOST_REFS = 4 << 20
 
 T = TypeVar("T")
 Task = tuple[str, Callable[[], T]]
+_Result = tuple[int, T | None, Exception | None]
+"""Number of a task, and its result or the exception that it raised."""
 
 
 class TimeoutExecutor:
@@ -44,30 +46,33 @@ class TimeoutExecutor:
         """Run the tasks and return the result of each, or None if its file system hangs.
 
         A task is a key and a callable. Tasks with the same key run one after another, different
-        keys concurrently.
+        keys concurrently. If a task raises an exception, it is raised here after the others have
+        ended.
         """
         results: list[T | None] = [None] * len(tasks)
-        queue: SimpleQueue[tuple[int, T]] = SimpleQueue()
+        failure: Exception | None = None
+        queue: SimpleQueue[_Result[T]] = SimpleQueue()
         threads = self._start(tasks, queue)
         pending = sum(1 for key, _ in tasks if key in threads)
         until = time.monotonic() + self._limit_s
         while pending:
             try:
-                number, result = queue.get(timeout=max(0.0, until - time.monotonic()))
+                number, result, error = queue.get(timeout=max(0.0, until - time.monotonic()))
             except Empty:
                 break
             results[number] = result
+            failure = failure or error
             pending -= 1
         if pending:
             with self._lock:
                 self._hanging.update(
                     {k: thread for k, thread in threads.items() if thread.is_alive()}
                 )
+        if failure is not None:
+            raise failure
         return results
 
-    def _start(
-        self, tasks: Sequence[Task[T]], queue: SimpleQueue[tuple[int, T]]
-    ) -> dict[str, Thread]:
+    def _start(self, tasks: Sequence[Task[T]], queue: SimpleQueue[_Result[T]]) -> dict[str, Thread]:
         by_key: dict[str, list[tuple[int, Callable[[], T]]]] = {}
         for number, (key, task) in enumerate(tasks):
             by_key.setdefault(key, []).append((number, task))
@@ -156,7 +161,7 @@ def _commit(git: Path) -> str | None:
         except OSError:
             packed = _first_bytes(git / "packed-refs").splitlines()
             commit = next((line.split(" ")[0] for line in packed if line.endswith(f" {name}")), "")
-    except OSError:
+    except (OSError, ValueError):  # ValueError: the branch's name contains NUL
         return None
     return commit if _COMMIT.fullmatch(commit) else None
 
@@ -186,6 +191,9 @@ def _look(storages: Mapping[str, Storage], area: Area, user: str) -> AreaFacts:
         return absent(area, f"The storage adapter {area.adapter} failed: {type(error).__name__}.")
 
 
-def _work(tasks: list[tuple[int, Callable[[], T]]], queue: SimpleQueue[tuple[int, T]]) -> None:
+def _work(tasks: list[tuple[int, Callable[[], T]]], queue: SimpleQueue[_Result[T]]) -> None:
     for number, task in tasks:
-        queue.put((number, task()))
+        try:
+            queue.put((number, task(), None))
+        except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+            queue.put((number, None, error))

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> None:
         _take_fence(spec)
     if spec.authority is not None:
         wire.trust(spec.authority)
-    threading.excepthook = _told_once
+    threading.excepthook = _log_thread_failure
     programs, reporter = Programs(), Reporter(spec)
     programs.forward_signals()
     if spec.setting is not None:
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> None:
         _say(ending.message)
     if of_node:
         _leave_node(spec, ending, programs, reporter)
-    stop_requested = programs.told or ending.told
+    stop_requested = programs.stop_requested or ending.stop_requested
     if stop_requested and ending.code == PREEMPTED:
         ending.reason = "preempted"
         ending.message = "it was asked to end, has saved its state and will be resumed"
@@ -150,12 +150,12 @@ def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Repor
 
     reporter.flush()
     try:
-        ranks.leave(spec, ending.code, ending.reason, ending.message, programs.told)
+        ranks.leave(spec, ending.code, ending.reason, ending.message, programs.stop_requested)
     except OSError as error:
         _leave(ending.code, f"the outcome of node {spec.node} could not be written: {error}")
     # After a requested end, exit code 0 keeps srun from ending the agents of other nodes at once,
     # which may still be saving their state. The first node's agent reads the outcome.
-    _leave(0 if programs.told else ending.code)
+    _leave(0 if programs.stop_requested else ending.code)
 
 
 class _Ending:
@@ -172,7 +172,7 @@ class _Ending:
     ) -> None:
         self.code = code
         self.reason = reason
-        self.told = stop_requested
+        self.stop_requested = stop_requested
         """Whether ranks of other nodes were asked to end."""
         self.in_log = in_log
         """Whether the message is already in the log."""
@@ -243,7 +243,11 @@ def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         return _not_started("srun", error)
     # Each node's agent has logged the reason.
     return _Ending(
-        outcome.code, outcome.reason, outcome.message, in_log=True, stop_requested=outcome.told
+        outcome.code,
+        outcome.reason,
+        outcome.message,
+        in_log=True,
+        stop_requested=outcome.stop_requested,
     )
 
 
@@ -358,7 +362,7 @@ def _not_started(program: str, error: OSError) -> _Ending:
     return _Ending(code, _START_FAILED, message)
 
 
-def _told_once(failure: threading.ExceptHookArgs) -> None:
+def _log_thread_failure(failure: threading.ExceptHookArgs) -> None:
     """Log that a helper thread failed; the job's program continues."""
     name = failure.thread.name if failure.thread is not None else "a"
     _say(f"the {name} thread of the agent ended: {failure.exc_value!r}. The job continues")

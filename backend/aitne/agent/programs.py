@@ -36,7 +36,7 @@ class Programs:
     def __init__(self) -> None:
         self.stop_signal: int | None = None
         """First signal that asked the job to end, or None."""
-        self.told = False
+        self.stop_requested = False
         """Whether a signal was received that may ask the job to end, including the job file's early
         signal."""
         self.launcher: ProgramLauncher | None = None
@@ -57,7 +57,7 @@ class Programs:
 
     def _forward(self, number: int, _frame: object) -> None:
         self._received.append(number)
-        self.told = self.told or number != signal.SIGCONT
+        self.stop_requested = self.stop_requested or number != signal.SIGCONT
         if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) and self.stop_signal is None:
             self.stop_signal = number
         self.send(number)

@@ -45,7 +45,7 @@ class RanksOutcome:
         self.code = code
         self.reason = reason
         self.message = message
-        self.told = stop_requested
+        self.stop_requested = stop_requested
         """Whether a signal had asked the ranks to end."""
 
 

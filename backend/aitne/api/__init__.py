@@ -1,1 +1,1 @@
-"""Floor 3: the HTTP API. Thin: parse, authorize, call one service, present."""
+"""HTTP API. Thin: parse, authorize, call one service, present."""

@@ -16,7 +16,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _Family = CounterMetricFamily | GaugeMetricFamily
 
 
-def wanted(accept: str | None) -> bool:
+def prefers_text(accept: str | None) -> bool:
     """Return whether an Accept header prefers text to JSON."""
     kinds = [media_type.partition(";")[0].strip() for media_type in (accept or "").split(",")]
     return "text/plain" in kinds and "application/json" not in kinds

@@ -1,1 +1,1 @@
-"""Floor 2: the only place that chooses adapters and wires them to services."""
+"""Wiring: the only place that chooses adapters and wires them to services."""

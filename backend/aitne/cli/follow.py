@@ -19,7 +19,7 @@ class StagePrinter:
     twice."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[int, str, str], str | None] = {}
+        self._shown: dict[tuple[int, str, str], str | None] = {}
 
     def tell(self, job: Job) -> None:
         """Print the stages that have changed."""
@@ -27,13 +27,13 @@ class StagePrinter:
             # A ready session stays in that stage; a command that waits for it has reached its goal.
             status = "done" if stage.key == job.state.lower() == "ready" else stage.status
             key = (job.attempt, stage.key, status)
-            if status not in MARKS or (key in self._told and not self._is_news(key, stage)):
+            if status not in MARKS or (key in self._shown and not self._is_news(key, stage)):
                 continue
-            self._told[key] = stage.detail
+            self._shown[key] = stage.detail
             output.say(f"  {MARKS[status]} {_line(stage, status)}")
 
     def _is_news(self, key: tuple[int, str, str], stage: StageRecord) -> bool:
-        return key[2] != "done" and bool(stage.detail) and stage.detail != self._told[key]
+        return key[2] != "done" and bool(stage.detail) and stage.detail != self._shown[key]
 
 
 def _line(stage: StageRecord, status: str) -> str:

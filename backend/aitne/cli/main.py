@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
         # The reader of the output has closed it. Python would report that again at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception as error:  # noqa: BLE001 - the outermost floor: every error ends as a sentence
+    except Exception as error:  # noqa: BLE001 - the outermost layer: every error ends as a sentence
         from aitne.cli.failure import report
 
         return report(error, as_json="--json" in argv)

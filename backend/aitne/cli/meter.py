@@ -22,8 +22,8 @@ class ProgressMeter:
         self._bar: Any = None
         self._task: Any = None
         self._stage = ""
-        self._begun = self._told = time.monotonic()
-        self._told_kept = False
+        self._begun = self._reported_at = time.monotonic()
+        self._reported_kept = False
 
     def __enter__(self) -> Self:
         return self
@@ -33,8 +33,8 @@ class ProgressMeter:
 
     def __call__(self, now: Progress) -> None:
         """Show the current progress on stderr."""
-        if now.stage == "read" and now.kept_files and not self._told_kept:
-            self._told_kept = True
+        if now.stage == "read" and now.kept_files and not self._reported_kept:
+            self._reported_kept = True
             self.stop()
             output.say("Resuming where an interrupted run stopped.")
         if sys.stderr.isatty():
@@ -69,13 +69,13 @@ class ProgressMeter:
         self._bar.refresh()
 
     def _write(self, now: Progress) -> None:
-        if time.monotonic() - self._told < LINE_S or now.stage != "read":
+        if time.monotonic() - self._reported_at < LINE_S or now.stage != "read":
             return
-        self._told = time.monotonic()
+        self._reported_at = time.monotonic()
         output.say(
             f"{output.memory(now.done_bytes)} of {output.memory(now.total_bytes)} read, "
             f"{now.done_files} of {now.files} files, "
-            f"after {output.duration(self._told - self._begun)}."
+            f"after {output.duration(self._reported_at - self._begun)}."
         )
 
 

@@ -1,4 +1,4 @@
-"""Typed HTTP client of the platform (floor 1): the Python SDK.
+"""Typed HTTP client of the platform: the Python SDK.
 
 ::
 

@@ -259,13 +259,13 @@ class Jobs(Runs):
             job = self.get(job_id)
             # The platform itself continues with the log of the next attempt, and ends the stream
             # when the platform stops: the log read so far may then be incomplete.
-            anew = job.attempt != attempt
+            restarted = job.attempt != attempt
             attempt = job.attempt
-            if job.ended and (whole or not anew):
-                if not anew:
+            if job.ended and (whole or not restarted):
+                if not restarted:
                     yield from self.logs(job_id, task=task, offset=offset)
                 return
-            if anew:
+            if restarted:
                 offset = 0
             self._session.sleep(REOPEN_S)
 

@@ -1,1 +1,1 @@
-"""Floor 3: the controller process."""
+"""Controller process: submits jobs and follows the scheduler."""

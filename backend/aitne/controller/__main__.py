@@ -17,7 +17,6 @@ from aitne.bootstrap.platform import build
 from aitne.controller.heartbeat import beat
 from aitne.controller.lock import hold_lock, new_holder
 from aitne.core.errors import AitneError
-from aitne.core.ports.scheduler import SCHEDULERS
 from aitne.core.settings import Settings, load_settings
 from aitne.services.isolation import isolation_notes
 
@@ -46,7 +45,6 @@ def main() -> int:
 
 
 async def _init(settings: Settings) -> int:
-    SCHEDULERS.get(settings.scheduler)  # an unknown name is reported once, at the start
     platform = build(settings)
     await platform.store.start()
     try:

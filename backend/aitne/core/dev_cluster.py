@@ -109,13 +109,3 @@ def find_dev_cluster(name: str = "dev") -> DevCluster | None:
             f"{path} is not the record of a development cluster; "
             f"`aitne dev cluster down --name {name}` removes it and the rest of the cluster."
         ) from error
-
-
-def list_dev_clusters() -> list[DevCluster]:
-    """Return all development clusters of this machine, by name.
-
-    Raises:
-        SetupError: the record of one cannot be read.
-    """
-    names = sorted(path.stem for path in DESCRIPTORS.glob("*.json"))
-    return [cluster for name in names if (cluster := find_dev_cluster(name)) is not None]

@@ -127,7 +127,7 @@ LEFT_OUT: dict[str, str] = {
     "ntasks-per-gpu": "set the number of ranks: `distributed.ranks_per_node`",
     **dict.fromkeys(
         (
-            *("acctg-freq", "batch", "bb", "bbf", "bell", "burst-buffer", "comment", "contiguous"),
+            *("acctg-freq", "batch", "bb", "bbf", "burst-buffer", "comment", "contiguous"),
             *("core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu", "delay-boot"),
             *("distribution", "exclusive-topo", "extra", "extra-node-info", "gpu-bind", "gpu-freq"),
             *("gres-flags", "hint", "kill-on-invalid-dep", "licenses", "mcs-label", "mem-bind"),
@@ -149,7 +149,7 @@ LEFT_OUT: dict[str, str] = {
 }
 IGNORED = frozenset(
     {"quiet", "verbose", "wait", "parsable", "test-only", "help", "usage", "version", "bell"}
-    | {"no-bell", "ignore-pbs", "wait-all-nodes", "get-user-env"}
+    | {"no-bell", "ignore-pbs", "wait-all-nodes"}
 )
 AMOUNTS = frozenset(
     {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"}

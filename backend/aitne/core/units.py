@@ -135,11 +135,6 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
     return tuple(resources)
 
 
-def format_gres(resources: Iterable[Gres]) -> str:
-    """Return the resources as text that ``parse_gres`` reads back."""
-    return ",".join(map(str, resources))
-
-
 _HOST_PART = re.compile(r"([^\[\],]*)\[([^\[\]]*)\]")
 _HOST_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -260,6 +255,11 @@ class ArrayRange:
     indices: tuple[int, ...]
     throttle: int | None = None
 
+    @classmethod
+    def of(cls, indices: Iterable[int], throttle: int | None = None) -> ArrayRange:
+        """Return the range of these indices, in any order."""
+        return cls(tuple(sorted(indices)), throttle)
+
     def __str__(self) -> str:
         text = ",".join(_pieces(self.indices))
         return text if self.throttle is None else f"{text}%{self.throttle}"
@@ -303,4 +303,4 @@ def parse_array(text: str) -> ArrayRange:
         if len(indices) + len(all_indices) > MAX_ARRAY_TASKS:
             raise ValueError(f"an array of more than {MAX_ARRAY_TASKS} tasks is refused")
         all_indices.update(indices)
-    return ArrayRange(tuple(sorted(all_indices)), int(throttle) if percent else None)
+    return ArrayRange.of(all_indices, int(throttle) if percent else None)

@@ -26,7 +26,7 @@ def choose(nodes: int, base: int | None) -> int:
         used = sorted(taken & set(ports_from(base, nodes)))
         if used:
             raise SetupError(
-                f"Port {used[0]} is taken; the cluster would use {base} to "
+                f"Port {used[0]} is in use; the cluster would use {base} to "
                 f"{ports_from(base, nodes)[-1]}. Choose another --port-base, or omit it."
             )
         return base

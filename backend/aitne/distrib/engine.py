@@ -212,7 +212,7 @@ class CollectiveEngine:
         """
         self._check()
         self._progress.begin(channel, step)
-        if self._progress.wanted:
+        if self._progress.reporting:
             with self._lock:
                 self._lead.begin(channel, step)
 

@@ -105,7 +105,7 @@ class RankMonitor:
         control = self._control
         control.on("guard.beat", self._heard)
         control.on("guard.stacks", self._asked)
-        control.on("guard.here", self._told)
+        control.on("guard.here", self._add_stack)
         control.on("guard.ask", self._asked_for)
         control.on_lost(self._lost)
         self._thread = threading.Thread(target=self._run, name="aitne-guard", daemon=True)
@@ -243,7 +243,7 @@ class RankMonitor:
         self._control.send(0, "guard.here", [rank, text])
         self._keep(rank, text)
 
-    def _told(self, _sender: int, payload: Any) -> None:
+    def _add_stack(self, _sender: int, payload: Any) -> None:
         rank, text = payload
         with self._answered:
             self._stacks[rank] = text

@@ -17,7 +17,7 @@ class StepProgress:
     def __init__(self, tell: Callable[[int, int], None]) -> None:
         self._tell = tell
         self._steps: dict[int, int] = {}
-        self.wanted = False
+        self.reporting = False
 
     def begin(self, channel: int, step: int) -> None:
         """Record that this rank has reached a step, without a report."""
@@ -28,7 +28,7 @@ class StepProgress:
 
         Steps that were already started are reported immediately.
         """
-        self.wanted = enabled
+        self.reporting = enabled
         if enabled:
             self.report()
 

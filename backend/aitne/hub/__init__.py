@@ -1,1 +1,1 @@
-"""Floor 3: what runs inside JupyterHub."""
+"""Extensions that run inside JupyterHub."""

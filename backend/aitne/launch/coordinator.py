@@ -84,7 +84,7 @@ class LaunchCoordinator:
         self._codes: list[int] = []
         self._deadline: float | None = join_by
         self.generation = 0
-        self._told: list[int] = []
+        self._signals: list[int] = []
         """Signals that asked the run to end, or to save its state."""
         self.code: int | None = None
         """Exit code of the run; None means that it has not ended."""
@@ -108,9 +108,9 @@ class LaunchCoordinator:
             if len(self._here) == len(self._names):
                 self._begin()
         elif kind == "told":
-            self._told.append(int(message["number"]))
+            self._signals.append(int(message["number"]))
             if not self._running:
-                self._over(128 + self._told[0])
+                self._over(128 + self._signals[0])
             elif message["number"] in _STOPPING:
                 self._leave(now)
         elif message.get("generation") != self.generation:
@@ -141,7 +141,7 @@ class LaunchCoordinator:
             self._fail(self._echo)
         else:
             self._say(f"ranks that still run {self._grace_s:g} s after the signal are terminated")
-            self._codes.append(128 + self._told[0])
+            self._codes.append(128 + self._signals[0])
             self._stop("the time after the signal is over")
 
     # --- states of the run -----------------------------------------------------------------------
@@ -156,13 +156,13 @@ class LaunchCoordinator:
         code, rank = int(message["code"]), message["rank"]
         if code == 0:
             return
-        if self._told and (code == PREEMPTED or code - 128 in self._told):
+        if self._signals and (code == PREEMPTED or code - 128 in self._signals):
             self._codes.append(code)
             self._leave(now)
             return
-        if code == 128 + signal.SIGKILL and any(number in _STOPPING for number in self._told):
+        if code == 128 + signal.SIGKILL and any(number in _STOPPING for number in self._signals):
             self._codes.append(
-                128 + self._told[0]
+                128 + self._signals[0]
             )  # killed because it did not end after the signal
             return
         if self._stopping or self._failure is not None:
@@ -183,8 +183,8 @@ class LaunchCoordinator:
         self._gone.add(node)
         self._here.add(node)
         self._ended.add(node)
-        if any(number in _STOPPING for number in self._told):
-            self._codes.append(128 + self._told[0])
+        if any(number in _STOPPING for number in self._signals):
+            self._codes.append(128 + self._signals[0])
         elif self._failure is None and not self._stopping:
             self._fail(RankFailure(node, None, LOST, ()))
         self._judge()
@@ -217,7 +217,7 @@ class LaunchCoordinator:
             self._fail(self._echo)
         if self._failure is None:
             self._over(PREEMPTED if PREEMPTED in self._codes else (self._codes or [0])[0])
-        elif self._left and not self._told and not self._gone:
+        elif self._left and not self._signals and not self._gone:
             self._left -= 1
             self.generation += 1
             self._failure = self._echo = None

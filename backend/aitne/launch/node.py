@@ -76,7 +76,7 @@ class LaunchNode:
         self._left: set[int] = set()
         self._generation = 0
         self._kill_at: float | None = None
-        self._told: list[int] = []
+        self._signals: list[int] = []
 
     @property
     def deadline(self) -> float | None:
@@ -94,7 +94,7 @@ class LaunchNode:
             self.stop()
         elif kind == "signal":
             # A scheduler may have sent it to this node too; programs treat a second one as urgent.
-            if message["number"] not in self._told:
+            if message["number"] not in self._signals:
                 self.signal(int(message["number"]))
         elif kind == "mark":
             self._mark(message["rank"], int(message["code"]))
@@ -114,7 +114,7 @@ class LaunchNode:
 
     def signal(self, number: int) -> None:
         """Forward a signal to the ranks."""
-        self._told.append(number)
+        self._signals.append(number)
         if self._ranks is not None:
             self._ranks.signal(number)
 
@@ -175,7 +175,7 @@ class LaunchNode:
             self.clear()
             self._report({"kind": "ended", "generation": generation})
             return
-        for number in self._told:
+        for number in self._signals:
             self._ranks.signal(number)  # it arrived while the ranks were being started
 
     def _tell(self, rank: int, code: int, lines: Sequence[str]) -> None:

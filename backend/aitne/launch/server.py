@@ -178,8 +178,8 @@ class RendezvousServer:
                 return
             self._messages[key] = value
             self._write(peer, YES)
-            for other in [other for other in self._peers if other.wanted == key]:
-                other.wanted = None
+            for other in [other for other in self._peers if other.awaited_key == key]:
+                other.awaited_key = None
                 self._write(other, YES + value)
         elif verb == GET:
             (seconds,) = SECONDS.unpack_from(rest)
@@ -187,7 +187,7 @@ class RendezvousServer:
             if key in self._messages:
                 self._write(peer, YES + self._messages[key])
             else:
-                peer.wanted, peer.deadline = key, time.monotonic() + seconds
+                peer.awaited_key, peer.deadline = key, time.monotonic() + seconds
         elif verb == LINE:
             peer.line = rest.decode("utf-8", "replace")
             self._write(peer, YES)
@@ -204,7 +204,7 @@ class RendezvousServer:
             if not peer.known:
                 self._hang_up(peer)
             else:
-                peer.wanted = None
+                peer.awaited_key = None
                 self._write(peer, NO)
 
     def _write(self, peer: _Peer, payload: bytes) -> None:
@@ -250,12 +250,12 @@ class _Peer:
         self.known = False
         self.line: str | None = None
         self.received, self.out = bytearray(), bytearray()
-        self.wanted: bytes | None = None
+        self.awaited_key: bytes | None = None
         self.deadline = time.monotonic() + GREETING_S
 
     @property
     def times_out(self) -> bool:
-        return not self.known or self.wanted is not None
+        return not self.known or self.awaited_key is not None
 
 
 def _listener(host: str) -> socket.socket:

@@ -1,1 +1,1 @@
-"""Floor 1: use cases over ports. Knows no adapter."""
+"""Services: use cases over ports. Knows no adapter."""

@@ -149,11 +149,11 @@ def spent_because(balance: Balance, *, gpus: bool) -> str | None:
     shares = [("CPU", balance.cpu_hours)] + ([("GPU", balance.gpu_hours)] if gpus else [])
     for what, share in shares:
         if share.left is not None and share.left <= 0:
-            anew = ""
+            reset = ""
             if balance.until is not None:
-                anew = f"; it resets on {balance.until:%Y-%m-%d}"
+                reset = f"; it resets on {balance.until:%Y-%m-%d}"
             return (
                 f"the budget of {balance.project} is used up: {share.used:g} of {share.budget} "
-                f"{what}-hours{anew}; an administrator can raise it"
+                f"{what}-hours{reset}; an administrator can raise it"
             )
     return None

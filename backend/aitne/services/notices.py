@@ -19,7 +19,7 @@ from aitne.core.units import format_duration
 IDLE, GPU_IDLE, ENDING = "session.idle", "job.gpu_idle", "job.ending"
 JOB_EVENTS = frozenset({"job.state", IDLE, GPU_IDLE, ENDING})
 PROJECT_EVENTS = frozenset({"project.invited", "project.requested", "project.expiring"})
-_TOLD = TERMINAL | {JobState.READY, JobState.RUNNING}
+_NOTIFIED = TERMINAL | {JobState.READY, JobState.RUNNING}
 """States that have a notification."""
 MOST_LINES = 20
 INBOX_LINES = 3
@@ -44,7 +44,7 @@ def may_tell(event: Event) -> bool:
     """Return, from the event alone, whether ``of_job`` may have a notice about it."""
     if event.data.get("array_job_id") is not None:
         return False
-    return event.kind != "job.state" or JobState(event.data["state"]) in _TOLD
+    return event.kind != "job.state" or JobState(event.data["state"]) in _NOTIFIED
 
 
 def of_job(event: Event, job: Job, now: datetime) -> NotificationContent | None:

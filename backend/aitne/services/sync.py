@@ -120,7 +120,7 @@ class SyncService:
 
     async def _look(self) -> tuple[Associations, Sequence[Change], list[str]]:
         associations = await self._accounting.read()
-        target, notes = await self._wanted(associations)
+        target, notes = await self._target(associations)
         slurm_accounts = {account.account for account in associations.accounts}
         notes += [
             f"account {account}: the platform has no project of this name"
@@ -128,7 +128,7 @@ class SyncService:
         ]
         return associations, difference(target, associations), notes
 
-    async def _wanted(self, associations: Associations) -> tuple[AccountingTarget, list[str]]:
+    async def _target(self, associations: Associations) -> tuple[AccountingTarget, list[str]]:
         notes: list[str] = []
         in_force, closed = await self._projects(notes)
         unix = {user.name: user for user in await all_users(self._store)}

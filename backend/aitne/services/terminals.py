@@ -224,7 +224,7 @@ class TerminalService:
         if taken is None or user is None or user.disabled or taken[1]["job_id"] != str(job_id):
             raise NotAuthenticated(
                 "This ticket was used before, has expired, or is for another job. Ask for a new one "
-                "with POST /api/v1/jobs/{job_id}/terminal."
+                f"with POST /api/v1/jobs/{job_id}/terminal."
             )
         return taken[0], str(taken[1]["node"])
 

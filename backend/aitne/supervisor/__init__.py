@@ -1,1 +1,1 @@
-"""Floor 3: `aitne up`, its children, their restarts and status."""
+"""Supervisor: `aitne up`, its children, their restarts and status."""

@@ -152,7 +152,7 @@ def _ports(settings: Settings) -> None:
             continue
         if problem.errno == errno.EADDRINUSE:
             raise SetupError(
-                f"Port {port} on {bind}, meant for {whose}, is taken by another program. End that "
+                f"Port {port} on {bind}, meant for {whose}, is in use by another program. End that "
                 f"program, or choose another port with {setting} (the others follow `port` unless "
                 "they are set)."
             )

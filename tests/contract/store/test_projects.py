@@ -31,11 +31,10 @@ async def test_a_projects_life(store: SqlStore) -> None:
         await store.create_project(project(), Limits(), actor="root")
     assert await store.limits_of("vision") == LIMITS
     assert await store.limits_of("nlp") == Limits()
-    await store.rename_project("vision", "Computer vision", actor="root")
     await store.put_member("vision", "bob", limits=Limits(max_jobs=3), actor="root")
     await store.put_member("vision", "ada", actor="root")
     found = await store.get_project("vision")
-    assert (found.title, found.members) == ("Computer vision", ("ada", "bob"))
+    assert found.members == ("ada", "bob")
     assert await store.memberships("vision") == [
         Membership(project="vision", user="ada"),
         Membership(project="vision", user="bob", limits=Limits(max_jobs=3)),
@@ -47,7 +46,6 @@ async def test_a_projects_life(store: SqlStore) -> None:
     assert (await store.memberships("vision"))[1].limits == Limits()
     assert await said(store) == [
         ("vision", "created", None),
-        ("vision", "title", None),
         ("vision", "member added", "bob"),
         ("vision", "limits", "bob"),
         ("vision", "member added", "ada"),
@@ -80,8 +78,6 @@ async def test_missing_project_or_member_is_not_found(store: SqlStore) -> None:
     await add(store, user("ada", "vision"))
     with pytest.raises(NotFound):
         await store.get_project("nlp")
-    with pytest.raises(NotFound):
-        await store.rename_project("nlp", "N", actor="root")
     with pytest.raises(NotFound):
         await store.set_limits("nlp", Limits(), actor="root")
     with pytest.raises(NotFound):

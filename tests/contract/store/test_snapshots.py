@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 
 from aitne.adapters.store import SqlStore
 from aitne.adapters.store.snapshot_tables import snapshot_parts
-from aitne.adapters.store.snapshots import MOST_TOLD
+from aitne.adapters.store.snapshots import MOST_SNAPSHOTS
 from aitne.core.errors import NotFound
 from aitne.core.models.job import JobChanges
 from aitne.core.ports.store import DocumentKind
@@ -57,12 +57,12 @@ async def test_snapshot_parts_shared_by_tasks_are_stored_once(store: SqlStore) -
 
 async def test_a_job_cannot_fill_the_database_with_snapshots(store: SqlStore) -> None:
     job = (await store.create_job(make_job())).job
-    for number in range(MOST_TOLD + 5):
+    for number in range(MOST_SNAPSHOTS + 5):
         await store.put_snapshot(job.id, {"git": {"diff": str(number)}})
-    assert await store.snapshot(job.id) == {"git": {"diff": str(MOST_TOLD - 1)}}
+    assert await store.snapshot(job.id) == {"git": {"diff": str(MOST_SNAPSHOTS - 1)}}
     async with store._db.read() as connection:
         query = select(func.count()).select_from(snapshot_parts)
-        assert (await connection.execute(query)).scalar() == MOST_TOLD
+        assert (await connection.execute(query)).scalar() == MOST_SNAPSHOTS
 
 
 async def test_the_values_of_tasks_are_told_of_once_for_their_array(store: SqlStore) -> None:

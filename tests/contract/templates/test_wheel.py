@@ -1,4 +1,4 @@
-"""An installed wheel finds its templates without a checkout."""
+"""An installed wheel works without a checkout."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
@@ -18,14 +20,37 @@ names = [template.name for template in catalog.templates()]
 print(json.dumps([str(builtin_folder()), names, len(catalog.problems())]))
 """
 
+COMMAND_LINE = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from aitne.cli.main import run
+run()
+"""
 
-def test_templates_are_package_data(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the wheel of this checkout is installed into."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    site = tmp_path / "site"
+    (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def test_development_clusters_need_a_checkout(site: Path, tmp_path: Path) -> None:
+    assert (site / "aitne" / "cli").is_dir()
+    assert not (site / "aitne" / "dev").exists()
+    for verb in ("up", "down", "status"):
+        command = [sys.executable, "-I", "-c", COMMAND_LINE, str(site), "dev", "cluster", verb]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert ran.returncode != 0
+        assert "a clone of its repository" in ran.stderr
+
+
+def test_templates_are_package_data(site: Path, tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-I", "-c", PROGRAM, str(site)],
         cwd=tmp_path,

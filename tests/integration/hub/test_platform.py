@@ -234,7 +234,7 @@ def test_taken_port_and_unusable_data_directory_are_reported(
     where = ["--data-dir", str(tmp_path / "data"), "--port", str(platform.port)]
     done = platform.aitne("up", "--detach", *where)
     assert done.returncode == 1
-    assert f"Port {platform.port} on 127.0.0.1, meant for the portal, is taken" in done.stderr
+    assert f"Port {platform.port} on 127.0.0.1, meant for the portal, is in use" in done.stderr
     (tmp_path / "file").write_text("")
     done = platform.aitne("up", "--detach", "--data-dir", str(tmp_path / "file"))
     assert done.returncode == 1

@@ -71,6 +71,19 @@ def test_root_runs_no_program_that_others_could_replace(tmp_path: Path) -> None:
     install.check_program("apptainer")
 
 
+def test_program_of_the_settings_is_used_and_not_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    program = tmp_path / "apptainer-1.4"
+    with pytest.raises(SetupError, match=r"\[containers\] apptainer is .*there is no such program"):
+        install.ensure_apptainer(print, str(program))
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(install, "open_fuse", lambda progress: None)
+    install.ensure_apptainer(print, str(program))
+
+
 def test_installation_error_explains_what_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

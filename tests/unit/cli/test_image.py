@@ -93,13 +93,14 @@ CHANGES: list[tuple[list[str], list[str], list[str] | None]] = [
     (["grant", "jupyter:1.0", "nlp"], ["vision"], ["nlp", "vision"]),
     (["grant", "jupyter:1.0", "nlp"], ["nlp"], ["nlp"]),
     (["grant", "jupyter:1.0", "nlp", "--yes"], [], ["nlp"]),
+    (["grant", "jupyter:1.0", "--all-users", "--yes"], ["nlp"], []),
     (["grant", "jupyter:1.0", "--everybody", "--yes"], ["nlp"], []),
     (["revoke", "jupyter:1.0", "nlp", "--yes"], ["nlp", "vision"], ["vision"]),
     (["revoke", "jupyter:1.0", "nlp", "--yes"], ["nlp"], None),
     (["revoke", "jupyter:1.0", "nlp", "--yes"], ["vision"], None),
     (["revoke", "jupyter:1.0", "nlp", "--yes"], [], None),
     (["grant", "jupyter:1.0"], [], None),
-    (["grant", "jupyter:1.0", "nlp", "--everybody"], [], None),
+    (["grant", "jupyter:1.0", "nlp", "--all-users"], [], None),
 ]
 
 
@@ -115,16 +116,22 @@ def test_image_projects_are_changed_by_grant_and_revoke(
     assert (done.status == 0) is (after is not None)
 
 
-def test_taking_it_from_the_last_project_does_not_give_it_to_everybody(
-    api: FakeApi, aitne: Aitne
-) -> None:
+def test_revoking_from_the_last_project_is_refused_with_advice(api: FakeApi, aitne: Aitne) -> None:
     api.on("GET", "/images/jupyter/1.0", image(projects=["nlp"]))
     done = aitne("admin", "image", "revoke", "jupyter:1.0", "nlp", "--yes")
-    assert "--everybody" in done.err
+    assert "--all-users" in done.err
+
+
+def test_deprecated_option_of_grant_names_the_new_one(api: FakeApi, aitne: Aitne) -> None:
+    api.on("GET", "/images/jupyter/1.0", image(projects=["nlp"]))
+    api.on("PATCH", "/images/jupyter/1.0", image(projects=[]))
+    words = ["admin", "image", "grant", "jupyter:1.0", "--yes"]
+    assert "Use --all-users." in aitne(*words, "--everybody").err
+    assert "deprecated" not in aitne(*words, "--all-users").err
 
 
 @pytest.mark.parametrize(
-    ("words", "before"), [(["nlp"], []), (["--everybody"], ["nlp"])], ids=["narrower", "wider"]
+    ("words", "before"), [(["nlp"], []), (["--all-users"], ["nlp"])], ids=["narrower", "wider"]
 )
 def test_a_large_change_is_asked_for(
     api: FakeApi, aitne: Aitne, words: list[str], before: list[str]

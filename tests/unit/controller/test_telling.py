@@ -384,7 +384,7 @@ class TestEverybody:
             project="nlp",
             data={"actor": "root", "reason": "We need it."},
         )
-        assert [each.owner for each in await told._told(event)] == ["boss"]
+        assert [each.owner for each in await told._notifications_of(event)] == ["boss"]
 
     async def test_the_end_of_a_project_is_told_to_its_members(self, bench: Any) -> None:
         b: Bench = await bench()
@@ -392,7 +392,7 @@ class TestEverybody:
         event = Event(
             id=9, time=b.clock(), kind="project.expiring", project="vision", data={"days": 7}
         )
-        (told,) = await notifier(b)._told(event)
+        (told,) = await notifier(b)._notifications_of(event)
         assert (told.owner, told.notice.title) == ("ada", "The project vision ends in 7 days")
 
 

@@ -148,6 +148,23 @@ def test_unsupported_sbatch_option_is_noted(line: str, option: str) -> None:
     assert option in noted(line)
 
 
+@pytest.mark.parametrize("line", ["--bell", "--no-bell", "--quiet", "-v"])
+def test_option_without_effect_on_jobs_is_not_serious(line: str) -> None:
+    found = import_sbatch(SCRIPT.format(f"#SBATCH {line}"))
+    assert [note for note in found.notes if note.serious and note.option != "workdir"] == []
+
+
+def test_option_that_changes_the_environment_is_serious() -> None:
+    found = import_sbatch(SCRIPT.format("#SBATCH --get-user-env"))
+    [note] = [note for note in found.notes if note.option == "--get-user-env"]
+    assert note.serious
+    assert "clean environment" in note.message
+
+
+def test_sbatch_option_is_either_left_out_or_ignored() -> None:
+    assert not sbatch_options.IGNORED & sbatch_options.LEFT_OUT.keys()
+
+
 def test_imported_job_gets_working_directory_of_sbatch_or_note() -> None:
     script = SCRIPT.format("")
     assert import_from(script, "/data/ada").file["workdir"] == "/data/ada"

@@ -106,7 +106,7 @@ GRES = st.builds(
 
 @given(st.lists(GRES, max_size=5))
 def test_gres_round_trip(resources: list[Gres]) -> None:
-    assert units.parse_gres(units.format_gres(resources)) == tuple(resources)
+    assert units.parse_gres(",".join(map(str, resources))) == tuple(resources)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_hostlist_refuses(text: str) -> None:
     st.one_of(st.none(), st.integers(1, 100)),
 )
 def test_array_round_trip(indices: list[int], throttle: int | None) -> None:
-    array = ArrayRange(tuple(sorted(indices)), throttle)
+    array = ArrayRange.of(indices, throttle)
     assert units.parse_array(str(array)) == array
 
 

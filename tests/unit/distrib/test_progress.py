@@ -14,7 +14,7 @@ def test_steps_are_told_only_while_that_is_wanted() -> None:
     assert told == []
     progress.want(True)
     assert told == [(1, 8), (2, 3)]
-    assert progress.wanted
+    assert progress.reporting
     progress.want(False)
     progress.begin(2, 4)
     assert len(told) == 2

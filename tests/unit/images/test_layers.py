@@ -122,11 +122,11 @@ def test_recent_image_files_are_no_leftovers(tmp_path: Path) -> None:
 def test_killed_build_does_not_write_into_later_layer(tmp_path: Path) -> None:
     layer = tmp_path / "cache" / "debian-1"
     job = Work(tmp_path / "log", lambda _: None)
-    with layers._anew(layer, job) as killed:
+    with layers._new_folder(layer, job) as killed:
         remains = killed.rename(killed.with_name(f"{killed.name}x"))
         killed.mkdir()
     shutil.rmtree(layer)
-    with layers._anew(layer, job) as made:
+    with layers._new_folder(layer, job) as made:
         assert not remains.exists()
         assert made not in (remains, killed)
         killed.mkdir()

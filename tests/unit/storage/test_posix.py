@@ -174,6 +174,24 @@ def test_hanging_path_is_not_read_again() -> None:
     release.set()
 
 
+def test_exception_of_a_task_is_raised_after_the_other_tasks() -> None:
+    ended = []
+
+    def fail() -> int:
+        raise KeyError("a bug")
+
+    with pytest.raises(KeyError, match="a bug"):
+        TimeoutExecutor(5).gather([("/a", fail), ("/a", lambda: ended.append(1) or 1)])
+    assert ended == [1]
+
+
+def test_working_copy_with_damaged_head_is_a_folder_without_commit(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_bytes(b"ref: refs/heads/\0main")
+    [path] = look_at_paths(TimeoutExecutor(5), [str(tmp_path)])
+    assert (path.kind, path.commit, path.problem) == ("folder", None, None)
+
+
 async def test_the_platforms_own_account_looks_and_makes(tmp_path: Path) -> None:
     own = AreaOwner(user="svc", uid=os.geteuid(), home=os.path.expanduser("~"))
     settings = StorageSettings.model_validate(

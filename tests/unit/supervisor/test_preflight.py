@@ -78,7 +78,7 @@ def test_a_taken_port_is_named_with_its_setting(
 ) -> None:
     taken(monkeypatch, errno.EADDRINUSE)
     with pytest.raises(
-        SetupError, match=r"Port 8001 .* for the sessions, is taken .*sessions_port"
+        SetupError, match=r"Port 8001 .* for the sessions, is in use .*sessions_port"
     ):
         preflight.check(Settings(data_dir=tmp_path))
 

@@ -105,7 +105,7 @@ def _build(
     plan: BuildPlan, settings: Settings, folder: ImageFolder, making: Path, progress: Progress
 ) -> BuildResult:
     recipe = plan.recipe
-    ensure_apptainer(progress)
+    ensure_apptainer(progress, settings.containers.apptainer)
     check_program(settings.containers.apptainer)
     work = Work(log_of(recipe.file.name), progress)
     if APPTAINER in plan.runtimes:

@@ -75,7 +75,7 @@ def take(
         raise InvalidInput.field(
             "--digest", "a folder has no digest; the option is for files", value=digest
         )
-    ensure_apptainer(progress)
+    ensure_apptainer(progress, settings.containers.apptainer)
     check_program(settings.containers.apptainer)
     work = Work(log_of(name), progress)
     folder = ImageFolder(settings.images_dir)

@@ -13,7 +13,6 @@ import platform
 import re
 import shutil
 import stat
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -41,17 +40,25 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _OURS = "~aitne1"
 _PROGRAM_FOLDERS = ("usr/bin", "usr/lib")
 _ADVICE = (
-    "Install Apptainer 1.3 or newer yourself; its developers provide packages for this system."
+    "Install Apptainer 1.3 or newer yourself: "
+    "https://apptainer.org/docs/admin/main/installation.html lists packages for this system."
 )
 
 
-def ensure_apptainer(progress: Progress) -> None:
-    """Ensure that ``apptainer`` is on this machine and serves ordinary users.
+def ensure_apptainer(progress: Progress, program: str = PROGRAM) -> None:
+    """Ensure that Apptainer is on this machine and serves ordinary users.
+
+    ``program`` is that of the settings; only the default one is installed.
 
     Raises:
         SetupError: it is missing and cannot be installed here; the message says what to do.
     """
-    if shutil.which(PROGRAM) is None:
+    if shutil.which(program) is None:
+        if program != PROGRAM:
+            raise SetupError(
+                f"[containers] apptainer is {program}, and there is no such program here. Set the "
+                f"path of an installed one, or remove the setting: then {PROGRAM} is used."
+            )
         _install(progress)
     if os.geteuid() == 0:
         open_fuse(progress)
@@ -251,14 +258,3 @@ def _libc() -> elf.Version:
     if match is None:
         raise SetupError(f"This machine has another C library than glibc. {_ADVICE}")
     return int(match[1]), int(match[2])
-
-
-def version() -> str:
-    """Return the version string of the installed Apptainer. Raises ``SetupError``."""
-    try:
-        process = subprocess.run(
-            [PROGRAM, "--version"], capture_output=True, text=True, check=True, timeout=30
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise SetupError(f"Apptainer does not start: {error}. {_ADVICE}") from error
-    return process.stdout.strip()

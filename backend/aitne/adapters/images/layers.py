@@ -89,7 +89,7 @@ def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
     with only_builder(base, lambda: work.say("Another build makes the Debian layer; waiting")):
         if not _is_fresh(base):
             _check_space("debian")
-            with _anew(base, work) as partial:
+            with _new_folder(base, work) as partial:
                 _make_debian(recipe, partial, work)
         os.utime(base)
     if python_name is None:
@@ -98,7 +98,7 @@ def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
     with only_builder(python, lambda: work.say("Another build makes the Python layer; waiting")):
         if not _is_fresh(python):
             _check_space("python")
-            with _anew(python, work) as partial:
+            with _new_folder(python, work) as partial:
                 _make_python(recipe, base / "root", partial, apptainer, work)
         os.utime(python)
     return Layers(base / "root", python / "root")
@@ -123,7 +123,7 @@ def _is_fresh(layer: Path) -> bool:
 
 
 @contextmanager
-def _anew(layer: Path, work: Work) -> Iterator[Path]:
+def _new_folder(layer: Path, work: Work) -> Iterator[Path]:
     """Yield an empty folder that takes the layer's place if it can be filled, and is removed
     otherwise.
 

@@ -117,7 +117,7 @@ class Apptainer:
         ):
             folder = Path(name)
             # Outside of the unprivileged account's folder, where root could follow a planted link.
-            list_file = Path(ours, "wanted")
+            list_file = Path(ours, "paths")
             os.chmod(ours, 0o755)  # noqa: S103 - the unprivileged account reads it
             user = _give_to_nobody(folder, image)
             listing: list[str] = []

@@ -65,7 +65,7 @@ class SlurmScheduler(SlurmCliScheduler):
         self._alone = tools.command.alone
         self._rest: RestSession | None = None
         self._watch: RestPoller | None = None
-        self._told: str | None = None
+        self._last_warning: str | None = None
 
     async def start(self) -> Sequence[str]:
         """Start as with the commands, and try slurmrestd, which need not be available.
@@ -262,9 +262,9 @@ class SlurmScheduler(SlurmCliScheduler):
 
     def _tell(self, what: str) -> None:
         """Log a message once, until it changes."""
-        if what != self._told:
+        if what != self._last_warning:
             log.warning("slurmrestd: %s", what)
-            self._told = what
+            self._last_warning = what
 
 
 def _unused(url: str, error: SchedulerUnavailable) -> str:

@@ -129,7 +129,7 @@ class SqlAdministration(StorePart, AdministrationStore):
             else:
                 values = {"cluster": CLUSTER, **window.model_dump()}
                 await tx.execute(upsert(tx.dialect, _maintenance, values, ["cluster"]))
-            tx.append_event(MAINTAINED, _told(window))
+            tx.append_event(MAINTAINED, _event_data(window))
 
     @override
     async def maintenance(self) -> Maintenance | None:
@@ -151,7 +151,7 @@ class SqlAdministration(StorePart, AdministrationStore):
             for announcement_id in turned:
                 tx.append_event(ANNOUNCED, {"id": announcement_id})
             if window is not None:
-                tx.append_event(MAINTAINED, _told(Maintenance.model_validate(window)))
+                tx.append_event(MAINTAINED, _event_data(Maintenance.model_validate(window)))
 
     @override
     async def note_node(self, node: str, what: str, *, actor: str, reason: str | None) -> None:
@@ -199,7 +199,7 @@ async def _lock_announcement(tx: Transaction, announcement_id: str) -> Announcem
     return None if row is None else Announcement.model_validate(row)
 
 
-def _told(window: Maintenance | None) -> dict[str, Any]:
+def _event_data(window: Maintenance | None) -> dict[str, Any]:
     if window is None:
         return {"starts_at": None, "ends_at": None}
     return window.model_dump(mode="json", include={"starts_at", "ends_at"})

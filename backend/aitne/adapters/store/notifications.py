@@ -47,13 +47,19 @@ class Inboxes(StorePart, NotificationStore):
 
     @override
     async def tell(
-        self, told: Sequence[NewNotification], *, cursor: str, since: int, until: int, epoch: int
+        self,
+        notifications: Sequence[NewNotification],
+        *,
+        cursor: str,
+        since: int,
+        until: int,
+        epoch: int,
     ) -> int:
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             await _move_cursor(tx, cursor, since, until)
-            there = await _existing(tx, {message.owner for message in told})
-            messages = [message for message in told if message.owner in there]
+            there = await _existing(tx, {message.owner for message in notifications})
+            messages = [message for message in notifications if message.owner in there]
             now = self._clock()
             added = 0
             for some in batched([message for message in messages if message.inbox], _AT_ONCE):

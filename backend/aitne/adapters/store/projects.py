@@ -70,14 +70,6 @@ class SqlProjects(StorePart, ProjectStore):
         return with_members(rows[0], people)
 
     @override
-    async def rename_project(self, name: str, title: str, *, actor: str) -> None:
-        renamed = update(_projects).where(_projects.c.name == name).values(title=title)
-        async with self._db.write() as tx:
-            if not (await tx.execute(renamed)).rowcount:
-                raise NotFound("project", name)
-            note(tx, name, actor, "title")
-
-    @override
     async def put_member(
         self,
         project: str,

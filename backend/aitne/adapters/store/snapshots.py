@@ -25,9 +25,9 @@ SNAPSHOT, SWEEP = "job.snapshot", "sweep.changed"
 _PARTS = ("git", "environment")
 """Parts that the tasks of an array, and the runs of a week, usually share."""
 _PART = "sha256"
-_TOLD = "told"
+_COUNT = "told"
 """Key of the number of snapshots that the job has sent, which is not part of the snapshot."""
-MOST_TOLD = 50
+MOST_SNAPSHOTS = 50
 """Maximum number of snapshots of a job: each may add large parts, and a job can send any number."""
 
 _jobs = tables.jobs.c
@@ -42,8 +42,8 @@ class Snapshots(StorePart, SnapshotStore):
         async with self._db.write() as tx:
             owner, project, _, attempt = await _of(tx, job_id)
             query = select(snapshots.c.data).where(snapshots.c.job_id == job_id).with_for_update()
-            document[_TOLD] = ((await tx.execute(query)).scalar() or {}).get(_TOLD, 0) + 1
-            if document[_TOLD] > MOST_TOLD:
+            document[_COUNT] = ((await tx.execute(query)).scalar() or {}).get(_COUNT, 0) + 1
+            if document[_COUNT] > MOST_SNAPSHOTS:
                 return
             for digest, data in parts.items():
                 row = {"digest": digest, "data": data}
@@ -62,7 +62,7 @@ class Snapshots(StorePart, SnapshotStore):
             named = {name: document[name][_PART] for name in _PARTS if document.get(name)}
             rows = select(snapshot_parts).where(snapshot_parts.c.digest.in_(named.values()))
             parts = {row.digest: row.data for row in await connection.execute(rows)}
-        document = {name: value for name, value in document.items() if name != _TOLD}
+        document = {name: value for name, value in document.items() if name != _COUNT}
         return {**document, **{name: parts[digest] for name, digest in named.items()}}
 
     @override

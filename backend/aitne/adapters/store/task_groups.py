@@ -112,7 +112,7 @@ async def _split(tx: Transaction, group: Job, requested_indices: Collection[int]
     if not split_indices:
         return []
     tasks = [group.task(index) for index in split_indices]
-    rest = ArrayRange(tuple(sorted(set(indices).difference(split_indices))))
+    rest = ArrayRange.of(set(indices).difference(split_indices))
     # The event tells readers of the group that it has changed or was deleted.
     version = group.version + 1
     if rest.indices:
@@ -124,7 +124,7 @@ async def _split(tx: Transaction, group: Job, requested_indices: Collection[int]
     changed = group.model_copy(update={"array_task_ids": str(rest), "version": version})
     tx.append_event(
         SPLIT,
-        {**event_data(changed, group), "split_task_ids": str(ArrayRange(tuple(split_indices)))},
+        {**event_data(changed, group), "split_task_ids": str(ArrayRange.of(split_indices))},
         job_id=group.id,
         owner=group.owner,
         project=group.project,

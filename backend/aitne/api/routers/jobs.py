@@ -169,7 +169,7 @@ async def get_job_profile(
     """Return the profile of a distributed job's collectives; as text/plain in Prometheus' text
     format."""
     profile = await platform.jobs.profile(actor, job_id)
-    if profile_text.wanted(request.headers.get("accept")):
+    if profile_text.prefers_text(request.headers.get("accept")):
         return Response(profile_text.render(profile), media_type=profile_text.CONTENT_TYPE)
     return profile
 

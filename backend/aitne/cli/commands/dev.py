@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +11,7 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.options import Json, examples, group_app
+from aitne.core.errors import SetupError
 
 dev = group_app("Tools for developers: a Slurm cluster on this machine.")
 cluster = group_app("A real Slurm on this machine, with fake GPUs.")
@@ -51,6 +53,7 @@ def cluster_up(
     Missing packages are installed. A cluster that runs already is not changed. Never asks a
     question.
     """
+    _require_checkout()
     from aitne.dev.cluster import up
 
     dev_cluster = up(
@@ -112,6 +115,7 @@ def cluster_down(name: Name = "dev", as_json: Json = False) -> int:
     Its jobs end too. Also removes the remains of a cluster after a crash. Without a cluster it does
     nothing.
     """
+    _require_checkout()
     from aitne.dev.cluster import down
 
     stopped = down(name, progress=output.say)
@@ -128,6 +132,7 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
 
     The exit status is 0 while all daemons run.
     """
+    _require_checkout()
     from aitne.dev.state import look
 
     state = look(name)
@@ -153,6 +158,15 @@ def cluster_status(name: Name = "dev", as_json: Json = False) -> int:
         output.answer("")
         output.table(("NODE", "STATE"), list(state.nodes.items()))
     return 0 if all(state.daemons.values()) else 1
+
+
+def _require_checkout() -> None:
+    """Raise ``SetupError`` in an installed wheel, which does not contain ``aitne.dev``."""
+    if find_spec("aitne.dev") is None:
+        raise SetupError(
+            "Development clusters are not part of an installed Aitne. Run `aitne dev cluster` in a "
+            "clone of its repository: `make up` there installs .venv/bin/aitne."
+        )
 
 
 def _option(name: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 images = group_app("Container images: list, show.")
 admin_images = group_app("Images: grant and revoke access.")
 
-EVERYBODY = "all users"
+ALL_USERS = "all users"
 
 Reference = Annotated[
     str,
@@ -100,7 +100,7 @@ def image_show(
     "grant",
     epilog=examples(
         "aitne admin image grant jupyter:1.0 vision\n"
-        "aitne admin image grant jupyter:1.0 --everybody --yes"
+        "aitne admin image grant jupyter:1.0 --all-users --yes"
     ),
 )
 def image_grant(
@@ -108,8 +108,11 @@ def image_grant(
     project: Annotated[
         str | None, typer.Argument(metavar="[PROJECT]", help="Project that may use it.")
     ] = None,
+    all_users: Annotated[
+        bool, typer.Option("--all-users", help="All users, not only some projects.")
+    ] = False,
     everybody: Annotated[
-        bool, typer.Option("--everybody", help="All users, not only some projects.")
+        bool, typer.Option("--everybody", hidden=True, help="Deprecated name of --all-users.")
     ] = False,
     yes: Yes = False,
     as_json: Json = False,
@@ -118,11 +121,14 @@ def image_grant(
 ) -> int:
     """Allow a project's members to use an image. One that was open to all users is then restricted
     to them."""
-    if (project is None) is not everybody:
-        raise typer.BadParameter("Name a project, or pass --everybody.")
+    if everybody:  # until 0.3
+        output.say("--everybody is deprecated and will be removed in 0.3. Use --all-users.")
+        all_users = True
+    if (project is None) is not all_users:
+        raise typer.BadParameter("Name a project, or pass --all-users.")
     client = connect(url, data_dir)
     image = client.images.get(reference)
-    if not yes and everybody and image.projects:
+    if not yes and all_users and image.projects:
         output.confirm(f"Let all users see {image.reference}, not only {_seen_by(image)}?")
     if not yes and project is not None and not image.projects:
         output.confirm(f"All users see {image.reference}. Restrict it to the members of {project}?")
@@ -154,7 +160,7 @@ def image_revoke(
             f"{image.reference} is seen only by {project}; without it, all users would see it. "
             f"Retire it (`aitne admin image retire {image.reference}`), grant it to another project "
             "first, or let all users see it: "
-            f"`aitne admin image grant {image.reference} --everybody`."
+            f"`aitne admin image grant {image.reference} --all-users`."
         )
     if not yes:
         output.confirm(f"Withdraw {image.reference} from {project}?")
@@ -166,7 +172,7 @@ def _answer(image: ImageRecord, *, as_json: bool) -> int:
 
 
 def _seen_by(image: ImageRecord) -> str:
-    return ", ".join(image.projects) or EVERYBODY
+    return ", ".join(image.projects) or ALL_USERS
 
 
 def _needs(image: ImageRecord) -> str:

@@ -1,2 +1,2 @@
-"""Ports: what the services need of outside systems, as Protocols. Adapters implement them (floor
-1)."""
+"""Ports: what the services need of outside systems, as Protocols. Adapters implement
+them."""

@@ -85,11 +85,11 @@ class RendezvousHost:
         Raises ``TransportError``.
         """
         for rank, member in self._members.items():
-            self._told(rank, member, {"use": use, "processors": processors}, [fd])
+            self._send_to(rank, member, {"use": use, "processors": processors}, [fd])
         for rank, member in self._members.items():
             self._heard(rank, member)
         for rank, member in self._members.items():
-            self._told(rank, member, {}, [])
+            self._send_to(rank, member, {}, [])
 
     def keep(self) -> list[socket.socket]:
         """Return the connections to ranks 1, 2, ...; they belong to the caller from now on."""
@@ -121,7 +121,7 @@ class RendezvousHost:
         valid = hello.get("rank") in range(1, self._group.size)
         return hello if valid and hello["rank"] not in self._members else None
 
-    def _told(self, rank: int, member: socket.socket, message: Any, fds: list[int]) -> None:
+    def _send_to(self, rank: int, member: socket.socket, message: Any, fds: list[int]) -> None:
         try:
             _send(member, message, fds)
         except OSError as error:

@@ -67,7 +67,9 @@ class StaleStateCheck:
         async def look(job: Job) -> None:
             async with slots:
                 try:
-                    verdict = await self._missing.told(job, now - timedelta(seconds=TOLD_AFTER_S))
+                    verdict = await self._missing.judge_by_record(
+                        job, now - timedelta(seconds=TOLD_AFTER_S)
+                    )
                 except (Unavailable, NotAllowed) as error:
                     log.warning("Job %s is assumed to run: %s", job.id, error.message)
                     return

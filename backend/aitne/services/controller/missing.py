@@ -179,7 +179,7 @@ class MissingRunResolver:
             return None
         return outcome
 
-    async def told(self, job: Job, before: datetime) -> RunVerdict | None:
+    async def judge_by_record(self, job: Job, before: datetime) -> RunVerdict | None:
         """Judge a run by its agent's record alone, if it ended by itself before that time.
 
         None means that there is no such record. Raises as ``vanished``.

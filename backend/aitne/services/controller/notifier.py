@@ -95,7 +95,7 @@ class NotificationCreator:
         notifications: list[NewNotification] = []
         known_subjects: set[tuple[str, str]] = set()
         for event in events:
-            event_notifications = await self._told(event)
+            event_notifications = await self._notifications_of(event)
             # Several changes of one subject within a batch cause one notification.
             subjects = {
                 (notification.notice.kind, notification.notice.path)
@@ -113,7 +113,7 @@ class NotificationCreator:
             stored = position
         return stored, position
 
-    async def _told(self, event: Event) -> Sequence[NewNotification]:
+    async def _notifications_of(self, event: Event) -> Sequence[NewNotification]:
         notice, names = await self._notice(event)
         if notice is None:
             return ()

@@ -21,7 +21,7 @@ BEFORE_S = (600, 120)
 """Seconds before the end of a reminder, for sessions that last at least twice that."""
 LOOK_EVERY_S = 5.0
 
-_Told = tuple[UUID, datetime, int]
+_Reminder = tuple[UUID, datetime, int]
 
 
 class SessionReminderWatch:
@@ -31,7 +31,7 @@ class SessionReminderWatch:
         self._store = store
         self._live = live
         self._clock = clock
-        self._told: set[_Told] = set()
+        self._sent: set[_Reminder] = set()
 
     async def watch(self) -> None:
         """Check every few seconds, until cancelled."""
@@ -42,12 +42,12 @@ class SessionReminderWatch:
     async def look(self) -> None:
         """Send the reminders that are due."""
         due = [(entry.job, step) for entry in self._live if (step := self._step(entry.job))]
-        self._told = {
-            reminder for reminder in self._told if self._live.get(reminder[0]) is not None
+        self._sent = {
+            reminder for reminder in self._sent if self._live.get(reminder[0]) is not None
         }
         for job, step in due:
             if job.expires_at is not None:
-                self._told.add((job.id, job.expires_at, step))
+                self._sent.add((job.id, job.expires_at, step))
                 await self._tell(job, job.expires_at, step)
 
     def _step(self, job: Job) -> int | None:
@@ -59,7 +59,7 @@ class SessionReminderWatch:
         lasts_s = (ends - began).total_seconds()
         passed = [step for step in BEFORE_S if 0 < left_s <= step and lasts_s >= 2 * step]
         step = min(passed, default=None)
-        return None if step is None or (job.id, ends, step) in self._told else step
+        return None if step is None or (job.id, ends, step) in self._sent else step
 
     async def _tell(self, job: Job, ends: datetime, step: int) -> None:
         data = {"expires_at": ends.isoformat(), "left_s": step, "name": job.name}

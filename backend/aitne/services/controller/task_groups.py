@@ -131,7 +131,7 @@ def without_tasks(record: SchedulerJob, entries: Sequence[LiveJob]) -> Scheduler
     rest = indices_of(record).difference(*(_own_indices(entry) for entry in entries))
     if not rest:
         return None
-    return record.model_copy(update={"array_task_ids": str(ArrayRange(tuple(sorted(rest))))})
+    return record.model_copy(update={"array_task_ids": str(ArrayRange.of(rest))})
 
 
 def _own_indices(entry: LiveJob) -> Collection[int]:

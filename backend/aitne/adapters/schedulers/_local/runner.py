@@ -105,7 +105,7 @@ class Runner:
         self.peak_bytes = 0
         self.cancelled = False
         self._leader_is_agent = False
-        self._leftovers_told = False
+        self._leftovers_reported = False
         self._wake = -1
         self._beside: set[int] = set()
 
@@ -313,9 +313,9 @@ class Runner:
 
     def _clear_leftovers(self) -> None:
         """Terminate processes that the leader left in the background when it ended."""
-        if self.status is None or self._leftovers_told:
+        if self.status is None or self._leftovers_reported:
             return
-        self._leftovers_told = True
+        self._leftovers_reported = True
         for pid, started in procfs.descendants(os.getpid()).items():
             procfs.signal_process(pid, started, 15)
         grace = min(self.grace_s, _LEFTOVER_GRACE_S)

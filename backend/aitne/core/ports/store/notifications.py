@@ -31,7 +31,13 @@ class NotificationStore(Protocol):
         ...
 
     async def tell(
-        self, told: Sequence[NewNotification], *, cursor: str, since: int, until: int, epoch: int
+        self,
+        notifications: Sequence[NewNotification],
+        *,
+        cursor: str,
+        since: int,
+        until: int,
+        epoch: int,
     ) -> int:
         """Write notifications and deliveries, and move the cursor from ``since`` to ``until``: all
         in one transaction, so that each event is notified once. Returns the number of new

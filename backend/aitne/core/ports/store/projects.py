@@ -26,10 +26,6 @@ class ProjectStore(Protocol):
         """Return the project with its members. Raises ``NotFound``."""
         ...
 
-    async def rename_project(self, name: str, title: str, *, actor: str) -> None:
-        """Change the title of the project. Raises ``NotFound``."""
-        ...
-
     async def put_member(
         self,
         project: str,
