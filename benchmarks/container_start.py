@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from aitne.adapters.node_software import agent_archive
 from aitne.adapters.runtimes.apptainer import ApptainerRuntime
-from aitne.core.agent_protocol import AgentSpec
+from aitne.core.jobs.agent_protocol import AgentSpec
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLaunch
 from aitne.core.settings import Settings

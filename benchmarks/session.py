@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import aitne
-from aitne.core.sessions import server_name
+from aitne.core.sessions.names import server_name
 from aitne.supervisor import environments
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import BenchmarkError, Http, free_ports, stop

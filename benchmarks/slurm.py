@@ -13,10 +13,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.core.dev_cluster import DevCluster, find_dev_cluster
 from aitne.core.errors import AitneError
+from aitne.core.jobs.states import LIVE
+from aitne.core.platform.dev_cluster import DevCluster, find_dev_cluster
 from aitne.core.settings import BrokerClientSettings, Settings, load_settings
-from aitne.core.states import LIVE
 from aitne.dev.cluster import down, up
 from aitne.supervisor.planning import settings_env
 from aitne.supervisor.secret_files import ensure_secrets

@@ -24,11 +24,11 @@ from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.adapters.store import tables
 from aitne.adapters.store.rows import row_of
 from aitne.adapters.store.sql import SqlStore
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings, load_settings
-from aitne.core.states import JobState
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs

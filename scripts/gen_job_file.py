@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from aitne.core.jobs.states import RETRYABLE
 from aitne.core.models.job_file import JobFile
-from aitne.core.states import RETRYABLE
 
 INTRODUCTION = """\
 # The job file

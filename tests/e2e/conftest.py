@@ -13,7 +13,7 @@ from pwd import getpwnam
 import httpx
 import pytest
 
-from aitne.core.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.supervisor.node import find_node
 from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
 from tests.support.requirements import lacking

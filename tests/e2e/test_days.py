@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster import DevCluster
 from tests.e2e.conftest import walk
 from tests.support import realtime
 from tests.support.platform import AITNE, RunningPlatform, environments_or_skip, on_cluster

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from random import Random
 from threading import Event, Lock, Thread
 
-from aitne.core import hung_processes
+from aitne.core.platform import hung_processes
 from tests.support.platform import RunningPlatform
 
 PROCESSES = ("api", "controller", "hub", "proxy")

@@ -29,8 +29,8 @@ from queue import Empty, SimpleQueue
 
 import httpx
 
-from aitne.core.dev_cluster import DevCluster
-from aitne.core.states import TERMINAL, JobState
+from aitne.core.jobs.states import TERMINAL, JobState
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.dev import faults
 from aitne.dev.cluster import down, up
 from tests.fault.hangs import PROCESSES, Hangs

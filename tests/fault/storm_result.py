@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from aitne.core.states import JobState
+from aitne.core.jobs.states import JobState
 from tests.fault.hangs import HangCounts
 
 

@@ -21,17 +21,17 @@ from aitne.adapters.schedulers import slurm
 from aitne.adapters.schedulers._slurm.rest import session
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.adapters.store.sql import SqlStore
-from aitne.core.dev_cluster import DevCluster
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import CommandTimeout
+from aitne.core.jobs.states import JobState
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.files import Fence, JobLocation
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings, load_settings
-from aitne.core.slurm_settings import SlurmSettings
-from aitne.core.states import JobState
 from aitne.services.controller import Controller
-from aitne.services.render import Renderer
+from aitne.services.jobs.render import Renderer
 from tests.support import realtime
 from tests.support.hub import RecordingHub
 from tests.support.jobs import make_job

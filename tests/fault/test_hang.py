@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from aitne.client import Client
-from aitne.core.states import JobState
+from aitne.core.jobs.states import JobState
 from tests.support import realtime
 from tests.support.notebook import Notebook
 from tests.support.platform import RunningPlatform

@@ -13,7 +13,7 @@ import pytest
 
 from aitne.client import Client
 from aitne.core.errors import Unavailable
-from aitne.core.states import JobState
+from aitne.core.jobs.states import JobState
 from aitne.supervisor import control
 from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip

@@ -5,8 +5,8 @@ import pytest
 
 from aitne.core.models.audit import AuditFilter
 from aitne.core.models.user import Role
-from aitne.services.account import IMPERSONATION_S
-from aitne.services.users import MOST_GUESSES
+from aitne.services.users.account import IMPERSONATION_S
+from aitne.services.users.users import MOST_GUESSES
 from tests.support.jobs import make_job
 from tests.support.stage import PASSWORD, Stage
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from aitne.core.broker_protocol import PROTOCOL, VERBS
+from aitne.core.broker.protocol import PROTOCOL, VERBS
 from tests.support.broker import BrokerBench, as_uid, unix_users
 
 

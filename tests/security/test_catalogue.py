@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aitne.adapters.manifests import MOST_WAITING, ManifestFolder
-from aitne.core.manifest import HEADER, pack
+from aitne.core.datasets import HEADER, pack
 from aitne.core.models.user import Scope
 from tests.support.catalog_stage import PHOTO, WHO, Catalogue, manifest_of, open_catalogue
 

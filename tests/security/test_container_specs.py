@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from aitne.adapters.runtimes import _docker_run
 from aitne.adapters.runtimes.apptainer import ApptainerRuntime
 from aitne.adapters.runtimes.docker import DockerRuntime
-from aitne.core.containers import BindRoot, check_binds
 from aitne.core.errors import InvalidInput
+from aitne.core.jobs.containers import BindRoot, check_binds
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLaunch, RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.core.storage_settings import ContainerSettings
+from aitne.core.storage.settings import ContainerSettings
 
 EXAMPLES = 2_500
 DIGEST = "sha256:" + "a" * 64

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from aitne.core.models.user import Role, Scope
-from aitne.core.policy import REAUTHENTICATION_S
-from aitne.services import notices
+from aitne.core.users.policy import REAUTHENTICATION_S
+from aitne.services.notifications import notices
 from tests.support.stage import PASSWORD, Stage
 
 

@@ -16,8 +16,8 @@ from aitne.bootstrap.adapters import storages
 from aitne.core.errors import InvalidInput
 from aitne.core.models.user import Actor, User
 from aitne.core.settings import Settings
-from aitne.core.storage_settings import AreaSettings, StorageSettings
-from aitne.services.dataset_paths import DatasetPaths
+from aitne.core.storage.settings import AreaSettings, StorageSettings
+from aitne.services.datasets.paths import DatasetPaths
 from tests.support.jobs import CREATED_AT
 
 PARTS = ["home", "shared", "secret", "a", "b", "out", "up", "in", "..", ".", "", "~", "{home}", "*"]

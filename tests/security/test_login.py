@@ -10,10 +10,10 @@ from aitne.adapters.identity.password import PasswordIdentity
 from aitne.core.errors import NotAuthenticated, RateLimited, Unavailable
 from aitne.core.models.user import Role
 from aitne.core.ports.identity import Identity
-from aitne.services.arrivals import LoginService
-from aitne.services.identity import RequestOrigin
-from aitne.services.known_browsers import LIFETIME_S
-from aitne.services.secrets import hashed
+from aitne.services.platform.secrets import hashed
+from aitne.services.users.arrivals import LoginService
+from aitne.services.users.identity import RequestOrigin
+from aitne.services.users.known_browsers import LIFETIME_S
 from tests.support.stage import PASSWORD, Stage
 
 

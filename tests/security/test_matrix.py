@@ -13,11 +13,11 @@ import pytest
 
 from aitne.api.openapi import document
 from aitne.api.routes import bare_app
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Actor, Scope
 from aitne.core.ports.store.snapshots import DocumentKind
-from aitne.core.states import JobState
 from tests.security.matrix import ENDLESS, ROUTES, WHO
 from tests.support.catalog_stage import Catalogue, SavedCatalogue, open_catalogue
 from tests.support.jobs import make_array, make_job, make_session

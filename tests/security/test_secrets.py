@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from aitne.core.agent_protocol import Handover
-from aitne.core.env_values import HIDDEN
+from aitne.core.jobs.agent_protocol import Handover
+from aitne.core.jobs.env_values import HIDDEN
+from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.models.user_secret import MOST_SECRETS
-from aitne.core.states import JobState
-from aitne.services.secrets import hashed
+from aitne.services.platform.secrets import hashed
 from tests.support.stage import Stage
 
 VALUE = "s3cr3t-of-ada"

@@ -12,13 +12,13 @@ import httpx
 import pytest
 
 from aitne.api.terminal_socket import MOST_OF_ONE_ADDRESS, MOST_WAITING
-from aitne.core import attach_protocol as wire
-from aitne.core.attach_protocol import ShellStart, Size
 from aitne.core.errors import NotAllowed
+from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Role, Scope
-from aitne.core.states import JobState
-from aitne.services.terminal import open_terminal
-from aitne.services.terminals import MOST_OF_ONE_USER, TICKET_LIFETIME_S
+from aitne.core.sessions import attach_protocol as wire
+from aitne.core.sessions.attach_protocol import ShellStart, Size
+from aitne.services.sessions.terminal import open_terminal
+from aitne.services.sessions.terminals import MOST_OF_ONE_USER, TICKET_LIFETIME_S
 from tests.support.stage import PASSWORD, Stage
 from tests.support.terminals import Socket, connected, running_job
 

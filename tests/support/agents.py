@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from aitne.core.agent_protocol import AgentReport, AgentSpec, ProgramPhase
+from aitne.core.jobs.agent_protocol import AgentReport, AgentSpec, ProgramPhase
 
 JOB = "6f9f2c1e-0000-4000-8000-000000000001"
 

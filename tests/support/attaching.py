@@ -14,17 +14,17 @@ from aitne.adapters.broker_attach import BrokerAttacher
 from aitne.adapters.node_software import agent_archive
 from aitne.adapters.schedulers._local.attach import LocalAttacher
 from aitne.adapters.schedulers._slurm.attach import SlurmAttacher
-from aitne.core.agent_protocol import AgentSpec
-from aitne.core.attach_protocol import ShellStart
-from aitne.core.layout import AGENT_SPEC, TOKEN
+from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.jobs.agent_protocol import AgentSpec
+from aitne.core.jobs.layout import AGENT_SPEC, TOKEN
+from aitne.core.jobs.script import render_script
 from aitne.core.ports.attach import Attacher, AttachTarget
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.runtime import RuntimeLaunch
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.script import render_script
+from aitne.core.sessions.attach_protocol import ShellStart
 from aitne.core.settings import load_settings
-from aitne.core.slurm_settings import SlurmSettings
-from aitne.services.terminal import STDERR, STDOUT, Terminal, TerminalExit, open_terminal
+from aitne.services.sessions.terminal import STDERR, STDOUT, Terminal, TerminalExit, open_terminal
 from tests.support.schedulers import Bench, slurm_tools
 
 PATIENCE_S = 40.0

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from aitne.core import units
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SubmitUncertain
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.ports.scheduler import (
     Forecast,
@@ -19,7 +20,6 @@ from aitne.core.ports.scheduler import (
     SchedulerJob,
     SubmitRequest,
 )
-from aitne.core.states import JobState, TerminationReason
 
 
 class FakeScheduler:

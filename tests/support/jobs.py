@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from aitne.core.arrays import array_id, task_group_id, task_id
+from aitne.core.jobs.arrays import array_id, task_group_id, task_id
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
-from aitne.core.states import JobState
 from aitne.core.units import parse_array
 
 CREATED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import SchedulerRejected
-from aitne.core.layout import SCRIPT, log_name
+from aitne.core.jobs.layout import SCRIPT, log_name
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import (
@@ -32,7 +33,6 @@ from aitne.core.ports.scheduler import (
 )
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
-from aitne.core.states import JobState, TerminationReason
 from aitne.core.units import compress_hostlist, parse_array
 
 NODES, CPUS, MEMORY, GPUS, GPU_TYPE = ("mem01", "mem02"), 4, 4 << 30, 4, "l40s"

@@ -13,11 +13,11 @@ from aitne.bootstrap.adapters import storages
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
-from aitne.services.dataset_paths import DatasetPaths
-from aitne.services.datasets import DatasetService
-from aitne.services.image_choice import ImageChooser
-from aitne.services.images import ImageService
-from aitne.services.offers import AvailabilityService
+from aitne.services.datasets.datasets import DatasetService
+from aitne.services.datasets.paths import DatasetPaths
+from aitne.services.images.choice import ImageChooser
+from aitne.services.images.images import ImageService
+from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.storage import StorageService
 
 

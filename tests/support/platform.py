@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from aitne.core.dev_cluster import DevCluster
 from aitne.core.errors import SetupError
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.settings import cache_dir
 from aitne.supervisor import control, environments
 from tests.support.ports import free_ports

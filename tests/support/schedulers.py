@@ -33,16 +33,16 @@ from aitne.adapters.schedulers.pyslurm import PyslurmScheduler
 from aitne.adapters.schedulers.slurm import SlurmScheduler
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
 from aitne.bootstrap.adapters import make_scheduler
-from aitne.core.dev_cluster import DevCluster
-from aitne.core.layout import job_dir, log_name
+from aitne.core.cluster.settings import SlurmSettings
+from aitne.core.jobs.layout import job_dir, log_name
+from aitne.core.jobs.states import JobState
 from aitne.core.models.node import Node
 from aitne.core.models.resources import Resources
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob, SubmitRequest
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import LocalSettings, Settings, load_settings
-from aitne.core.slurm_settings import SlurmSettings
-from aitne.core.states import JobState
 from aitne.dev.plan import ReleaseName
 from aitne.services.controller.runs import indices_of, task_record
 from tests.support import memory_scheduler

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.dev_cluster import DESCRIPTORS, DevCluster
 from aitne.core.errors import SetupError
+from aitne.core.platform.dev_cluster import DESCRIPTORS, DevCluster
 from aitne.dev.cluster import down, up
 from aitne.dev.plan import HOME, ReleaseName
 from aitne.dev.processes import wait_until

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from fastapi import FastAPI
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges
-from aitne.core.states import JobState
 from tests.support.jobs import make_job
 from tests.support.stage import Stage
 

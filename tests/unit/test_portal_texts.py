@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.schedulers._slurm import reasons
-from aitne.core.stages import _TITLES
+from aitne.core.jobs.stages import _TITLES
 
 I18N = Path(__file__).resolve().parents[2] / "frontend" / "src" / "i18n"
 

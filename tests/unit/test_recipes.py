@@ -15,7 +15,7 @@ JOB_FIELD = {
         "    slurm: Annotated[SlurmOptions",
         '    open_files: int | None = Field(None, ge=64, description="Limit of open files.")\n',
     ),
-    "services/render.py": (
+    "services/jobs/render.py": (
         "                **spec.env,\n",
         '                **({"OPEN_FILES": str(spec.open_files)} if spec.open_files else {}),\n',
     ),
@@ -44,11 +44,11 @@ from aitne.adapters.node_software import own_software
 from aitne.api.job_views import JobView
 from aitne.api.app import bare_app
 from aitne.api.openapi import document
-from aitne.core.agent_protocol import AgentSpec
-from aitne.core.job_to_file import job_to_file
+from aitne.core.jobs.agent_protocol import AgentSpec
+from aitne.core.jobs.job_to_file import job_to_file
 from aitne.core.models.job_file import JobFile
 from aitne.core.settings import Settings
-from aitne.services.render import Renderer
+from aitne.services.jobs.render import Renderer
 from tests.support.runtimes import FakeRuntime
 from tests.unit.services.conftest import ADA
 
@@ -76,8 +76,8 @@ def test_client_record_is_generated(tmp_path, monkeypatch):
 SLURM_FIELD_TEST = """
 from aitne.adapters.schedulers._slurm.options import options
 from aitne.adapters.schedulers._slurm.rest.submission import describe
-from aitne.core.job_to_file import job_to_file
-from aitne.core.sbatch_import import import_sbatch
+from aitne.core.jobs.job_to_file import job_to_file
+from aitne.core.jobs.sbatch_import import import_sbatch
 from aitne.core.models.job_options import SlurmOptions
 from tests.unit.slurm_rest.test_submission import FULL
 

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from aitne import __version__
-from aitne.core.broker_errors import error_from_wire
-from aitne.core.broker_protocol import (
+from aitne.core.broker.errors import error_from_wire
+from aitne.core.broker.protocol import (
     MAX_ANSWER_BYTES,
     MAX_REQUEST_BYTES,
     PROTOCOL,

@@ -14,8 +14,8 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from aitne.adapters._broker_line import BrokerConnection, BrokerRequestNotSent, BrokerResponseLost
-from aitne.core.broker_args import EmptyResult
-from aitne.core.broker_protocol import (
+from aitne.core.broker.arguments import EmptyResult
+from aitne.core.broker.protocol import (
     VERBS,
     FenceResult,
     FindResult,

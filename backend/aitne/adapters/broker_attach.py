@@ -12,8 +12,8 @@ from pydantic_core import from_json
 
 from aitne import __version__
 from aitne.adapters.broker import refusals_are_rejections
-from aitne.core.broker_errors import error_from_wire
-from aitne.core.broker_protocol import PROTOCOL, VERBS, Hello
+from aitne.core.broker.errors import error_from_wire
+from aitne.core.broker.protocol import PROTOCOL, VERBS, Hello
 from aitne.core.errors import NotAllowed, SetupError, Unavailable
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.settings import Settings

@@ -21,7 +21,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from aitne.core.errors import InvalidInput, NotAllowed, Unavailable
-from aitne.core.layout import FENCE, OUTCOME, log_name
+from aitne.core.jobs.layout import FENCE, OUTCOME, log_name
 from aitne.core.ports.files import CLOSED, Fence, JobLocation, LogChunk, ProgramOutcome
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")

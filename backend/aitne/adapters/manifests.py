@@ -20,9 +20,9 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from aitne.core import manifest
+from aitne.core import datasets as manifest
+from aitne.core.datasets import ManifestError, Summary
 from aitne.core.errors import InvalidInput, RateLimited, Unavailable
-from aitne.core.manifest import ManifestError, Summary
 from aitne.core.ports.catalogue_files import Manifests
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import aitne
 from aitne.core.errors import SetupError
-from aitne.core.node_software import NodeSoftware
+from aitne.core.platform.node_software import NodeSoftware
 from aitne.core.settings import Settings, cache_dir
 
 _PACKAGE = Path(aitne.__file__).parent

@@ -13,8 +13,7 @@ from aitne.adapters.accounts import UnixUser
 from aitne.adapters.broker import BrokerClient
 from aitne.adapters.folders import make_folder
 from aitne.adapters.looking import TimeoutExecutor, file_system_of, look_at, look_at_paths
-from aitne.core.areas import AreaOwner, areas_of
-from aitne.core.broker_storage import (
+from aitne.core.broker.storage import (
     MAX_AREAS,
     MAX_PATHS,
     AreasResult,
@@ -25,8 +24,9 @@ from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.models.storage import Area, AreaFacts, PathFacts
 from aitne.core.ports.storage import Storage
 from aitne.core.settings import Settings
-from aitne.core.storage_settings import StorageSettings
-from aitne.core.unix_account import own_account_name
+from aitne.core.storage.areas import AreaOwner, areas_of
+from aitne.core.storage.settings import StorageSettings
+from aitne.core.users.unix_account import own_account_name
 
 
 class OwnUserFolders:

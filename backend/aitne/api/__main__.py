@@ -21,8 +21,8 @@ from aitne.api.streaming import OpenStreams
 from aitne.bootstrap.platform import build
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings, load_settings
-from aitne.services.certificates import portal_files
-from aitne.services.events import EventHub
+from aitne.services.platform.certificates import portal_files
+from aitne.services.platform.events import EventHub
 
 STOP_WITHIN_S = 2
 _BACKLOG = 2_048

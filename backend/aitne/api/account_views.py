@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from aitne.api.views import Me, Password
-from aitne.core.identity_settings import SecondFactorRule
 from aitne.core.models.base import Frozen, Strict, UserName, UtcTime
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Role
+from aitne.core.users.settings import SecondFactorRule
 
 Code = Annotated[
     str,

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
+from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.base import Frozen, Strict
 from aitne.core.models.job_search import JobSearch
-from aitne.core.states import LIVE, JobState
-from aitne.services.bulk import MOST, Cancelled, CancelOutcome
+from aitne.services.jobs.bulk import MOST, Cancelled, CancelOutcome
 
 
 class CancelJobs(Strict):

@@ -20,7 +20,7 @@ from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError, NotAllowed, NotAuthenticated
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.settings import Settings
-from aitne.services.identity import RequestOrigin, network_of
+from aitne.services.users.identity import RequestOrigin, network_of
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 CSRF_HEADER = "x-csrf-token"

@@ -23,8 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from aitne.api.audited import actor_of
 from aitne.api.problems import problem_response
 from aitne.core.errors import RateLimited
-from aitne.services.identity import network_of
-from aitne.services.secrets import hashed
+from aitne.services.platform.secrets import hashed
+from aitne.services.users.identity import network_of
 
 PATHS = "/api/"
 MOST_RUNNING = 8

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from aitne.core.jobs.stages import Stage, stages_of
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobDescription, JobStatus
-from aitne.core.sessions import EntryPoint, entry_points
-from aitne.core.stages import Stage, stages_of
+from aitne.core.sessions.names import EntryPoint, entry_points
 
 
 class Action(StrEnum):

@@ -15,11 +15,11 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from aitne.core import metric_names as names
 from aitne.core.errors import AitneError, Unavailable
-from aitne.core.metric_names import Metric
+from aitne.core.jobs.states import JobState
+from aitne.core.platform import metric_names as names
+from aitne.core.platform.metric_names import Metric
 from aitne.core.ports.store import Store
-from aitne.core.states import JobState
 
 _BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 

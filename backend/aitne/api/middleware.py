@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aitne.api.metrics import ApiMetrics
 from aitne.api.problems import internal_error, problem_response
-from aitne.core.manifest import MOST_BYTES
+from aitne.core.datasets import MOST_BYTES
 
 MAX_BODY_BYTES = 1 << 20
 MAX_ANONYMOUS_BODY_BYTES = 16 << 10

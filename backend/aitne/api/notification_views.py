@@ -19,7 +19,7 @@ from aitne.core.models.notification import (
     NotificationKind,
     Webhook,
 )
-from aitne.core.webhooks import LONGEST_URL
+from aitne.core.notifications.webhooks import LONGEST_URL
 
 
 class NotificationView(Frozen):

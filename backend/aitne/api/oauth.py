@@ -13,8 +13,8 @@ from fastapi.responses import JSONResponse, RedirectResponse
 
 from aitne.api.deps import MetricsDep, PlatformDep, bearer, cookie_name
 from aitne.core.errors import NotAuthenticated
-from aitne.core.policy import refuse_impersonation
-from aitne.services.oauth import AuthorizationRequest, OAuthError, UserInfo
+from aitne.core.users.policy import refuse_impersonation
+from aitne.services.users.oauth import AuthorizationRequest, OAuthError, UserInfo
 
 router = APIRouter(prefix="/api/oauth", include_in_schema=False)
 Parameter = Annotated[str, Query(max_length=2_000)]

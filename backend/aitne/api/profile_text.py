@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from aitne.core import metric_names as names
-from aitne.core.metric_names import Metric
 from aitne.core.models.profile import Profile, SizeRow
+from aitne.core.platform import metric_names as names
+from aitne.core.platform.metric_names import Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _Family = CounterMetricFamily | GaugeMetricFamily

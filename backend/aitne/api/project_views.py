@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field
 from aitne.core.models.base import Flag, Frozen, ProjectName, Seconds, Strict
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import Budget, Invitation, ProjectRole
-from aitne.services.projects import Member
+from aitne.services.projects.projects import Member
 
 _TITLE_LENGTH = 200
 _WORDS_LENGTH = 2_000

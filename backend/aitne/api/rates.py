@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aitne.core.errors import RateLimited
-from aitne.core.identity_settings import RateSettings
+from aitne.core.users.settings import RateSettings
 
 _MOST_KEYS = 20_000
 """Maximum number of buckets; the least recently used is removed, and begins full again."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from aitne.api.metrics import ApiMetrics
 from aitne.core.errors import NotAllowed, NotFound, Unavailable
 from aitne.core.models.user import Actor
-from aitne.services.events import EventHub, Subscription
+from aitne.services.platform.events import EventHub, Subscription
 
 HEARTBEAT_S = 15.0
 RECHECK_S = 60.0

@@ -20,10 +20,10 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 from aitne.api.problems import status_of
 from aitne.api.streaming import streams_of
 from aitne.bootstrap.platform import PlatformServices
-from aitne.core.attach_protocol import Size, Start
 from aitne.core.errors import AitneError, InvalidInput
 from aitne.core.models.base import Strict
-from aitne.services.terminal import WINDOW_BYTES, InputAcknowledged, Terminal, TerminalExit
+from aitne.core.sessions.attach_protocol import Size, Start
+from aitne.services.sessions.terminal import WINDOW_BYTES, InputAcknowledged, Terminal, TerminalExit
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field
 
-from aitne.core.advice import Advice
-from aitne.core.identity_settings import SourceName
+from aitne.core.jobs.advice import Advice
 from aitne.core.models.base import (
     AskedFlag,
     Flag,
@@ -27,8 +26,9 @@ from aitne.core.models.node import Node, Reservation, SchedulerStatus
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token, User
 from aitne.core.ports.store import QueuePlace
-from aitne.services.cluster import PartitionSummary
-from aitne.services.passwords import MIN_CHARACTERS
+from aitne.core.users.settings import SourceName
+from aitne.services.cluster.cluster import PartitionSummary
+from aitne.services.users.passwords import MIN_CHARACTERS
 
 Password = Annotated[str, Field(min_length=MIN_CHARACTERS, max_length=1_024)]
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from aitne.api.job_views import drawn
-from aitne.core.env_values import sees_env_values, with_visible_env
+from aitne.core.jobs.env_values import sees_env_values, with_visible_env
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
 

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic_core import to_json
 
-from aitne.services.cluster import ClusterSnapshot, summarize
+from aitne.services.cluster.cluster import ClusterSnapshot, summarize
 
 JSON = "application/json"
 

@@ -16,6 +16,7 @@ from aitne.adapters.files import OwnFiles
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.adapters.places import BrokerUserFolders, OwnUserFolders
 from aitne.adapters.store.sql import SqlStore
+from aitne.core.platform.registry import Registry
 from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.accounts import Accounts
 from aitne.core.ports.attach import Attacher
@@ -27,9 +28,8 @@ from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.storage import Storage, UserFolders
 from aitne.core.ports.tools import Tools
-from aitne.core.registry import Registry
 from aitne.core.settings import Settings
-from aitne.core.storage_settings import StorageSettings
+from aitne.core.storage.settings import StorageSettings
 
 RUNTIMES: Registry[Runtime] = Registry("runtime", "aitne.adapters.runtimes", "aitne.runtimes")
 IDENTITIES: Registry[IdentitySource] = Registry(

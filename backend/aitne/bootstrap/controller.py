@@ -20,7 +20,7 @@ from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.services.controller import Controller
 from aitne.services.controller.telling import NotificationConfig
-from aitne.services.secrets import read_secret
+from aitne.services.platform.secrets import read_secret
 
 
 @dataclass(frozen=True, slots=True)

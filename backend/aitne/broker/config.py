@@ -13,11 +13,11 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Seconds, Strict
 from aitne.core.settings import AccountSettings, Settings
-from aitne.core.slurm_settings import SlurmSettings
-from aitne.core.storage_settings import StorageSettings
+from aitne.core.storage.settings import StorageSettings
 
 _MOST_BYTES = 1 << 20
 

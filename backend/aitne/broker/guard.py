@@ -8,7 +8,7 @@ from uuid import UUID
 
 from aitne.adapters.accounts import UnixUser, jobs_folder, permitted_user
 from aitne.broker.config import BrokerConfig
-from aitne.core.broker_protocol import WireRequest
+from aitne.core.broker.protocol import WireRequest
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.ports.accounting import ROOT, Change, RemoveMember
 from aitne.core.ports.files import JobLocation

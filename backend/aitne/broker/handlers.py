@@ -19,9 +19,9 @@ from aitne.broker.config import BrokerConfig
 from aitne.broker.guard import Guard
 from aitne.broker.helpers import Helpers
 from aitne.broker.polls import Generations, SharedQuery
-from aitne.core.broker_args import Args, EmptyResult, NoArgs
-from aitne.core.broker_identity import CheckPasswordArgs, CheckPasswordResult
-from aitne.core.broker_protocol import (
+from aitne.core.broker.arguments import Args, EmptyResult, NoArgs
+from aitne.core.broker.identity import CheckPasswordArgs, CheckPasswordResult
+from aitne.core.broker.protocol import (
     VERBS,
     AccountingArgs,
     AttachArgs,
@@ -48,7 +48,7 @@ from aitne.core.broker_protocol import (
     UsageArgs,
     UsageResult,
 )
-from aitne.core.broker_storage import (
+from aitne.core.broker.storage import (
     AccountArgs,
     AreasArgs,
     AreasResult,

@@ -18,8 +18,8 @@ from pydantic_core import from_json
 from aitne.adapters.accounts import UnixUser
 from aitne.broker.guard import Guard
 from aitne.broker.zygote import LENGTH, MAX_FRAME_BYTES, Zygote
-from aitne.core.broker_errors import error_from_wire
-from aitne.core.broker_protocol import VERBS, JobLocationArgs
+from aitne.core.broker.errors import error_from_wire
+from aitne.core.broker.protocol import VERBS, JobLocationArgs
 from aitne.core.errors import Unavailable
 
 IDLE_S = 60.0

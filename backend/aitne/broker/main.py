@@ -24,7 +24,7 @@ from aitne.broker.handlers import Handlers, check_handlers
 from aitne.broker.helpers import Helpers
 from aitne.broker.server import BrokerServer, lock_socket, peer_uids
 from aitne.broker.zygote import Zygote
-from aitne.core.broker_protocol import PROTOCOL, Welcome
+from aitne.core.broker.protocol import PROTOCOL, Welcome
 from aitne.core.errors import AitneError, NotAllowed, SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.tools import Tools

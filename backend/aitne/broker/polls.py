@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from aitne.core.broker_protocol import PollResult
+from aitne.core.broker.protocol import PollResult
 from aitne.core.errors import AitneError
 from aitne.core.ports.scheduler import SchedulerJob
 

@@ -22,9 +22,9 @@ from pydantic import BaseModel, ValidationError
 
 from aitne import __version__
 from aitne.broker.audit import BrokerAuditLog
-from aitne.core.broker_args import Args
-from aitne.core.broker_errors import error_to_wire
-from aitne.core.broker_protocol import (
+from aitne.core.broker.arguments import Args
+from aitne.core.broker.errors import error_to_wire
+from aitne.core.broker.protocol import (
     MAX_REQUEST_BYTES,
     PROTOCOL,
     VERBS,

@@ -23,9 +23,9 @@ from pydantic import BaseModel, ValidationError
 
 from aitne.adapters import files
 from aitne.adapters.looking import TimeoutExecutor, look_at, look_at_paths
-from aitne.core.broker_args import EmptyResult
-from aitne.core.broker_errors import error_to_wire
-from aitne.core.broker_protocol import (
+from aitne.core.broker.arguments import EmptyResult
+from aitne.core.broker.errors import error_to_wire
+from aitne.core.broker.protocol import (
     MAX_READ_BYTES,
     CreateArgs,
     FenceResult,
@@ -34,7 +34,7 @@ from aitne.core.broker_protocol import (
     ReadLogResult,
     TaskArgs,
 )
-from aitne.core.broker_storage import AreasArgs, AreasResult, PathsArgs, PathsResult
+from aitne.core.broker.storage import AreasArgs, AreasResult, PathsArgs, PathsResult
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
 from aitne.core.ports.storage import Storage
 

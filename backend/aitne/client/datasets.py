@@ -75,8 +75,8 @@ class Datasets:
         """Yield the manifest's text in chunks. Raises ``NotFound``, ``Unavailable``,
         ``InvalidInput``."""
         from aitne.client.http import ConnectionFailed
+        from aitne.core.datasets import MOST_BYTES, unpack
         from aitne.core.errors import Unavailable
-        from aitne.core.manifest import MOST_BYTES, unpack
 
         path = f"{self._found(reference)}/manifest"
         try:
@@ -121,7 +121,7 @@ class Datasets:
         """Upload a manifest for a dataset that is to be added; the platform keeps it for a day.
 
         Raises ``InvalidInput``, ``RateLimited``, ``Unavailable``."""
-        from aitne.core.manifest import pack
+        from aitne.core.datasets import pack
 
         self._session.read(
             "PUT",

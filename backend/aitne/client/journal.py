@@ -14,7 +14,7 @@ import os
 import re
 import time
 
-from aitne.core.manifest import escape, unescape
+from aitne.core.datasets import escape, unescape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ import stat
 from aitne.client.hashing import HashedFile, HashTask, hash_files
 from aitne.client.journal import Journal
 from aitne.client.tree import BROKEN, CHANGED, UNREADABLE, Tree, TreeProblem, scan
+from aitne.core.datasets import Entry, ManifestFile, ManifestLink, escape, parse, serialize
 from aitne.core.errors import InvalidInput
-from aitne.core.manifest import Entry, ManifestFile, ManifestLink, escape, parse, serialize
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

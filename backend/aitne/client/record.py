@@ -29,7 +29,7 @@ TERMINAL = frozenset(
         "LOST",
     }
 )
-"""The names of ``core.states.TERMINAL`` (a test compares them), without importing it."""
+"""The names of ``core.jobs.states.TERMINAL`` (a test compares them), without importing it."""
 
 LIVE = (
     *("PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED", "STARTING", "RUNNING"),
@@ -81,7 +81,7 @@ class Record:
 
 
 class GpuBase(Record):
-    """Methods of ``GpuRecord``."""
+    """Base class of ``GpuRecord``, which is written as in a job file: ``a100:4``."""
 
     count: int
     type: str | None
@@ -91,7 +91,7 @@ class GpuBase(Record):
 
 
 class JobBase(Record):
-    """Properties of ``Job``."""
+    """Base class of ``Job``, with the properties that follow from its fields."""
 
     id: str
     type: str

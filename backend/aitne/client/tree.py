@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-from aitne.core.manifest import check_path, check_target
+from aitne.core.datasets import check_path, check_target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

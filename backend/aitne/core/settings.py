@@ -18,18 +18,18 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from aitne.core.dev_cluster import DEV_CLUSTER_SCHEDULERS, find_dev_cluster
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError
-from aitne.core.identity_settings import AuditSettings, AuthSettings, RateSettings
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
-from aitne.core.notification_settings import IdleSettings, MailSettings, WebhookSettings
+from aitne.core.notifications.settings import IdleSettings, MailSettings, WebhookSettings
+from aitne.core.platform.dev_cluster import DEV_CLUSTER_SCHEDULERS, find_dev_cluster
+from aitne.core.platform.tls_settings import TlsSettings
 from aitne.core.ports.scheduler import SchedulerCapabilities, scheduler_capabilities
-from aitne.core.project_settings import ProjectSettings
-from aitne.core.session_hosts import WILDCARD, check_wildcard
-from aitne.core.slurm_settings import SlurmSettings
-from aitne.core.storage_settings import ContainerSettings, StorageSettings
-from aitne.core.tls_settings import TlsSettings
-from aitne.core.unix_account import own_account_name
+from aitne.core.projects.settings import ProjectSettings
+from aitne.core.sessions.hosts import WILDCARD, check_wildcard
+from aitne.core.storage.settings import ContainerSettings, StorageSettings
+from aitne.core.users.settings import AuditSettings, AuthSettings, RateSettings
+from aitne.core.users.unix_account import own_account_name
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

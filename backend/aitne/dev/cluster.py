@@ -10,8 +10,8 @@ from pathlib import Path
 from aitne.adapters import debian
 from aitne.adapters.debian import Progress
 from aitne.adapters.programs import run
-from aitne.core.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster
 from aitne.core.errors import SetupError
+from aitne.core.platform.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster
 from aitne.dev import (
     accounting,
     broker,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aitne.core.dev_cluster import DevCluster, NoDevCluster
 from aitne.core.errors import SetupError
+from aitne.core.platform.dev_cluster import DevCluster, NoDevCluster
 from aitne.dev import daemons, processes, state
 from aitne.dev.plan import DevClusterPlan, read_plan
 

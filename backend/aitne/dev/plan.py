@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from aitne.core.dev_cluster import DevPorts
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.base import Frozen
+from aitne.core.platform.dev_cluster import DevPorts
 
 HOME = Path("/var/lib/aitne-dev")
 """The folder of all clusters of this machine; it is root's, and all users may pass through."""

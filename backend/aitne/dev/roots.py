@@ -13,8 +13,8 @@ from pathlib import Path
 from aitne.adapters import debian
 from aitne.adapters.debian import Progress
 from aitne.adapters.programs import PATH, run
-from aitne.core.dev_cluster import DESCRIPTORS
 from aitne.core.errors import SetupError
+from aitne.core.platform.dev_cluster import DESCRIPTORS
 from aitne.core.settings import cache_dir
 from aitne.dev import packages
 from aitne.dev.plan import DevClusterPlan

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pydantic import Field
 
 from aitne.adapters.programs import run
-from aitne.core.dev_cluster import DevCluster, NoDevCluster, find_dev_cluster
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Frozen
+from aitne.core.platform.dev_cluster import DevCluster, NoDevCluster, find_dev_cluster
 from aitne.dev import daemons, processes
 from aitne.dev.plan import DevClusterPlan, read_plan
 from aitne.dev.processes import environment

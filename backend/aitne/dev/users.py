@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aitne.adapters.programs import PATH, run
-from aitne.core.dev_cluster import DevUser
+from aitne.core.platform.dev_cluster import DevUser
 from aitne.dev.plan import HOME
 
 OPERATOR = "aitne-op"

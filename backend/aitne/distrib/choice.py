@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aitne.core.errors import SetupError
-from aitne.core.registry import Registry
+from aitne.core.platform.registry import Registry
 from aitne.distrib.transport.base import Transport, TransportError
 
 TRANSPORTS: Registry[Transport] = Registry(

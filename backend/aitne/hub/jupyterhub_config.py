@@ -45,9 +45,10 @@ def secret(name: str) -> str:
     return (secrets_dir / name).read_text().strip()
 
 
-def from_core(name: str) -> ModuleType:
+def from_core(subject: str, name: str) -> ModuleType:
     """Load a file of the platform's core that imports nothing else of it."""
-    spec = spec_from_file_location(name, Path(__file__).parents[1] / "core" / f"{name}.py")
+    path = Path(__file__).parents[1] / "core" / subject / f"{name}.py"
+    spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(name)
     module = module_from_spec(spec)
@@ -94,7 +95,7 @@ hub.cookie_host_prefix_enabled = user_domains
 confine_cookies(host_prefix=user_domains)
 if user_domains:
     hub.subdomain_host = sessions_url
-    hub.subdomain_hook = from_core("session_hosts").subdomain
+    hub.subdomain_hook = from_core("sessions", "hosts").subdomain
     # Over http, which browsers treat as secure on localhost, a server would not set it by itself.
     tornado_settings["cookie_options"] = {"secure": True}
 hub.token_expires_in_max_seconds = login_s

@@ -11,13 +11,13 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from aitne.core.audit_chain import AuditChain
+from aitne.core.audit import AuditChain
 from aitne.core.cells import cell
 from aitne.core.errors import StoreUnavailable
 from aitne.core.models.audit import AuditCheck, AuditDraft, AuditEntry, AuditFilter, Outcome
 from aitne.core.models.user import Actor
-from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import AuditStore, Page
+from aitne.core.users.policy import PolicyAction, require
 
 log = logging.getLogger(__name__)
 

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from aitne.core.areas import areas_of, made, owner_of
 from aitne.core.errors import InvalidInput, Unavailable
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.storage import Area, AreaFacts, Quota
 from aitne.core.models.user import Actor
-from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.accounts import Accounts, UnixAccount
 from aitne.core.ports.storage import UserFolders
-from aitne.core.storage_settings import StorageSettings
+from aitne.core.storage.areas import areas_of, made, owner_of
+from aitne.core.storage.settings import StorageSettings
 from aitne.core.units import format_memory
+from aitne.core.users.policy import PolicyAction, require
 
 FRESH_S = 5.0
 """Seconds for which one query serves all requests for the same areas."""

@@ -7,13 +7,13 @@ from datetime import datetime
 from uuid import UUID
 
 from aitne.core.errors import Conflict, NotFound
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.models.sweep import Sweep, SweepSpec, SweepTask
 from aitne.core.models.user import Actor
-from aitne.core.policy import PolicyAction, require
 from aitne.core.ports.store import Store
-from aitne.core.states import TerminationReason
-from aitne.core.sweep import best_of, expand
+from aitne.core.sweeps import best_of, expand
+from aitne.core.users.policy import PolicyAction, require
 
 
 class SweepService:

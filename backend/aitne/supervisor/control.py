@@ -25,7 +25,7 @@ from typing import Any
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.services.certificates import ensure_certificates
+from aitne.services.platform.certificates import ensure_certificates
 from aitne.supervisor import environments, preflight, software
 from aitne.supervisor.__main__ import HELD
 from aitne.supervisor.child import tail

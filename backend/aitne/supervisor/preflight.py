@@ -17,9 +17,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from aitne.core.errors import SetupError
-from aitne.core.identity_settings import is_loopback
 from aitne.core.settings import Settings
-from aitne.core.unix_account import own_account_name
+from aitne.core.users.settings import is_loopback
+from aitne.core.users.unix_account import own_account_name
 
 OLDEST_PYTHON = (3, 11)
 NEEDED_BYTES = 100 * 1024**2

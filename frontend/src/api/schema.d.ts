@@ -3366,7 +3366,7 @@ export interface components {
             size_bytes: number;
             /** @description Number of files. */
             files: number;
-            /** @description sha256 of the manifest's text (`core.manifest`), by which the platform keeps it. */
+            /** @description sha256 of the manifest's text (`core.datasets`), by which the platform keeps it. */
             manifest: string;
             /**
              * @description Projects whose members may read it. The owner always may.
@@ -6882,7 +6882,7 @@ export interface components {
             /** @description Condition under which the other tasks are cancelled as soon as one meets it. */
             stop_when?: components["schemas"]["StopWhen"] | null;
         };
-        /** @description ``SweepFile``, resolved. Its settings follow from it (``core.sweep.expand``). */
+        /** @description ``SweepFile``, resolved. Its settings follow from it (``core.sweeps.expand``). */
         SweepSpec: {
             /** @description Method by which settings are chosen. */
             method: components["schemas"]["Method"];

@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from aitne.adapters.node_software import agent_archive
-from aitne.core.agent_protocol import AgentSpec
+from aitne.core.jobs.agent_protocol import AgentSpec
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.files import ProgramOutcome
 from aitne.core.ports.runtime import Bind, ContainerSpec, Runtime

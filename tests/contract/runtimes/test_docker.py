@@ -20,11 +20,11 @@ import pytest
 
 from aitne.adapters.runtimes import _docker_run
 from aitne.adapters.runtimes.docker import DockerRuntime
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.image import ImageUse
 from aitne.core.ports.runtime import Bind, RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.core.states import TerminationReason
-from aitne.core.storage_settings import ContainerSettings
+from aitne.core.storage.settings import ContainerSettings
 from tests.contract.runtimes.bench import Bench, platform
 from tests.support.waiting import eventually
 

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from aitne.bootstrap.adapters import RUNTIMES
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.ports.runtime import Bind
-from aitne.core.states import TerminationReason
 from tests.contract.runtimes.bench import Bench, platform
 from tests.contract.runtimes.conftest import CONTAINED
 from tests.support.waiting import eventually

@@ -11,8 +11,8 @@ import pytest
 
 from aitne.agent import cgroup
 from aitne.core.errors import SchedulerRejected
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import Holder
-from aitne.core.states import JobState, TerminationReason
 from tests.support.alive import alive
 from tests.support.schedulers import Bench
 

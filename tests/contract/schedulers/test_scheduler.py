@@ -14,8 +14,8 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import SchedulerRejected
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.node import NodeState
-from aitne.core.states import JobState, TerminationReason
 from aitne.core.units import expand_hostlist
 from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.leader import Leader

@@ -14,14 +14,14 @@ from aitne.adapters.broker import BrokerScheduler
 from aitne.adapters.schedulers._slurm import identity, queue
 from aitne.adapters.schedulers._slurm.site import Site
 from aitne.adapters.schedulers.slurm_cli import SlurmCliScheduler
-from aitne.core.dev_cluster import DevCluster
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SchedulerRejected
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import NodeState
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.settings import load_settings
-from aitne.core.slurm_settings import SlurmSettings
-from aitne.core.states import JobState, TerminationReason
 from tests.support import realtime
 from tests.support.schedulers import Bench, change, slurm_tools
 from tests.support.slurm import both_releases, run_as

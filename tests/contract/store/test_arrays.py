@@ -8,9 +8,9 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import IllegalTransition
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.store import CreatedJob, Idempotency
-from aitne.core.states import JobState, TerminationReason
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_array, make_task, make_task_group
 

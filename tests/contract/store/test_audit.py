@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from aitne.adapters.store import SqlStore
-from aitne.core.audit_chain import FIRST, AuditChain
+from aitne.core.audit import FIRST, AuditChain
 from aitne.core.errors import InvalidInput
 from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter, Outcome
 from tests.contract.store.conftest import Clock

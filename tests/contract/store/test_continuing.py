@@ -9,8 +9,8 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
-from aitne.core.states import JobState
 from tests.support.jobs import make_session
 
 

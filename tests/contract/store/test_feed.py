@@ -13,8 +13,8 @@ import pytest
 from aitne.adapters.store import SqlStore
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobFilter
-from aitne.core.states import JobState
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 from tests.support.postgres import PostgresServer

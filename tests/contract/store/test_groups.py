@@ -10,6 +10,7 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, IllegalTransition, NotFound, StaleEpoch
+from aitne.core.jobs.states import JobState
 from aitne.core.models.limits import Limits, Usage
 from aitne.core.models.project import (
     Budget,
@@ -22,7 +23,6 @@ from aitne.core.models.project import (
 from aitne.core.models.resources import GpuRequest
 from aitne.core.models.user import Project
 from aitne.core.ports.store.groups import ProjectChange, StoredMonth
-from aitne.core.states import JobState
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
 from tests.support.jobs import CREATED_AT, make_job

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, Sample
-from aitne.core.states import JobState
 from tests.support.jobs import CREATED_AT, make_job
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, InvalidInput, NotFound, StaleEpoch
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges
 from aitne.core.models.notification import (
     Delivery,
@@ -20,7 +21,6 @@ from aitne.core.models.notification import (
     NotificationKind,
     Webhook,
 )
-from aitne.core.states import JobState, TerminationReason
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
 from tests.support.jobs import make_job, make_session

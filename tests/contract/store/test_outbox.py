@@ -6,8 +6,8 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges
-from aitne.core.states import JobState
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import make_job
 

@@ -9,7 +9,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import InvalidInput, SetupError, StoreUnavailable
-from aitne.core.states import JobState
+from aitne.core.jobs.states import JobState
 from tests.support.jobs import make_job
 from tests.support.postgres import PostgresServer
 

@@ -11,9 +11,9 @@ from aitne.adapters.store import SqlStore
 from aitne.adapters.store.snapshot_tables import snapshot_parts
 from aitne.adapters.store.snapshots import MOST_SNAPSHOTS
 from aitne.core.errors import NotFound
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges
 from aitne.core.ports.store import DocumentKind
-from aitne.core.states import JobState, TerminationReason
 from tests.support.jobs import CREATED_AT, make_array, make_job
 
 TAKEN = {

@@ -12,7 +12,7 @@ import pytest
 
 from aitne.core.models.job import JobType, Scalar
 from aitne.core.models.template import ParameterType, Template
-from aitne.services.templates import TemplateCatalog, builtin_folder
+from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
 
 ICONS = {"notebook", "terminal", "brain", "chart"}
 CATALOG = TemplateCatalog([builtin_folder()])

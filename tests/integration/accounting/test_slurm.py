@@ -14,10 +14,10 @@ import pytest
 from aitne.adapters.accounting.broker import BrokerAccounting
 from aitne.adapters.accounting.slurm import SlurmAccounting
 from aitne.adapters.command.local import LocalCommand
-from aitne.core.dev_cluster import DevCluster
-from aitne.core.difference import AccountingTarget, difference
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import InvalidInput, NotAllowed, SchedulerRejected, Unavailable
 from aitne.core.models.limits import MIB, Limits, LimitUsage, Usage
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.accounting import (
     Accounting,
     AddAccount,
@@ -28,8 +28,8 @@ from aitne.core.ports.accounting import (
     SetLimit,
     SetQos,
 )
+from aitne.core.projects.slurm_accounts import AccountingTarget, difference
 from aitne.core.settings import load_settings
-from aitne.core.slurm_settings import SlurmSettings
 from tests.support import realtime
 from tests.support.broker import BrokerBench
 from tests.support.slurm import both_releases, run_as, sbatch, wait_ended

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from aitne.agent import main as agent
-from aitne.core.agent_protocol import AgentApp, Handover, ProgramPhase
+from aitne.core.jobs.agent_protocol import AgentApp, Handover, ProgramPhase
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from aitne.core.agent_protocol import EXIT_ENVIRONMENT, ProgramPhase
-from aitne.core.environment import wrap
+from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT, ProgramPhase
+from aitne.core.jobs.environment import wrap
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job_options import EnvironmentOptions
 from aitne.core.ports.files import ProgramOutcome
-from aitne.core.states import TerminationReason
 from tests.support.agents import Job, Platform
 from tests.support.requirements import lacking
 

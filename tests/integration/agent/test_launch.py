@@ -14,9 +14,9 @@ import pytest
 
 from aitne.agent import cgroup, needs
 from aitne.agent.spec import Need
-from aitne.core.agent_protocol import EXIT_NOT_READY, EXIT_OUT_OF_MEMORY, ProgramPhase
+from aitne.core.jobs.agent_protocol import EXIT_NOT_READY, EXIT_OUT_OF_MEMORY, ProgramPhase
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.ports.files import ProgramOutcome
-from aitne.core.states import TerminationReason
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 from tests.support.mounts import hanging, mounted

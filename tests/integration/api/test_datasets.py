@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from aitne.client import Client
+from aitne.core.datasets import ManifestFile, pack, serialize
 from aitne.core.errors import Conflict, InvalidInput, NotAuthenticated
-from aitne.core.manifest import ManifestFile, pack, serialize
 from tests.integration.api.test_server import Server, free_port
 
 FILES = 30_000

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from aitne.core.attach_protocol import Size
 from aitne.core.errors import AitneError, SchedulerRejected
-from aitne.services.terminal import WINDOW_BYTES
+from aitne.core.sessions.attach_protocol import Size
+from aitne.services.sessions.terminal import WINDOW_BYTES
 from tests.support import realtime
 from tests.support.attaching import attacher_of, gone, listen, running, shell, submit
 from tests.support.schedulers import Bench

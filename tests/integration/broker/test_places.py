@@ -18,11 +18,11 @@ import pytest
 
 from aitne.adapters.accounts import permitted_user
 from aitne.adapters.places import BrokerUserFolders
-from aitne.core.areas import AreaOwner, areas_of
-from aitne.core.broker_storage import MAX_AREAS
+from aitne.core.broker.storage import MAX_AREAS
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.models.storage import Area, AreaFacts
-from aitne.core.storage_settings import StorageSettings
+from aitne.core.storage.areas import AreaOwner, areas_of
+from aitne.core.storage.settings import StorageSettings
 from tests.support.broker import REPOSITORY, BrokerBench
 from tests.support.mounts import hanging, mounted
 from tests.support.waiting import eventually

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.broker import BrokerFiles, BrokerScheduler
-from aitne.core.dev_cluster import DevCluster
 from aitne.core.errors import SchedulerRejected
+from aitne.core.jobs.states import JobState
 from aitne.core.models.node import NodeState
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
-from aitne.core.states import JobState
 from tests.support import realtime
 from tests.support.broker import BrokerBench
 

@@ -19,7 +19,7 @@ from uuid import uuid4
 import pytest
 
 from aitne.adapters.broker import BrokerFiles, BrokerScheduler
-from aitne.core.broker_protocol import MAX_REQUEST_BYTES, PROTOCOL
+from aitne.core.broker.protocol import MAX_REQUEST_BYTES, PROTOCOL
 from aitne.core.errors import (
     InvalidInput,
     NotAllowed,
@@ -29,10 +29,10 @@ from aitne.core.errors import (
     SubmitUncertain,
     Unavailable,
 )
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import Run
-from aitne.core.states import JobState
 from tests.support import realtime
 from tests.support.broker import REPOSITORY, BrokerBench, as_uid, processes_of
 

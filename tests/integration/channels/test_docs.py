@@ -15,9 +15,9 @@ import pytest
 from aitne.adapters.channels.webhook import WebhookChannel
 from aitne.core.errors import DeliveryFailed
 from aitne.core.models.notification import Webhook
+from aitne.core.notifications.webhooks import derive_secret
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
-from aitne.core.webhooks import derive_secret
 from tests.support.ports import free_ports
 from tests.support.waiting import eventually
 

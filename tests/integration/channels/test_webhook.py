@@ -16,9 +16,9 @@ from aitne.adapters.channels import _addresses
 from aitne.adapters.channels.webhook import WebhookChannel
 from aitne.core.errors import DeliveryFailed
 from aitne.core.models.notification import Webhook
+from aitne.core.notifications.webhooks import derive_secret, verify
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
-from aitne.core.webhooks import derive_secret, verify
 from tests.support import realtime
 
 pytestmark = realtime.PROCESSES

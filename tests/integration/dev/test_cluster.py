@@ -16,9 +16,9 @@ import pytest
 
 from aitne.adapters.broker import BrokerScheduler
 from aitne.adapters.places import BrokerUserFolders
-from aitne.core.areas import AreaOwner, areas_of
-from aitne.core.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster
+from aitne.core.platform.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster
 from aitne.core.settings import load_settings
+from aitne.core.storage.areas import AreaOwner, areas_of
 from aitne.dev import faults, processes, roots, state
 from aitne.dev.locks import ALL, locked
 from aitne.dev.plan import HOME, DevClusterPlan, read_plan

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aitne.client import Client
-from aitne.core.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster import DevCluster
 from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
 
 SAY = """\

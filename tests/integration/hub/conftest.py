@@ -13,7 +13,7 @@ import pytest
 
 import aitne
 from aitne.adapters.hub import HubClient
-from aitne.core.sessions import session_url
+from aitne.core.sessions.names import session_url
 from aitne.core.settings import Settings
 from aitne.supervisor import environments
 from aitne.supervisor.pages import write_pages

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import aitne.launch
-from aitne.core.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster import DevCluster
 from tests.support import realtime
 from tests.support.slurm import run_as, sbatch, wait_ended
 

@@ -19,8 +19,8 @@ import pytest
 from aitne.adapters.schedulers._local import launcher, procfs, records
 from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SetupError
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.settings import LocalSettings, load_settings
-from aitne.core.states import JobState, TerminationReason
 from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.schedulers import Bench, local, opened

@@ -15,14 +15,14 @@ import pytest
 from aitne.adapters.files import OwnFiles
 from aitne.adapters.schedulers._local import launcher
 from aitne.agent.main import DUPLICATE
-from aitne.core.agent_protocol import AgentSpec
 from aitne.core.errors import Unavailable
-from aitne.core.layout import AGENT_SPEC, TOKEN, log_name
+from aitne.core.jobs.agent_protocol import AgentSpec
+from aitne.core.jobs.layout import AGENT_SPEC, TOKEN, log_name
+from aitne.core.jobs.script import render_script
+from aitne.core.jobs.states import JobState
 from aitne.core.models.resources import Resources
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.script import render_script
-from aitne.core.states import JobState
 from tests.support import realtime
 from tests.support.schedulers import Bench, local, opened
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aitne.client import Client
-from aitne.core.webhooks import verify
+from aitne.core.notifications.webhooks import verify
 from tests.support import realtime
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.waiting import eventually

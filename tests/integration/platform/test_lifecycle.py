@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from aitne.client import Client
-from aitne.core.states import JobState
+from aitne.core.jobs.states import JobState
 from aitne.supervisor import control
 from tests.support import realtime
 from tests.support.notebook import Notebook

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from aitne.client import Client
-from aitne.core.manifest import HEADER, MOST_BYTES
+from aitne.core.datasets import HEADER, MOST_BYTES
 from tests.support import realtime, reverse_proxies
 from tests.support.platform import RunningPlatform, environments_or_skip
 from tests.support.reverse_proxies import CLIENT, PORTAL, SESSIONS, Front, Site

@@ -17,7 +17,7 @@ import pytest
 from websockets.sync.client import connect
 
 from aitne.client import Client
-from aitne.core.dev_cluster import DevCluster
+from aitne.core.platform.dev_cluster import DevCluster
 from tests.support import local_names, realtime
 from tests.support.platform import RunningPlatform, environments_or_skip, on_cluster
 from tests.support.slurm import run_as

@@ -13,14 +13,14 @@ import pytest
 
 from aitne.adapters.schedulers._slurm.rest import session
 from aitne.adapters.schedulers.slurm import SlurmScheduler
-from aitne.core.dev_cluster import DevCluster
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError, SubmitUncertain
+from aitne.core.jobs.states import JobState
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.scheduler import Run
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import load_settings
-from aitne.core.slurm_settings import SlurmSettings
-from aitne.core.states import JobState
 from tests.integration.slurm_rest.conftest import Open, saying
 from tests.support import realtime
 from tests.support.ports import free_ports

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.core.difference import AccountingTarget, difference
 from aitne.core.models.limits import MIB, Limits
 from aitne.core.ports.accounting import (
     AddAccount,
@@ -19,6 +18,7 @@ from aitne.core.ports.accounting import (
     SetQos,
     SlurmUser,
 )
+from aitne.core.projects.slurm_accounts import AccountingTarget, difference
 from tests.support.accounting import applied
 
 ACCOUNTS = st.sampled_from(["nlp", "vision", "audio"])

@@ -11,7 +11,7 @@ from aitne.bootstrap.adapters import IDENTITIES, identity_sources, utc_now
 from aitne.core.errors import SetupError
 from aitne.core.ports.identity import FormSource, RedirectSource
 from aitne.core.settings import Settings, load_settings
-from aitne.services.devices import device_words
+from aitne.services.users.devices import device_words
 
 LDAP = {"url": "ldaps://ldap.example.org", "search_base": "dc=example,dc=org"}
 OIDC = {"issuer": "https://login.example.org"}

@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from aitne.core.attach_protocol import AgentFrameDecoder, frame
+from aitne.core.sessions.attach_protocol import AgentFrameDecoder, frame
 from tests.support.alive import alive
 from tests.support.waiting import eventually
 from tests.unit.agent.test_parts import spec_in

@@ -19,8 +19,9 @@ import pytest
 from aitne.adapters import files
 from aitne.agent import fence, launch, main, reporter, sampler, wire
 from aitne.agent.spec import Spec
-from aitne.core import environment
-from aitne.core.agent_protocol import (
+from aitne.core.errors import Unavailable
+from aitne.core.jobs import environment
+from aitne.core.jobs.agent_protocol import (
     EXIT_DUPLICATE,
     EXIT_ENVIRONMENT,
     EXIT_NEVER_ANSWERED,
@@ -33,12 +34,11 @@ from aitne.core.agent_protocol import (
     AgentReport,
     AgentSpec,
 )
-from aitne.core.errors import Unavailable
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Sample
 from aitne.core.models.job_options import EnvironmentOptions
 from aitne.core.ports.files import CLOSED, Fence, JobLocation
 from aitne.core.ports.runtime import RuntimeLaunch
-from aitne.core.states import TerminationReason
 
 
 def spec_in(folder: Path, environ: Mapping[str, str] | None = None, **changes: Any) -> Spec:

@@ -13,8 +13,8 @@ from aitne.adapters.probes import LocalProbes
 from aitne.core.models.node import Cluster, Node, NodeState, SchedulerStatus
 from aitne.core.models.user import Role
 from aitne.core.settings import Settings
-from aitne.services.certificates import LIFETIME, ensure_certificates
-from aitne.services.isolation import SHARED_ORIGIN
+from aitne.services.platform.certificates import LIFETIME, ensure_certificates
+from aitne.services.users.isolation import SHARED_ORIGIN
 from tests.support.stage import Stage, open_stage
 
 

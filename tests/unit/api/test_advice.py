@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Cluster
 from aitne.core.models.user import Role
-from aitne.core.states import JobState
 from tests.support.jobs import make_job, make_session
 from tests.support.stage import Stage
 

@@ -10,11 +10,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from aitne.core import metric_names
-from aitne.core.metric_names import Metric
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.states import JobState
-from aitne.services.secrets import hashed
+from aitne.core.platform import metric_names
+from aitne.core.platform.metric_names import Metric
+from aitne.services.platform.secrets import hashed
 from tests.support.jobs import make_array, make_job, make_session
 from tests.support.stage import SECRETS, Stage, open_stage
 

@@ -13,7 +13,7 @@ import pytest
 
 from aitne.api.audited import READS
 from aitne.api.openapi import document
-from aitne.core.audit_chain import AuditChain
+from aitne.core.audit import AuditChain
 from aitne.core.models.audit import AuditFilter
 from aitne.core.models.user import Role, Scope
 from tests.support.jobs import make_job

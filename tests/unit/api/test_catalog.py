@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.manifest import summarize, unpack
+from aitne.core.datasets import summarize, unpack
 from aitne.core.models.audit import AuditFilter
 from tests.support.catalog_stage import PHOTO, Catalogue, manifest_of, open_catalogue
 

@@ -15,7 +15,7 @@ from aitne.core.models.node import (
     SchedulerStatus,
 )
 from aitne.core.models.user import Role
-from aitne.services.cluster import ClusterService
+from aitne.services.cluster.cluster import ClusterService
 from tests.support.fakes import FakeScheduler
 from tests.support.stage import Stage
 

@@ -9,7 +9,7 @@ import pytest
 
 from aitne.api import streaming
 from aitne.core.models.user import Actor, Role
-from aitne.services.events import EventHub
+from aitne.services.platform.events import EventHub
 from tests.support.asgi import OpenAnswer, open_answer
 from tests.support.jobs import make_job
 from tests.support.stage import SCRAPER, Stage

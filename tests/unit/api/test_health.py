@@ -15,10 +15,10 @@ from aitne.api.openapi import render
 from aitne.api.routers.health import METRICS_TOKEN
 from aitne.api.routes import bare_app
 from aitne.api.static import portal_dir, portal_router
-from aitne.core import metric_names
 from aitne.core.errors import StoreUnavailable
-from aitne.core.metric_names import Metric
 from aitne.core.models.user import Role
+from aitne.core.platform import metric_names
+from aitne.core.platform.metric_names import Metric
 from tests.support.jobs import make_job
 from tests.support.mounts import mounted
 from tests.support.stage import SCRAPER, SECRETS, Stage, open_stage

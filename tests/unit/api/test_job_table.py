@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Role, Scope
-from aitne.core.states import JobState
 from tests.support.jobs import make_array, make_job, make_session
 from tests.support.stage import Stage
 

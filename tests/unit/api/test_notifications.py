@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import JobChanges
 from aitne.core.models.notification import NewNotification, NotificationContent, NotificationKind
 from aitne.core.models.user import Role, Scope
-from aitne.core.states import JobState
 from tests.support.jobs import make_job, make_session
 from tests.support.stage import Stage
 

@@ -11,8 +11,8 @@ import pytest
 from aitne.core.models.limits import AssociationUse, Limits, LimitUsage
 from aitne.core.models.project import ProjectRole, Step
 from aitne.core.models.user import Role, Scope
-from aitne.core.project_settings import ProjectSettings
-from aitne.services.project_life import ProjectLife
+from aitne.core.projects.settings import ProjectSettings
+from aitne.services.projects.life_cycle import ProjectLife
 from tests.support.project_stage import API, ada_leads, ok, watch
 from tests.support.stage import Stage
 

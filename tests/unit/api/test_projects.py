@@ -20,7 +20,7 @@ from aitne.core.ports.accounting import (
     SetLimit,
     SlurmUser,
 )
-from aitne.services.import_accounts import AccountImport
+from aitne.services.projects.import_accounts import AccountImport
 from tests.support.stage import Stage, make_begun, open_stage, unix_name
 
 WHO = ("member", "manager", "stranger", "administrator")
@@ -265,7 +265,7 @@ async def test_slurm_user_that_cannot_be_member_is_left_in_slurm(stage: Stage) -
 
 
 async def test_events_of_a_project_are_for_its_members(stage: Stage) -> None:
-    from aitne.services.events import visible
+    from aitne.services.platform.events import visible
 
     await people(stage)
     await stage.store.set_limits("vision", Limits(max_gpus=8), actor="root")

@@ -9,10 +9,10 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.user import Scope
-from aitne.core.states import JobState, TerminationReason
-from aitne.services.secrets import hashed
+from aitne.services.platform.secrets import hashed
 from tests.support.jobs import make_job, make_session
 from tests.support.stage import Stage
 

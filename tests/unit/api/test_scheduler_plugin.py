@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from aitne.bootstrap.adapters import make_accounting, make_attacher
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, scheduler_capabilities
 from aitne.core.settings import Settings
-from aitne.core.slurm_settings import SlurmSettings
-from aitne.services.addresses import NodeAddresses
+from aitne.services.sessions.addresses import NodeAddresses
 from aitne.supervisor import preflight
 from aitne.supervisor.planning import make_plan
 from tests.support import memory_scheduler

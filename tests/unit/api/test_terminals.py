@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from aitne.core.errors import SchedulerRejected
-from aitne.services.terminal import WINDOW_BYTES
+from aitne.services.sessions.terminal import WINDOW_BYTES
 from tests.support.stage import Stage
 from tests.support.terminals import Socket, connected, running_job
 

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from aitne.api.job_views import JobPage, JobView
 from aitne.api.written import JobViewCache
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobSpec, JobType
 from aitne.core.models.user import Actor, User
-from aitne.core.states import JobState
 
 JOB = Job(
     id=UUID(int=1),

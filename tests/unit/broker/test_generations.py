@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from aitne.broker import polls
 from aitne.broker.polls import Generations, SharedQuery
-from aitne.core.broker_protocol import PollResult
+from aitne.core.broker.protocol import PollResult
 from aitne.core.errors import SchedulerUnavailable
+from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.states import JobState
 
 STATES = (JobState.QUEUED, JobState.RUNNING, JobState.COMPLETED)
 

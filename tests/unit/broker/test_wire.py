@@ -8,7 +8,7 @@ import pytest
 
 from aitne.broker.handlers import check_handlers
 from aitne.core import errors
-from aitne.core.broker_errors import error_from_wire, error_to_wire
+from aitne.core.broker.errors import error_from_wire, error_to_wire
 
 SPECIAL = [
     errors.InvalidInput.field("slurm.qos", "unknown", value="x", allowed="normal"),

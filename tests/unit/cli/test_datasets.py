@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from aitne.core import manifest
-from aitne.core.manifest import Entry, ManifestFile
+from aitne.core import datasets as manifest
+from aitne.core.datasets import Entry, ManifestFile
 from tests.support.fake_api import Answer, FakeApi, problem
 from tests.unit.cli.conftest import Aitne
 

@@ -11,8 +11,8 @@ import pytest
 from aitne.client import credentials, discovery, find_platform
 from aitne.client.errors import NotRunning
 from aitne.client.record import LIVE, TERMINAL
-from aitne.core import states
 from aitne.core.errors import InvalidInput, SetupError
+from aitne.core.jobs import states
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from aitne.client import hashing, journal
 from aitne.client.manifests import Progress, Verification, make, verify
+from aitne.core.datasets import ManifestError, ManifestFile, ManifestLink, escape, parse
 from aitne.core.errors import InvalidInput
-from aitne.core.manifest import ManifestError, ManifestFile, ManifestLink, escape, parse
 from tests.support.waiting import eventually
 
 ODD = [b"a b", b"new\nline", b"tab\t", b"quo'te\"", b"\xff\xfe", "é".encode(), b"-rf", b"\\x41"]

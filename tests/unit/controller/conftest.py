@@ -15,10 +15,10 @@ import pytest
 from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.adapters.store.sql import SqlStore
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.files import Fence, ProgramOutcome
 from aitne.core.settings import Settings
-from aitne.core.states import JobState
 from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.connector import SessionConnector
 from aitne.services.controller.counts import ControllerCounters
@@ -26,7 +26,7 @@ from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.poll import Poller
 from aitne.services.controller.submit import Submitter
-from aitne.services.render import Renderer
+from aitne.services.jobs.render import Renderer
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles, key_of

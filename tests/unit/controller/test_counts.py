@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aitne.core.metric_names import SCHEDULER_RPC
+from aitne.core.platform.metric_names import SCHEDULER_RPC
 from aitne.services.controller.counts import ControllerCounters, CountedScheduler
 from aitne.services.controller.leader import LEASE, Leader
 from tests.support.fakes import FakeScheduler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aitne.core.states import JobState
+from aitne.core.jobs.states import JobState
 from tests.support.fakes import ControllerDown
 from tests.support.jobs import make_job
 

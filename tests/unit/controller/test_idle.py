@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges, Sample
 from aitne.core.models.notification import NotificationKind
-from aitne.core.notification_settings import IdleSettings
+from aitne.core.notifications.settings import IdleSettings
 from aitne.core.ports.store import OutboxKind
-from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.idle import IdleWatch, leads
 from aitne.services.controller.idle_gpus import GpuWatch
 from tests.support.jobs import make_job, make_session

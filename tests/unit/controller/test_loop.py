@@ -11,11 +11,11 @@ from uuid import UUID
 from aitne.adapters.node_software import own_software
 from aitne.adapters.runtimes.bare import BareRuntime
 from aitne.core.errors import SchedulerUnavailable, StoreUnavailable
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.states import JobState
 from aitne.services.controller import Controller
-from aitne.services.render import Renderer
+from aitne.services.jobs.render import Renderer
 from tests.support.fakes import FakeScheduler
 from tests.support.jobs import make_job, make_session
 

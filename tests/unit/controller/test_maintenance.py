@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from aitne.core.errors import NotSupported
+from aitne.core.jobs.states import JobState
 from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.node import Cluster, NodeState
-from aitne.core.states import JobState
 from aitne.services.controller.answer import RETRY_S
 from aitne.services.controller.hold import MARK, NodeHold
 from aitne.services.controller.timetable import ScheduleWatch

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
 from aitne.core.errors import Unavailable
+from aitne.core.jobs.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.node import NodeState
 from aitne.core.ports.files import CLOSED, Fence, ProgramOutcome
-from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.missing import MOST_ATTEMPTS, SILENCE_S
 from tests.support.fakes import Vanishes
 from tests.support.files import key_of

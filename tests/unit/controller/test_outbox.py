@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, StaleEpoch, Unavailable
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges, RetryPolicy
 from aitne.core.ports.files import CLOSED
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.answer import RETRY_S
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.submit import BATCH

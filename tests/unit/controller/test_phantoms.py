@@ -8,9 +8,9 @@ from uuid import uuid4
 from sqlalchemy import event
 
 from aitne.core.errors import SchedulerUnavailable
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import RetryPolicy
 from aitne.core.ports.scheduler import Run
-from aitne.core.states import JobState, TerminationReason
 from tests.support.fakes import FakeScheduler
 from tests.support.jobs import make_array, make_job
 

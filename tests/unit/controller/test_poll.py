@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import event
 
 from aitne.agent import main
-from aitne.core.agent_protocol import (
+from aitne.core.errors import SchedulerRejected
+from aitne.core.jobs.agent_protocol import (
     EXIT_DUPLICATE,
     EXIT_ENVIRONMENT,
     EXIT_NEVER_ANSWERED,
@@ -17,12 +18,11 @@ from aitne.core.agent_protocol import (
     EXIT_OUT_OF_MEMORY,
     EXIT_PREEMPTED,
 )
-from aitne.core.errors import SchedulerRejected
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.node import NodeState
 from aitne.core.ports.files import Fence
-from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.missing import SILENCE_S
 from tests.support.fakes import ControllerDown, NeverStarts, SlowStart, Vanishes
 from tests.support.files import key_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.states import JobState
 from aitne.services.controller.reminder import ENDING, SessionReminderWatch
 from tests.support.jobs import make_job, make_session
 from tests.unit.controller.conftest import Bench

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.states import JobState, TerminationReason
 from aitne.core.units import ArrayRange
 from aitne.services.controller.poll import SETTLING_S
 from tests.support.fakes import SlowStart

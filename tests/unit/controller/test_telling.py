@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import Conflict, DeliveryFailed, StaleEpoch, Unavailable
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges
@@ -21,11 +22,10 @@ from aitne.core.models.notification import (
 )
 from aitne.core.models.user import Project, Role, User
 from aitne.core.ports.channel import ChannelRecipient
-from aitne.core.states import JobState, TerminationReason
-from aitne.services import notices
 from aitne.services.controller.deliverer import GIVEN_UP_IN_A_ROW, NotificationDispatcher
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.notifier import CURSOR, NotificationCreator
+from aitne.services.notifications import notices
 from tests.support.jobs import CREATED_AT, make_array, make_job, make_session
 from tests.unit.controller.conftest import Bench
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aitne.core.states import JobState, TerminationReason
+from aitne.core.jobs.states import JobState, TerminationReason
 from tests.support.fakes import NeverStarts
 from tests.support.jobs import make_job
 

@@ -19,9 +19,9 @@ from aitne.adapters.schedulers._local.records import (
     TaskOutcome,
     TaskState,
 )
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.states import TerminationReason
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,10 +14,10 @@ from aitne.adapters.files import OwnFiles
 from aitne.adapters.schedulers._slurm.libslurm.library import Library, WorkerHello
 from aitne.adapters.schedulers._slurm.libslurm.worker import FIELDS
 from aitne.adapters.schedulers.pyslurm import PyslurmScheduler, check
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SchedulerUnavailable, SetupError
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import load_settings
-from aitne.core.slurm_settings import SlurmSettings
 
 PATIENCE_S = 20.0
 STAND_IN = """\

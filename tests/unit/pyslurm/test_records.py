@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from aitne.adapters.schedulers._slurm.libslurm import records, worker
 from aitne.core.errors import SchedulerUnavailable
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.states import JobState, TerminationReason
 
 JOB = UUID("00000000-0000-4000-8000-000000000001")
 SUBMITTED, STARTED, ENDED = 1_795_266_493, 1_795_266_500, 1_795_266_560

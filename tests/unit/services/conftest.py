@@ -14,6 +14,7 @@ from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.node_software import own_software
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.errors import SchedulerRejected
+from aitne.core.jobs.states import JobState
 from aitne.core.models.image import Artifact, Image
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.job_file import JobFile
@@ -21,16 +22,15 @@ from aitne.core.models.node import Cluster, GpuCount, Node, NodeState
 from aitne.core.models.user import Actor, Project, Role, Scope, User
 from aitne.core.ports.scheduler import Forecast, SubmitRequest
 from aitne.core.settings import LimitSettings, Settings
-from aitne.core.states import JobState
-from aitne.services.admission import Admission
-from aitne.services.cluster import ClusterService
-from aitne.services.encryption import Cipher
-from aitne.services.forecast import Forecaster
-from aitne.services.jobs import JobService
-from aitne.services.limits import LimitCheck
-from aitne.services.render import Renderer
-from aitne.services.sessions import SessionService
-from aitne.services.user_secrets import UserSecretService
+from aitne.services.cluster.cluster import ClusterService
+from aitne.services.jobs.admission import Admission
+from aitne.services.jobs.forecast import Forecaster
+from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.render import Renderer
+from aitne.services.platform.encryption import Cipher
+from aitne.services.projects.limits import LimitCheck
+from aitne.services.sessions.sessions import SessionService
+from aitne.services.users.secrets import UserSecretService
 from tests.support.database import migrated
 from tests.support.fakes import FakeScheduler
 from tests.support.files import MemoryFiles

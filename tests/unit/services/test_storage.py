@@ -19,7 +19,7 @@ from aitne.core.models.storage import (
 )
 from aitne.core.ports.accounts import UnixAccount
 from aitne.core.settings import Settings
-from aitne.core.storage_settings import StorageSettings
+from aitne.core.storage.settings import StorageSettings
 from aitne.services.storage import StorageService
 from tests.unit.services.conftest import ADA, Clock, make_actor
 

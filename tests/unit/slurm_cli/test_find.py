@@ -12,10 +12,10 @@ import pytest
 from aitne.adapters.schedulers._slurm import queue
 from aitne.adapters.schedulers._slurm.accounting import FIELDS
 from aitne.adapters.schedulers._slurm.site import Site
+from aitne.core.jobs.states import JobState
 from aitne.core.ports.command import Completed
 from aitne.core.ports.scheduler import Run
 from aitne.core.settings import Settings
-from aitne.core.states import JobState
 
 ARRAY = UUID(int=7)
 

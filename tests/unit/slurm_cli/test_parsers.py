@@ -17,11 +17,11 @@ from aitne.adapters.schedulers._slurm.options import options
 from aitne.adapters.schedulers._slurm.reasons import sentence
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.core.errors import SchedulerRejected
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Holder, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.states import JobState, TerminationReason
 
 WORDS = [
     "PENDING",

@@ -12,11 +12,11 @@ import pytest
 from aitne.adapters.schedulers._slurm import accounting, answers, nodes, queue
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.adapters.schedulers._slurm.limits import ClusterLimits
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster, Holder, NodeState
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
-from aitne.core.states import JobState, TerminationReason
 
 ASSETS = Path(__file__).parents[2] / "assets" / "slurm"
 FOLDERS = sorted(ASSETS.glob("*/cli"))

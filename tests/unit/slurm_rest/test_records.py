@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from aitne.adapters.schedulers._slurm.rest import records
 from aitne.adapters.schedulers._slurm.rest.steps import RECORDS, lift_record
 from aitne.core.errors import SchedulerUnavailable
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.states import JobState, TerminationReason
 from tests.unit.slurm_rest.recorded import VERSIONS, answer
 
 pytestmark = pytest.mark.parametrize(("release", "version"), VERSIONS)

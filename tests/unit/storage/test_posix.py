@@ -16,10 +16,10 @@ from aitne.adapters.places import OwnUserFolders
 from aitne.adapters.storage._mounts import Mounts
 from aitne.adapters.storage._tools import StorageTools
 from aitne.adapters.storage.posix import PosixStorage, parse_quota
-from aitne.core.areas import AreaOwner, areas_of
 from aitne.core.errors import NotAllowed
 from aitne.core.models.storage import Area, AreaFacts, AreaKind, Quota
-from aitne.core.storage_settings import StorageSettings
+from aitne.core.storage.areas import AreaOwner, areas_of
+from aitne.core.storage.settings import StorageSettings
 from tests.support.mounts import hanging, mounted
 
 QUOTA = """\

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
-from aitne.core.slurm_settings import SlurmSettings
 from aitne.supervisor import preflight
 
 

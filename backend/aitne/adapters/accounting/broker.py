@@ -8,8 +8,8 @@ from datetime import datetime
 from typing_extensions import override
 
 from aitne.adapters.broker import BrokerClient
-from aitne.core.broker_args import EmptyResult
-from aitne.core.broker_protocol import UsageResult
+from aitne.core.broker.arguments import EmptyResult
+from aitne.core.broker.protocol import UsageResult
 from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.ports.accounting import Accounting, Associations, Change
 from aitne.core.settings import Settings

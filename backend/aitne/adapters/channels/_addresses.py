@@ -10,7 +10,7 @@ import socket
 from collections.abc import Sequence
 
 from aitne.core.errors import DeliveryFailed
-from aitne.core.webhooks import permits
+from aitne.core.notifications.webhooks import permits
 
 
 async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:

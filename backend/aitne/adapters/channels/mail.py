@@ -14,7 +14,7 @@ from email.utils import format_datetime, make_msgid, parseaddr
 from typing import Any
 
 from aitne.core.errors import DeliveryFailed
-from aitne.core.notification_settings import MailSettings, mail_address
+from aitne.core.notifications.settings import MailSettings, mail_address
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
 

@@ -14,9 +14,15 @@ import httpx
 from aitne.adapters.channels._addresses import resolve
 from aitne.core.errors import DeliveryFailed
 from aitne.core.models.notification import Webhook
+from aitne.core.notifications.webhooks import (
+    SECRET_KEY,
+    SIGNATURE,
+    check_url,
+    derive_secret,
+    signature,
+)
 from aitne.core.ports.channel import ChannelRecipient
 from aitne.core.settings import Settings
-from aitne.core.webhooks import SECRET_KEY, SIGNATURE, check_url, derive_secret, signature
 
 _TAKEN = range(200, 300)
 _AGAIN = frozenset({408, 425, 429})

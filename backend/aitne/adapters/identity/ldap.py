@@ -17,9 +17,9 @@ from bonsai.utils import escape_attribute_value, escape_filter_exp
 from typing_extensions import override
 
 from aitne.core.errors import SetupError, Unavailable
-from aitne.core.identity_settings import LdapSettings
 from aitne.core.ports.identity import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
+from aitne.core.users.settings import LdapSettings
 
 _GROUPS_OF_ENTRY = "memberOf"
 _PLAIN = re.compile(r"[!-~]{1,200}")

@@ -21,7 +21,6 @@ from joserfc.jwk import KeySet
 from typing_extensions import override
 
 from aitne.core.errors import NotAuthenticated, SetupError, Unavailable
-from aitne.core.identity_settings import OidcSettings
 from aitne.core.ports.identity import (
     Identity,
     LoginDenied,
@@ -30,6 +29,7 @@ from aitne.core.ports.identity import (
     role_by_groups,
 )
 from aitne.core.settings import Settings
+from aitne.core.users.settings import OidcSettings
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
 """Signatures by the provider's own key: neither `none` nor a shared secret."""

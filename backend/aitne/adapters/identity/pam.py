@@ -15,12 +15,12 @@ from typing_extensions import override
 from aitne.adapters._pam import check_password, facts_of
 from aitne.adapters.accounts import permitted_user
 from aitne.adapters.broker import BrokerClient
-from aitne.core.broker_identity import CheckPasswordResult
+from aitne.core.broker.identity import CheckPasswordResult
 from aitne.core.errors import NotAllowed, SetupError
-from aitne.core.identity_settings import PamSettings
 from aitne.core.models.base import UserName
 from aitne.core.ports.identity import FormSource, Identity, require_group, role_by_groups
 from aitne.core.settings import Settings
+from aitne.core.users.settings import PamSettings
 
 _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 _AT_ONCE = 4

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from aitne.core.errors import InvalidInput
-from aitne.core.layout import shipped
+from aitne.core.jobs.layout import shipped
 from aitne.core.models.image import IMAGE_NAME, ImageFile
 
 FILE = "image.yaml"

@@ -6,8 +6,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from aitne.core.containers import check_path, check_spec
 from aitne.core.errors import InvalidInput
+from aitne.core.jobs.containers import check_path, check_spec
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.ports.runtime import (
     GPUS,
     PROGRAM,
@@ -18,7 +19,6 @@ from aitne.core.ports.runtime import (
     RuntimeLaunch,
 )
 from aitne.core.settings import Settings
-from aitne.core.states import TerminationReason
 
 _CONTAINED = (
     "--containall",  # its own PID and IPC namespaces, /dev, and no variable of the node

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from aitne.core.containers import check_spec
 from aitne.core.errors import InvalidInput
+from aitne.core.jobs.containers import check_spec
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.ports.runtime import GPUS, TMP, ContainerSpec, OwnEnding, RuntimeLaunch
 from aitne.core.settings import Settings
-from aitne.core.states import TerminationReason
 
 DEFAULT_URL = "unix:///var/run/docker.sock"
 _LAUNCHER = "aitne.adapters.runtimes._docker_run"

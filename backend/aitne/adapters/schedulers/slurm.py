@@ -38,10 +38,10 @@ from aitne.core.errors import (
     SetupError,
     SubmitUncertain,
 )
+from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
-from aitne.core.states import JobState
 from aitne.core.units import format_duration
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,8 @@ from aitne.core.errors import (
     SubmitUncertain,
     Unavailable,
 )
-from aitne.core.layout import SCRIPT
+from aitne.core.jobs.layout import SCRIPT
+from aitne.core.jobs.states import JobState
 from aitne.core.models.node import Cluster
 from aitne.core.ports.command import Completed
 from aitne.core.ports.files import JobLocation
@@ -41,9 +42,8 @@ from aitne.core.ports.scheduler import (
 )
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
-from aitne.core.states import JobState
 from aitne.core.units import format_duration, format_slurm_time
-from aitne.core.unix_account import own_account_name
+from aitne.core.users.unix_account import own_account_name
 
 _GONE = re.compile(
     r"Invalid job id|already completing or completed|Job has already finished"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from aitne.core.areas import within
 from aitne.core.models.storage import Area
+from aitne.core.storage.areas import within
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 

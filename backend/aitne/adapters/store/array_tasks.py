@@ -11,7 +11,7 @@ from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.rows import JOB_COLUMNS, job_of
 from aitne.adapters.store.task_groups import expanded, indices_of, lock_all
-from aitne.core.arrays import task_group_id, task_id
+from aitne.core.jobs.arrays import task_group_id, task_id
 from aitne.core.models.job import Job
 
 _jobs = tables.jobs

@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart
+from aitne.core.jobs.states import ACTIVE, LIVE, JobState
 from aitne.core.ports.store import GpuStore
 from aitne.core.ports.store.gpus import GpuUse
-from aitne.core.states import ACTIVE, LIVE, JobState
 
 _jobs = tables.jobs
 _HELD = sorted(ACTIVE)

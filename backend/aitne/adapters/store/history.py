@@ -19,13 +19,13 @@ from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
 from aitne.adapters.store.snapshots import SNAPSHOT, SWEEP
 from aitne.adapters.store.task_groups import SPLIT
-from aitne.core.arrays import task_group_id, task_index
 from aitne.core.errors import Conflict, NotFound
+from aitne.core.jobs.arrays import task_group_id, task_index
+from aitne.core.jobs.states import JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, Sample
 from aitne.core.ports.store import JobStore
 from aitne.core.ports.store.records import QueuePlace
-from aitne.core.states import JobState
 from aitne.core.units import parse_array
 
 _jobs = tables.jobs

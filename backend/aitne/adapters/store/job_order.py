@@ -27,7 +27,7 @@ from aitne.adapters.store import paging, tables
 from aitne.adapters.store.column_types import UtcDateTime
 from aitne.adapters.store.rows import fold, job_of
 from aitne.adapters.store.task_groups import indices_of
-from aitne.core.arrays import task_index
+from aitne.core.jobs.arrays import task_index
 from aitne.core.models.job import Job
 from aitne.core.models.job_search import JobSort
 

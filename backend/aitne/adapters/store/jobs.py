@@ -21,11 +21,11 @@ from aitne.adapters.store.portable import insert_if_absent
 from aitne.adapters.store.rows import JOB_COLUMNS, event_data, fold, job_of, row_of
 from aitne.adapters.store.task_groups import find_tasks
 from aitne.core.errors import Conflict, IdempotencyConflict, NotFound
+from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.job_search import JobSort
 from aitne.core.ports.store import CreatedJob, Idempotency, JobStore, OutboxKind, Page
-from aitne.core.sessions import goes_on
-from aitne.core.states import LIVE, JobState
+from aitne.core.sessions.names import goes_on
 
 _jobs = tables.jobs
 _MAX_PAGE = 1_000

@@ -18,7 +18,7 @@ from aitne.adapters.store import tables
 from aitne.adapters.store.base import MOST_IDS, batched
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.rows import JOB_COLUMNS, event_data, job_of, row_of
-from aitne.core.arrays import array_id, task_group_id, task_index
+from aitne.core.jobs.arrays import array_id, task_group_id, task_index
 from aitne.core.models.job import Job
 from aitne.core.units import ArrayRange, parse_array
 

@@ -27,11 +27,11 @@ from aitne.adapters.store.outbox import (
 from aitne.adapters.store.portable import upsert_many
 from aitne.adapters.store.rows import JOB_COLUMNS, columns_of, event_data, job_of
 from aitne.adapters.store.task_groups import indices_of, lock_all, split
-from aitne.core.arrays import array_state, task_group_id, task_id
 from aitne.core.errors import Conflict, IllegalTransition, NotFound
+from aitne.core.jobs.arrays import array_state, task_group_id, task_id
+from aitne.core.jobs.states import JobState, TerminationReason, check_transition
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.store import JobStore, OutboxKind, TransitionRequest
-from aitne.core.states import JobState, TerminationReason, check_transition
 
 _jobs = tables.jobs
 _secrets = tables.job_secrets

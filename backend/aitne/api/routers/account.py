@@ -28,8 +28,8 @@ from aitne.api.routers.users import Name
 from aitne.api.views import Impersonation
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.models.base import AskedFlag
-from aitne.services.arrivals import OWN
-from aitne.services.second_factor import FactorState
+from aitne.services.users.arrivals import OWN
+from aitne.services.users.second_factor import FactorState
 
 router = APIRouter(prefix=V1)
 

@@ -18,7 +18,7 @@ from aitne.api.deps import Admin, PlatformDep, Reader, Writer
 from aitne.api.etag import TagsDep
 from aitne.api.routers import V1
 from aitne.core.models.administration import Announcement, Severity
-from aitne.services.maintenance import MaintenanceView
+from aitne.services.platform.maintenance import MaintenanceView
 
 router = APIRouter(prefix=V1)
 Id = Annotated[str, Path(max_length=32, pattern="^[0-9a-f]+$", description="An announcement's id.")]

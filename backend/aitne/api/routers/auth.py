@@ -35,11 +35,11 @@ from aitne.api.routers import V1
 from aitne.api.views import Impersonation, Login, LoginLink, LoginLinkUse, Me, MeUser, PlatformInfo
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError, NotAuthenticated, Unavailable
-from aitne.core.identity_settings import SourceName
 from aitne.core.ports.identity import LoginDenied
-from aitne.services.identity import REDIRECT_LIFETIME_S, SecondStep, WebLogin
-from aitne.services.known_browsers import LIFETIME_S
-from aitne.services.second_factor import Enrolment
+from aitne.core.users.settings import SourceName
+from aitne.services.users.identity import REDIRECT_LIFETIME_S, SecondStep, WebLogin
+from aitne.services.users.known_browsers import LIFETIME_S
+from aitne.services.users.second_factor import Enrolment
 
 router = APIRouter(prefix=V1, tags=["auth"])
 Source = Annotated[SourceName, Path(description="One of the identity sources.", examples=["oidc"])]

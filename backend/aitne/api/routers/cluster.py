@@ -13,7 +13,7 @@ from aitne.api.routers import V1
 from aitne.api.views import Drain, NodeList, PageQuery, PartitionList, TemplateList, TemplateProblem
 from aitne.core.models.node import Node
 from aitne.core.models.template import Template
-from aitne.services.capacity import Capacity
+from aitne.services.cluster.capacity import Capacity
 
 router = APIRouter(prefix=V1)
 

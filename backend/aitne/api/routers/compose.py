@@ -11,11 +11,11 @@ from aitne.api.deps import PlatformDep, Reader
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId
 from aitne.core.errors import InvalidInput
-from aitne.core.job_to_file import job_to_file
-from aitne.core.job_yaml import write_job_file
+from aitne.core.jobs.job_to_file import job_to_file
+from aitne.core.jobs.job_yaml import write_job_file
+from aitne.core.jobs.sbatch_import import MAX_CHARS, ImportedScript, import_sbatch
+from aitne.core.jobs.sbatch_options import Note
 from aitne.core.models.base import Frozen, Strict
-from aitne.core.sbatch_import import MAX_CHARS, ImportedScript, import_sbatch
-from aitne.core.sbatch_options import Note
 
 router = APIRouter(prefix=V1, tags=["jobs"])
 

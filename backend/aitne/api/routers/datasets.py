@@ -21,7 +21,7 @@ from aitne.api.deps import PlatformDep, Reader, Writer
 from aitne.api.routers import V1
 from aitne.core.models.base import ProjectName
 from aitne.core.models.dataset import Dataset, DatasetName, DatasetVersion, ManifestDigest
-from aitne.services.datasets import NewDataset
+from aitne.services.datasets.datasets import NewDataset
 
 GZIP = "application/gzip"
 SILENCE_S = 60.0

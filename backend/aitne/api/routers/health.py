@@ -10,10 +10,10 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from aitne import __version__
 from aitne.api.deps import MetricsDep, PlatformDep, bearer, get_admin, get_caller
 from aitne.bootstrap.platform import PlatformServices
-from aitne.core import hung_processes
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
-from aitne.services.secrets import read_secret
+from aitne.core.platform import hung_processes
+from aitne.services.platform.secrets import read_secret
 
 METRICS_TOKEN = "metrics_token"  # noqa: S105 - the name of a file
 router = APIRouter(include_in_schema=False)

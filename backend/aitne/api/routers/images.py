@@ -10,7 +10,7 @@ from aitne.api.catalog_views import ArtifactList, ImageChanges, ImageList, Image
 from aitne.api.deps import Admin, PlatformDep, Reader
 from aitne.api.routers import V1
 from aitne.core.models.image import Image, ImageName, ImageVersion
-from aitne.services.images import NewImage
+from aitne.services.images.images import NewImage
 
 router = APIRouter(prefix=V1, tags=["images"])
 Name = Annotated[ImageName, Path(description="The image's name.")]

@@ -10,7 +10,8 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from aitne.api.deps import PlatformDep, bearer, rates_of
-from aitne.core.agent_protocol import (
+from aitne.core.errors import NotAuthenticated
+from aitne.core.jobs.agent_protocol import (
     AgentReply,
     AgentReport,
     CertificateRequest,
@@ -18,10 +19,9 @@ from aitne.core.agent_protocol import (
     IssuedCertificate,
     JobSecrets,
 )
-from aitne.core.errors import NotAuthenticated
 from aitne.core.models.base import Frozen
-from aitne.services.agents import HubJob
-from aitne.services.secrets import hashed, read_secret
+from aitne.services.jobs.agents import HubJob
+from aitne.services.platform.secrets import hashed, read_secret
 
 router = APIRouter(include_in_schema=False)
 

@@ -16,7 +16,7 @@ from aitne.api.project_views import (
 from aitne.api.routers import V1
 from aitne.api.routers.projects import Name
 from aitne.core.models.limits import Membership
-from aitne.services.invitations import InvitationPreview
+from aitne.services.projects.invitations import InvitationPreview
 
 router = APIRouter(prefix=V1, tags=["projects"])
 InvitationId = Annotated[

@@ -36,7 +36,7 @@ from aitne.api.views import (
 )
 from aitne.api.written import JobViewCache
 from aitne.bootstrap.platform import PlatformServices
-from aitne.core.env_values import with_visible_env
+from aitne.core.jobs.env_values import with_visible_env
 from aitne.core.models.job import Job, JobType, Plan
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch

@@ -28,7 +28,7 @@ from aitne.api.notification_views import (
 )
 from aitne.api.routers import V1
 from aitne.api.routers.jobs import present
-from aitne.services.notifications import NotificationPreferences
+from aitne.services.notifications.notifications import NotificationPreferences
 
 router = APIRouter(prefix=V1)
 WebhookId = Annotated[

@@ -26,8 +26,8 @@ from aitne.core.models.base import ProjectName, UserName
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import Budget, ProjectState
 from aitne.core.models.user import Project
-from aitne.services.projects import Member, ProjectLimits
-from aitne.services.sync import SyncReport
+from aitne.services.projects.projects import Member, ProjectLimits
+from aitne.services.projects.sync import SyncReport
 
 router = APIRouter(prefix=V1)
 Name = Annotated[ProjectName, Path(description="The project's name.")]

@@ -14,7 +14,7 @@ from aitne.api.routers.jobs import JobId, present, present_created
 from aitne.core.models.comparison import Comparison
 from aitne.core.models.snapshot import Snapshot, WrittenFiles
 from aitne.core.models.sweep import Results, Sweep
-from aitne.services.reruns import Rerun
+from aitne.services.jobs.reruns import Rerun
 
 router = APIRouter(prefix=V1, tags=["jobs"])
 

@@ -12,7 +12,7 @@ from aitne.api.routers import V1
 from aitne.api.routers.jobs import JobId
 from aitne.api.terminal_socket import serve
 from aitne.core.models.base import AskedFlag, Frozen, Strict
-from aitne.services.terminals import Ticket
+from aitne.services.sessions.terminals import Ticket
 
 router = APIRouter(prefix=V1, tags=["jobs"])
 

@@ -22,7 +22,7 @@ from aitne.api.views import (
 from aitne.core.errors import InvalidInput
 from aitne.core.models.base import UserName
 from aitne.core.models.user import User
-from aitne.services.arrivals import OWN
+from aitne.services.users.arrivals import OWN
 
 router = APIRouter(prefix=V1)
 Name = Annotated[UserName, Path(description="A login name.")]

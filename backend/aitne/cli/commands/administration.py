@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from aitne.client.admin_records import MaintenanceRecord
-    from aitne.core.audit_chain import AuditChain
+    from aitne.core.audit import AuditChain
 
 audit = group_app("The audit log: list, export, verify.")
 maintenance = group_app("Maintenance: new jobs are held, running jobs continue.")
@@ -155,7 +155,7 @@ def audit_verify(
 
     The hashes are computed here, not by the platform. Exit status 1 means that the check failed.
     """
-    from aitne.core.audit_chain import AuditChain
+    from aitne.core.audit import AuditChain
 
     chain = AuditChain()
     if file is None:
@@ -192,7 +192,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def _follow(chain: AuditChain, lines: Iterable[str], *, filtered: bool) -> None:
-    from aitne.core.audit_chain import ChainBreak, read_line
+    from aitne.core.audit import ChainBreak, read_line
 
     for number, line in enumerate(lines, 1):
         try:

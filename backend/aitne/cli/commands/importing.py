@@ -43,8 +43,8 @@ def import_(
     with sbatch. Lines that cannot be converted are listed with the reason; with --strict that is an
     error.
     """
-    from aitne.core.job_yaml import write_job_file
-    from aitne.core.sbatch_import import import_sbatch
+    from aitne.core.jobs.job_yaml import write_job_file
+    from aitne.core.jobs.sbatch_import import import_sbatch
 
     text = _read(script)
     try:

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_serializer
 
-from aitne.core.audit_chain import FIRST, digest
+from aitne.core.audit import FIRST, digest
 from aitne.core.models.base import Frozen, UtcTime
 
 

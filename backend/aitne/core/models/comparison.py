@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import Field
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.core.states import JobState
 
 Cell = str | float | int | bool | None
 

@@ -50,7 +50,7 @@ class Dataset(Frozen):
     size_bytes: int = Field(ge=0)
     files: int = Field(ge=0)
     manifest: ManifestDigest
-    """sha256 of the manifest's text (``core.manifest``), by which the platform keeps it."""
+    """sha256 of the manifest's text (``core.datasets``), by which the platform keeps it."""
     projects: tuple[ProjectName, ...] = ()
     """Projects whose members may read it. The owner always may."""
     created_at: UtcTime

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from aitne.core.arrays import task_id
+from aitne.core.jobs.arrays import task_id
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import (
     Frozen,
     Strict,
@@ -21,7 +22,6 @@ from aitne.core.models.job_options import DistributedOptions, JobOptions
 from aitne.core.models.resources import Resources
 from aitne.core.models.storage import Area
 from aitne.core.models.sweep import SweepSpec
-from aitne.core.states import JobState, TerminationReason
 
 Scalar = str | int | float | bool
 """A template parameter's value."""

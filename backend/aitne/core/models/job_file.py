@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from aitne.core import units
+from aitne.core.jobs.states import RETRYABLE, TerminationReason
 from aitne.core.models.base import (
     Command,
     EnvName,
@@ -24,7 +25,6 @@ from aitne.core.models.job import JobType, Scalar
 from aitne.core.models.job_options import DistributedOptions, JobOptions
 from aitne.core.models.resources import ResourcesFile
 from aitne.core.models.sweep import SweepFile
-from aitne.core.states import RETRYABLE, TerminationReason
 
 RESERVED_ENV = (
     "AITNE_",

@@ -120,7 +120,7 @@ class EnvironmentOptions(Strict):
 
 
 class DistributedOptions(BaseModel):
-    """How the ranks of a program exchange tensors."""
+    """Transport, strategy and compressor with which the ranks of a program exchange tensors."""
 
     backend: Annotated[str, Field(pattern=PLUGIN, examples=["gloo"])] = Field(
         "auto",

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import Field
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.base import AskedFlag, ProjectName, Strict, UserName, UtcTime
 from aitne.core.models.job import JobFilter, JobType
-from aitne.core.states import JobState
 
 NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$")]
 

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Flag, Frozen, Strict, UtcTime
-from aitne.core.states import JobState
 
 MOST_TASKS = 1_000
 MOST_PARAMETERS = 20
@@ -219,7 +219,7 @@ class StopSpec(Frozen):
 
 
 class SweepSpec(Frozen):
-    """``SweepFile``, resolved. Its settings follow from it (``core.sweep.expand``)."""
+    """``SweepFile``, resolved. Its settings follow from it (``core.sweeps.expand``)."""
 
     method: Method
     """Method by which settings are chosen."""

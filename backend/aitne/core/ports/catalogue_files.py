@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Protocol
 
-from aitne.core.manifest import Summary
+from aitne.core.datasets import Summary
 from aitne.core.models.image import Artifact
 
 

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from pydantic import Field
 
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
-from aitne.core.states import TerminationReason
 
 
 class JobLocation(Frozen):

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from pydantic import Field
 
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.base import Frozen
 from aitne.core.models.image import ImageUse
-from aitne.core.states import TerminationReason
 
 GPUS = "{gpus}"
 """Stands alone in ``RuntimeLaunch.prefix`` where the agent puts the options for the GPUs the node has."""

@@ -10,12 +10,12 @@ from uuid import UUID
 from pydantic import Field
 
 from aitne.core.errors import SetupError
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources
-from aitne.core.registry import Registry
-from aitne.core.states import JobState, TerminationReason
+from aitne.core.platform.registry import Registry
 
 
 class SubmitRequest(Frozen):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.core.registry import Registry
+from aitne.core.platform.registry import Registry
 from aitne.distrib.compress.base import BucketCompressor
 
 COMPRESSORS: Registry[BucketCompressor] = Registry(

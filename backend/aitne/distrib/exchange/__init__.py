@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aitne.core.registry import Registry
+from aitne.core.platform.registry import Registry
 from aitne.distrib.exchange.base import ExchangeStrategy
 
 STRATEGIES: Registry[ExchangeStrategy] = Registry(

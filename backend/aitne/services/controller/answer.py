@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.store import OutboxItem, TransitionRequest
-from aitne.core.states import JobState
 
 OPEN = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN})
 """States of a job before the outcome of its submission is stored."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from aitne.core.metric_names import SCHEDULER_RPC, Metric
 from aitne.core.models.node import Cluster
+from aitne.core.platform.metric_names import SCHEDULER_RPC, Metric
 from aitne.core.ports.scheduler import (
     Forecast,
     Run,

@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable
+from aitne.core.jobs.states import JobState
 from aitne.core.models.administration import Maintenance
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Node, NodeState
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store, TransitionRequest
-from aitne.core.states import JobState
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
-from aitne.services.maintenance import held_because
+from aitne.services.platform.maintenance import held_because
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.notification import SessionActivity
 from aitne.core.ports.store import Store
-from aitne.core.states import TerminationReason
 from aitne.core.units import format_duration
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs

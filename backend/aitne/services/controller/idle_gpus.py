@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, JobType, Sample
-from aitne.core.notification_settings import IdleSettings
+from aitne.core.notifications.settings import IdleSettings
 from aitne.core.ports.store import Store
-from aitne.core.states import JobState
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
-from aitne.services.notices import GPU_IDLE
+from aitne.services.notifications.notices import GPU_IDLE
 
 log = logging.getLogger(__name__)
 

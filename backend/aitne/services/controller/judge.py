@@ -9,19 +9,19 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from aitne.core.agent_protocol import (
+from aitne.core.jobs.agent_protocol import (
     EXIT_ENVIRONMENT,
     EXIT_NEVER_ANSWERED,
     EXIT_NOT_READY,
     EXIT_OUT_OF_MEMORY,
     EXIT_PREEMPTED,
 )
+from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.files import ProgramOutcome
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason
-from aitne.services.render import max_requeues
+from aitne.services.jobs.render import max_requeues
 
 _AGENTS_CODES = frozenset(
     {

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from aitne.core.arrays import task_id
+from aitne.core.jobs.arrays import task_id
+from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.ports.store import Store
-from aitne.core.states import LIVE, JobState
 from aitne.core.units import parse_array
 from aitne.services.controller.runs import Key, indices_of, key_of
 

@@ -27,8 +27,8 @@ from aitne.services.controller.reminder import SessionReminderWatch
 from aitne.services.controller.submit import Submitter
 from aitne.services.controller.telling import NotificationConfig, NotificationTasks
 from aitne.services.controller.timetable import ScheduleWatch
-from aitne.services.render import Renderer
-from aitne.services.usage_months import UsageMonths
+from aitne.services.jobs.render import Renderer
+from aitne.services.projects.usage_months import UsageMonths
 
 log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from aitne.core.errors import NotAllowed, Unavailable
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.files import CLOSED, Fence, JobFiles, JobLocation, ProgramOutcome
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Store
-from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.judge import named, told_by_agent
 from aitne.services.controller.runs import records_of, run_of
 

@@ -25,8 +25,8 @@ from aitne.core.models.notification import (
 from aitne.core.ports.channel import Channel, ChannelRecipient
 from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.ports.store import Store
-from aitne.services import notices
 from aitne.services.controller.leader import Leader
+from aitne.services.notifications import notices
 
 log = logging.getLogger(__name__)
 

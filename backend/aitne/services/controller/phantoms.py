@@ -14,8 +14,8 @@ from itertools import islice
 from uuid import UUID
 
 from aitne.core.errors import AitneError, StaleEpoch, StoreUnavailable, Unavailable
-from aitne.core.metric_names import RECONCILE
 from aitne.core.models.job import Job
+from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob
 from aitne.core.ports.store import Store
 from aitne.core.together import together

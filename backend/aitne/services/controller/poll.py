@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from aitne.core.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
 from aitne.core.errors import (
     AitneError,
     Conflict,
@@ -21,13 +20,14 @@ from aitne.core.errors import (
     StaleEpoch,
     StoreUnavailable,
 )
-from aitne.core.metric_names import RECONCILE, SCHEDULER_LAST_POLL
+from aitne.core.jobs.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
+from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason, retries
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.node import Cluster, SchedulerStatus
+from aitne.core.platform.metric_names import RECONCILE, SCHEDULER_LAST_POLL
 from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Store, TransitionRequest
-from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason, retries
 from aitne.core.together import together
 from aitne.services.controller.cancellers import with_cancellers
 from aitne.services.controller.counts import ControllerCounters

@@ -11,9 +11,9 @@ from aitne.core.errors import AitneError, IllegalTransition, StaleEpoch, StoreUn
 from aitne.core.models.project import Step
 from aitne.core.models.user import Project
 from aitne.core.ports.store import Store
-from aitne.services.balance import bounds, counted_months, month_of, months_between
 from aitne.services.controller.leader import Leader
-from aitne.services.usage_months import UsageMonths, settled
+from aitne.services.projects.balance import bounds, counted_months, month_of, months_between
+from aitne.services.projects.usage_months import UsageMonths, settled
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from uuid import UUID
 
-from aitne.core.agent_protocol import EXIT_DUPLICATE
+from aitne.core.jobs.agent_protocol import EXIT_DUPLICATE
 from aitne.core.models.job import Job
 from aitne.core.ports.scheduler import Run, SchedulerJob
 from aitne.core.units import parse_array

@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from aitne.core.errors import NotAllowed, Unavailable
-from aitne.core.metric_names import RECONCILE
+from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges
+from aitne.core.platform.metric_names import RECONCILE
 from aitne.core.ports.files import CLOSED, JobFiles
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import OutboxItem
-from aitne.core.states import JobState
 from aitne.services.controller.answer import OPEN, RETRY_S, SubmissionOutcome, accepted
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.runs import best, records_by_job, run_of
-from aitne.services.render import Renderer
+from aitne.services.jobs.render import Renderer
 
 log = logging.getLogger(__name__)
 

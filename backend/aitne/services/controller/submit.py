@@ -28,19 +28,19 @@ from aitne.core.errors import (
     SubmitUncertain,
     Unavailable,
 )
-from aitne.core.metric_names import SUBMISSIONS
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
+from aitne.core.platform.metric_names import SUBMISSIONS
 from aitne.core.ports.files import JobFiles
 from aitne.core.ports.scheduler import Scheduler, SubmitRequest
 from aitne.core.ports.store import OutboxItem, OutboxKind, Store, TransitionRequest
-from aitne.core.states import JobState, TerminationReason
 from aitne.services.controller.answer import RETRY_S, SubmissionOutcome, accepted, move_of
 from aitne.services.controller.counts import ControllerCounters
 from aitne.services.controller.hold import SubmissionHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
 from aitne.services.controller.search import SubmissionSearch
-from aitne.services.render import Renderer
+from aitne.services.jobs.render import Renderer
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.ports.store import JobStore
-from aitne.core.states import JobState
 from aitne.core.units import ArrayRange
 from aitne.services.controller.live import LiveJob, LiveJobs
 from aitne.services.controller.runs import indices_of, task_record

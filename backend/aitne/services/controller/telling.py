@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from aitne.core.models.job import Job
-from aitne.core.notification_settings import IdleSettings
+from aitne.core.notifications.settings import IdleSettings
 from aitne.core.ports.channel import Channel
 from aitne.core.ports.files import JobFiles, JobLocation
 from aitne.core.ports.store import Store

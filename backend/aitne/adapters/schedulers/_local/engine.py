@@ -35,8 +35,8 @@ from aitne.adapters.schedulers._local.tasks import (
     TaskPhase,
     dependency,
 )
-from aitne.core.layout import log_name
-from aitne.core.states import TerminationReason as Reason
+from aitne.core.jobs.layout import log_name
+from aitne.core.jobs.states import TerminationReason as Reason
 
 RETRY_S = 5.0
 """Seconds after a failed start, and before a start on a machine that seemed to shut down."""

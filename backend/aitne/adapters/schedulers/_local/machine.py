@@ -7,8 +7,8 @@ import re
 import socket
 
 from aitne.adapters.schedulers._local.planner import Gpu, NodeCapacity
-from aitne.core.drivers import feature_of
 from aitne.core.errors import SetupError
+from aitne.core.images import feature_of
 from aitne.core.settings import LocalSettings
 from aitne.core.units import parse_gres
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from aitne.adapters.schedulers._local import launcher
 from aitne.adapters.schedulers._local.records import TaskOutcome
-from aitne.core.states import TerminationReason
+from aitne.core.jobs.states import TerminationReason
 
 Facts = dict[str, object]
 

@@ -19,10 +19,10 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from aitne.core.layout import SCRIPT
+from aitne.core.jobs.layout import SCRIPT
+from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.states import TerminationReason
 
 JOB = "job.json"
 STATE = "state.json"

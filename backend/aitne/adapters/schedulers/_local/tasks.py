@@ -10,8 +10,8 @@ from enum import Enum
 from aitne.adapters.schedulers._local.launcher import ProcessIdentity
 from aitne.adapters.schedulers._local.planner import Demand, Grant, RunningTask, WaitingTask
 from aitne.adapters.schedulers._local.records import LocalJobRecord, TaskOutcome, TaskState
+from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.states import STATE_OF_REASON, JobState, TerminationReason
 
 
 class TaskPhase(Enum):

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from aitne.adapters.schedulers._slurm.commands import environment_of
 from aitne.adapters.schedulers._slurm.site import Site
 from aitne.core.errors import SchedulerRejected
+from aitne.core.jobs.states import JobState
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.scheduler import SchedulerJob
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
-from aitne.core.states import JobState
 
 _ALLOCATED = frozenset({JobState.STARTING, JobState.RUNNING})
 # Without --cpu-bind: on a cluster without binding, srun of 22.05 then loses the first byte of its input.

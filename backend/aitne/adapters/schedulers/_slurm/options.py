@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from aitne.adapters.schedulers._slurm import identity
 from aitne.core.errors import SchedulerRejected
-from aitne.core.layout import log_name
+from aitne.core.jobs.layout import log_name
 from aitne.core.models.job_options import SlurmOptions
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.units import format_slurm_time

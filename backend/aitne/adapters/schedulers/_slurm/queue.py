@@ -17,8 +17,8 @@ from aitne.adapters.schedulers._slurm.reasons import sentence
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.adapters.schedulers._slurm.structured import of_tasks
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
+from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.states import JobState
 from aitne.core.units import expand_hostlist
 
 FIELDS = (

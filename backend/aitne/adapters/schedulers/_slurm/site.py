@@ -18,11 +18,11 @@ from aitne.adapters.schedulers._slurm.commands import Commands
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.adapters.schedulers._slurm.limits import ClusterLimits
 from aitne.core.errors import SchedulerUnavailable
+from aitne.core.jobs.states import JobState
 from aitne.core.models.node import Cluster
 from aitne.core.ports.command import Command
 from aitne.core.ports.scheduler import Run, SchedulerJob
 from aitne.core.settings import Settings
-from aitne.core.states import JobState
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from aitne.core.states import JobState, TerminationReason
+from aitne.core.jobs.states import JobState, TerminationReason
 
 _S = JobState
 _R = TerminationReason

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobChanges, JobFilter, Sample
 from aitne.core.models.job_search import JobSort
@@ -19,7 +20,6 @@ from aitne.core.ports.store.records import (
     QueuePlace,
     TransitionRequest,
 )
-from aitne.core.states import JobState, TerminationReason
 
 
 class JobStore(Protocol):
@@ -132,7 +132,7 @@ class JobStore(Protocol):
         Only fields that were set on ``changes`` are written (``model_fields_set``). Entering a
         terminal state also removes the job's token and its hand-over. A transition that
         changes nothing writes nothing. If the job is an array task, its array job's row is
-        brought up to date in the same transaction (see ``core.arrays``).
+        brought up to date in the same transaction (see ``core.jobs.arrays``).
 
         Raises:
             NotFound: no such job.

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from pydantic import Field
 
+from aitne.core.jobs.states import JobState
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, JobChanges
-from aitne.core.states import JobState
 
 T = TypeVar("T")
 

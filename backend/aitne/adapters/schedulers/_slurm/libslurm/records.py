@@ -12,8 +12,8 @@ from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.adapters.schedulers._slurm.structured import array_record, moment, task_of, text
 from aitne.adapters.schedulers._slurm.times import real_signal
+from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.states import JobState
 
 
 def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:

@@ -11,8 +11,8 @@ from aitne.adapters.schedulers._slurm.queue import node_names
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.adapters.schedulers._slurm.structured import array_record, moment, task_of, text
 from aitne.adapters.schedulers._slurm.times import real_signal
+from aitne.core.jobs.states import JobState
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.states import JobState
 
 _RAW = (
     "job_id", "array_job_id", "array_task_id", "job_state", "state_reason", "state_description",

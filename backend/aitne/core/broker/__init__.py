@@ -1,0 +1,1 @@
+"""Protocol between the platform and the broker."""

@@ -1,0 +1,392 @@
+"""Protocol between the platform and the broker over its UNIX socket. Version 1.
+
+Lines of JSON. The platform sends ``Hello`` first and reads ``Welcome`` or a refusal. After that it
+sends ``{"id", "verb", "args"}`` and reads, in any order, ``{"id", "ok"}`` or ``{"id", "error"}``.
+
+``VERBS`` lists all requests. A new verb is one entry here (with the models of its arguments
+and its answer) and one method of that name in ``broker/handlers.py``.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Base64Bytes, BaseModel, Field, PrivateAttr
+
+from aitne.core import units
+from aitne.core.broker.arguments import AbsolutePath, Args, EmptyResult, NoArgs
+from aitne.core.broker.identity import CheckPasswordArgs, CheckPasswordResult
+from aitne.core.broker.storage import (
+    AreasArgs,
+    AreasResult,
+    MakeAreasResult,
+    PathsArgs,
+    PathsResult,
+)
+from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, Unavailable
+from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
+from aitne.core.models.limits import LimitUsage, Usage
+from aitne.core.models.node import Cluster
+from aitne.core.models.resources import Resources, ResourcesFile
+from aitne.core.ports.accounting import Associations, Change
+from aitne.core.ports.files import Fence, JobLocation, ProgramOutcome
+from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
+
+PROTOCOL = 1
+MAX_REQUEST_BYTES = 32 << 20
+"""Longest line of the platform: it may contain a script and the agent's specification."""
+MAX_ANSWER_BYTES = 512 << 20
+"""Longest line of the broker: the first poll returns every job."""
+MAX_READ_BYTES = 4 << 20
+"""Most bytes of a log in one answer."""
+MAX_RUNS = 20_000
+MAX_FILES_BYTES = 20 << 20
+
+_SCHEDULER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")
+SchedulerId = Annotated[str, Field(pattern=f"^{_SCHEDULER_ID.pattern}$")]
+_NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")]
+Attempt = Annotated[int, Field(ge=1, le=1_000_000)]
+TaskIndex = Annotated[int, Field(ge=0, le=10_000_000)]
+TimeLimit = Annotated[int, Field(ge=1, le=10 * 365 * 86_400)]
+
+
+def _resources(resources: Resources) -> Resources:
+    ResourcesFile.model_validate({"gres": resources.gres or None})
+    return resources
+
+
+def _array(text: str | None) -> str | None:
+    return None if text is None else str(units.parse_array(text))
+
+
+def _bounded(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    if sum(map(len, files.values())) > MAX_FILES_BYTES:
+        raise ValueError(f"all files together have more than {MAX_FILES_BYTES} bytes")
+    return files
+
+
+Files = Annotated[dict[FileName, Base64Bytes], Field(max_length=100), AfterValidator(_bounded)]
+
+
+class WireRequest(SubmitRequest, extra="forbid"):
+    """``SubmitRequest`` as it may come from outside: every field is validated again."""
+
+    attempt: Attempt
+    owner: UserName
+    account: UserName
+    project: ProjectName
+    name: str = Field(max_length=10_000)
+    """Any text, as for the scheduler: it is shown and never run."""
+    script: str = Field(max_length=4 << 20)
+    files: Files = Field(default_factory=dict)
+    job_dir: AbsolutePath
+    resources: Annotated[Resources, AfterValidator(_resources)]
+    time_limit_s: TimeLimit
+    array: Annotated[str | None, Field(max_length=2_000), AfterValidator(_array)] = None
+    after: Annotated[tuple[SchedulerId, ...], Field(max_length=100)] = ()
+    max_requeues: int = Field(0, ge=0, le=1_000)
+
+
+class WireRun(Run, extra="forbid"):
+    """``Run`` as it may come from outside."""
+
+    attempt: Attempt
+    account: UserName | None = None
+    scheduler_id: Annotated[str | None, Field(max_length=1_000)] = None
+
+    @property
+    def possible(self) -> bool:
+        """Return whether the id has a form that a scheduler could have assigned."""
+        return self.scheduler_id is None or _SCHEDULER_ID.fullmatch(self.scheduler_id) is not None
+
+
+class WireJobLocation(JobLocation, extra="forbid"):
+    """``JobLocation`` as it may come from outside."""
+
+    attempt: Attempt
+    folder: AbsolutePath
+    account: UserName
+
+
+class SubmitArgs(Args):
+    """Arguments of the verbs ``submit`` and ``forecast``."""
+
+    request: WireRequest
+
+    @property
+    def about(self) -> tuple[str | None, str | None]:
+        """Account and ``job:attempt`` of the request, for the audit log."""
+        return self.request.account, f"{self.request.job_id}:{self.request.attempt}"
+
+
+class FindArgs(Args):
+    """Arguments of the verb ``find``."""
+
+    runs: list[WireRun] = Field(max_length=MAX_RUNS)
+
+
+class PollArgs(Args):
+    """Arguments of the verb ``poll``: the generation that the caller holds, if any."""
+
+    since: str | None = Field(None, max_length=100)
+
+
+class RunArgs(Args):
+    """Arguments of ``cancel``, and base of verbs about one run."""
+
+    run: WireRun
+
+    @property
+    def about(self) -> tuple[str | None, str | None]:
+        """Account and ``job:attempt`` of the run, for the audit log."""
+        return self.run.account, f"{self.run.job_id}:{self.run.attempt}"
+
+
+class ExtendArgs(RunArgs):
+    """Arguments of the verb ``extend``."""
+
+    time_limit_s: int = Field(ge=0, le=10 * 365 * 86_400)
+
+
+class ResumeArgs(Args):
+    """Arguments of the verb ``resume``."""
+
+    node: str = Field(max_length=1_000)
+
+    @property
+    def possible(self) -> bool:
+        """Return whether the name has the form of a single node's name; Slurm would take lists and
+        patterns too."""
+        return _NODE_NAME.fullmatch(self.node) is not None
+
+
+class DrainArgs(ResumeArgs):
+    """Arguments of the verb ``drain``."""
+
+    reason: str = Field(max_length=2_000)
+
+
+class JobLocationArgs(Args):
+    """Arguments of the verbs for files."""
+
+    place: WireJobLocation
+
+    @property
+    def about(self) -> tuple[str | None, str | None]:
+        """Account and ``job:attempt`` of the job's place, for the audit log."""
+        return self.place.account, f"{self.place.job_id}:{self.place.attempt}"
+
+
+class CreateArgs(JobLocationArgs):
+    """Arguments of the verb ``create``."""
+
+    files: Files
+
+
+class TaskArgs(JobLocationArgs):
+    """Arguments of the verbs ``fence``, ``close_fence`` and ``outcome``."""
+
+    task: TaskIndex | None = None
+
+
+class ReadLogArgs(TaskArgs):
+    """Arguments of the verb ``read_log``."""
+
+    offset: int = Field(ge=-(1 << 62), le=1 << 62)
+    limit: int = Field(ge=0)
+    """Values above ``MAX_READ_BYTES`` are reduced to it."""
+
+
+class AttachArgs(JobLocationArgs):
+    """Arguments of the verb ``attach``."""
+
+    run: WireRun
+    node: str = Field(max_length=1_000)
+    agent: list[Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4_000)]] = Field(
+        min_length=1, max_length=10
+    )
+
+    @property
+    def possible(self) -> bool:
+        """Return whether the id has the form of a scheduler's id and the node that of a node's
+        name."""
+        return self.run.possible and _NODE_NAME.fullmatch(self.node) is not None
+
+
+class AccountingArgs(Args):
+    """Arguments of the verb ``accounting_apply``."""
+
+    changes: list[Annotated[Change, Field(discriminator="kind")]] = Field(
+        min_length=1, max_length=10_000
+    )
+
+
+class UsageArgs(Args):
+    """Arguments of the verb ``accounting_usage``."""
+
+    start: UtcTime
+    end: UtcTime
+
+
+class SubmitResult(Frozen):
+    """The job's id in the scheduler."""
+
+    scheduler_id: str
+
+
+class ForecastResult(Frozen):
+    """The forecast; None if there is none."""
+
+    forecast: Forecast | None
+
+
+class FindResult(Frozen):
+    """Records, and the time in which missing jobs may still appear, which the adapter may learn
+    late."""
+
+    jobs: list[SchedulerJob]
+    settle_s: float
+
+
+class PollResult(Frozen):
+    """Changes since the caller's generation; all records when ``full``.
+
+    A record is immutable and has a number; a changed one is removed and returned under a new
+    number.
+    """
+
+    generation: str
+    full: bool
+    gone: list[int]
+    new: list[tuple[int, SchedulerJob]]
+
+
+class AttachResult(Frozen):
+    """Answer of ``attach``. The socket to it comes beside this answer (SCM_RIGHTS)."""
+
+    _socket: socket.socket | None = PrivateAttr(None)
+
+    @classmethod
+    def with_socket(cls, connection: socket.socket) -> AttachResult:
+        """Return the answer that hands over ``connection``."""
+        made = cls()
+        made._socket = connection
+        return made
+
+    @property
+    def handed_over(self) -> socket.socket | None:
+        """The socket that is passed beside the answer; None: no connection was set."""
+        return self._socket
+
+
+class ReadLogResult(Frozen):
+    """``LogChunk`` in a form for JSON."""
+
+    data: Base64Bytes
+    offset: int
+    size: int
+
+
+class FenceResult(Frozen):
+    """The fence; None: no run has taken it."""
+
+    fence: Fence | None
+
+
+class OutcomeResult(Frozen):
+    """The outcome; None if there is none."""
+
+    outcome: ProgramOutcome | None
+
+
+class UsageResult(Frozen):
+    """Usage rows of the requested period."""
+
+    rows: list[Usage]
+
+
+class NotesResult(Frozen):
+    """Sentences about what is missing or unusual, for the administrator who starts the platform."""
+
+    notes: list[str]
+
+
+Audited = Literal["always", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb with the models of its arguments and its answer."""
+
+    name: str
+    args: type[Args]
+    answer: type[BaseModel]
+    timeout_s: float
+    """The broker gives up after this; the caller a little later."""
+    lost: type[Unavailable] = SchedulerUnavailable
+    """Class of the error that is raised when no answer came."""
+    audited: Audited = "always"
+    bulk: bool = False
+    """Its answer may be long: it has a connection of its own, so that no other request waits for
+    it."""
+
+
+VERBS: Mapping[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        Verb("submit", SubmitArgs, SubmitResult, 90, SubmitUncertain),
+        Verb("forecast", SubmitArgs, ForecastResult, 45),
+        Verb("find", FindArgs, FindResult, 90, audited="refused", bulk=True),
+        Verb("poll", PollArgs, PollResult, 90, audited="refused", bulk=True),
+        Verb("cancel", RunArgs, EmptyResult, 60),
+        Verb("extend", ExtendArgs, EmptyResult, 60),
+        Verb("cluster", NoArgs, Cluster, 60, audited="refused", bulk=True),
+        Verb("drain", DrainArgs, EmptyResult, 60),
+        Verb("resume", ResumeArgs, EmptyResult, 60),
+        Verb("attach", AttachArgs, AttachResult, 45, Unavailable),
+        Verb("create", CreateArgs, EmptyResult, 30, Unavailable),
+        Verb("read_log", ReadLogArgs, ReadLogResult, 15, Unavailable, audited="refused"),
+        Verb("fence", TaskArgs, FenceResult, 15, Unavailable, audited="refused"),
+        Verb("close_fence", TaskArgs, FenceResult, 15, Unavailable),
+        Verb("outcome", TaskArgs, OutcomeResult, 15, Unavailable, audited="refused"),
+        Verb("areas", AreasArgs, AreasResult, 30, Unavailable, audited="refused"),
+        Verb("paths", PathsArgs, PathsResult, 30, Unavailable, audited="refused"),
+        Verb("make_areas", AreasArgs, MakeAreasResult, 30, Unavailable),
+        Verb("accounting_read", NoArgs, Associations, 100, Unavailable, "refused", bulk=True),
+        Verb("accounting_apply", AccountingArgs, EmptyResult, 600, Unavailable, bulk=True),
+        Verb("accounting_usage", UsageArgs, UsageResult, 150, Unavailable, "refused", bulk=True),
+        Verb("accounting_in_use", NoArgs, LimitUsage, 90, Unavailable, "refused", bulk=True),
+        Verb("check_password", CheckPasswordArgs, CheckPasswordResult, 30, Unavailable),
+        Verb("notes", NoArgs, NotesResult, 10, audited="refused"),
+        Verb("ping", NoArgs, EmptyResult, 10, audited="refused"),
+    )
+}
+
+
+class Hello(Strict):
+    """The platform's first line."""
+
+    protocol: int
+    release: str = Field(max_length=40)
+
+
+class Welcome(Frozen):
+    """The broker's first line."""
+
+    protocol: int
+    release: str
+    scheduler: str
+    settle_s: float
+
+
+class BrokerRequest(Strict):
+    """One request of the platform."""
+
+    id: int = Field(ge=0)
+    verb: str = Field(max_length=40)
+    args: dict[str, Any] = Field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Rules of the cluster: capacity, queues, forecasts, and settings of Slurm."""

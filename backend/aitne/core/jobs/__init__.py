@@ -1,0 +1,1 @@
+"""Rules of jobs: states, stages, scripts, job files and the import of batch scripts."""

@@ -1,0 +1,140 @@
+"""Advice on what a user can do about a waiting job. Pure arithmetic on a snapshot of the cluster.
+
+The advice states only what the snapshot shows: a scheduler may still decide otherwise, by priority
+or by rules that it does not report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.cluster.capacity import able, fit
+from aitne.core.cluster.gpu_forecast import GpuCapacity
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.job import Job
+from aitne.core.models.node import Node
+from aitne.core.models.resources import GpuRequest, Resources
+from aitne.core.units import format_memory
+
+_LEAST_MEMORY = 256 << 20
+"""Minimum memory in bytes that is worth advising: hardly any program runs with less."""
+_THINGS = {
+    "resources.cpu": "CPUs",
+    "resources.memory": "memory",
+    "resources.gpu": "GPUs",
+    "resources.nodes": "nodes",
+    "resources.gres": "GRES",
+    "resources": "one of",
+}
+
+
+class NamedJob(Frozen):
+    """Id and name of a job that an advice refers to."""
+
+    id: UUID
+    name: str
+
+
+class Advice(Frozen):
+    """One action that would help, or the time at which the job can start."""
+
+    text: str = Field(description="A sentence, or its beginning where `at` or `jobs` complete it.")
+    at: UtcTime | None = Field(None, description="Time with which the sentence ends.")
+    jobs: tuple[NamedJob, ...] = Field((), description="Jobs that the sentence refers to.")
+
+
+def advise(
+    job: Job,
+    *,
+    nodes: Sequence[Node],
+    gpus: Sequence[GpuCapacity],
+    mine: Sequence[Job],
+    before: Sequence[Job],
+    limit: str | None,
+) -> tuple[Advice, ...]:
+    """Return advice for a job in the queue; empty: nothing is known that would help.
+
+    ``nodes`` are those that it may get, ``mine`` the running jobs of its owner, ``before`` the jobs
+    that must complete first, and ``limit`` names the limit of its project or QOS that it waits for.
+    """
+    if before:
+        return (Advice(text="It starts when these have completed:", jobs=_named(before)),)
+    resources = job.spec.resources
+    match = fit(resources, nodes)
+    if not match.fits:
+        allowed = "; ".join(
+            f"{_THINGS.get(problem.field, problem.field)}: {problem.allowed}"
+            for problem in match.problems
+            if problem.allowed
+        )
+        return (Advice(text=f"No node is large enough now. What would fit: {allowed}."),)
+    if limit is not None:
+        there = [own_job for own_job in mine if own_job.project == job.project]
+        return (Advice(text=limit), *_held(there))
+    if match.starts_now or match.away:
+        return ()
+    names = {node.name for node in able(resources, nodes)}
+    there = [own_job for own_job in mine if names.intersection(own_job.nodes)]
+    return (*_gpus(job, nodes, gpus), *_smaller(resources, nodes), *_held(there))
+
+
+def _named(jobs: Iterable[Job]) -> tuple[NamedJob, ...]:
+    return tuple(NamedJob(id=job.id, name=job.name) for job in jobs)
+
+
+def _held(jobs: Sequence[Job]) -> Iterator[Advice]:
+    if jobs:
+        yield Advice(text="These jobs of yours hold part of it until they end:", jobs=_named(jobs))
+
+
+def _gpus(job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]) -> Iterator[Advice]:
+    """Yield another GPU type that is free, and the time at which enough GPUs of the requested type
+    are."""
+    resources = job.spec.resources
+    request = resources.gpu
+    if not request.count:
+        return
+    types = sorted({gpu.type for node in nodes for gpu in node.gpus if gpu.type})
+    for name in types if request.type else ():
+        other = resources.model_copy(update={"gpu": GpuRequest(count=request.count, type=name)})
+        if name != request.type and fit(other, nodes).starts_now:
+            free = request.count * resources.nodes
+            yield Advice(
+                text=f"Of the GPUs of type {name}, {free} are free: with those it could start now."
+            )
+    needed = request.count * resources.nodes
+    for capacity in capacities:
+        if capacity.type != request.type:
+            continue
+        at = next((step.at for step in capacity.forecast[1:] if step.free >= needed), None)
+        if at is not None:
+            others = ", for which others wait too," if capacity.waiting > needed else ""
+            what = f"{needed} {capacity.type} GPUs" if capacity.type else f"{needed} GPUs"
+            yield Advice(text=f"{what}{others} come free at the latest", at=at)
+
+
+def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
+    """Yield the largest request, at most the job's own, that fits into what is free on one node."""
+    if resources.nodes > 1 or resources.gres:
+        return
+    best: tuple[float, int, int] | None = None
+    for node in nodes:
+        gpus = sum(
+            gpu.total - gpu.used for gpu in node.gpus if resources.gpu.type in (None, gpu.type)
+        )
+        cpu = min(resources.cpu, node.cpu_total - node.cpu_used)
+        free = node.memory_total_bytes - node.memory_used_bytes
+        memory = min(resources.memory_bytes, free)
+        if not node.state.usable or gpus < resources.gpu.count or cpu < 1 or memory < _LEAST_MEMORY:
+            continue
+        share = cpu / resources.cpu + memory / resources.memory_bytes
+        best = max(best or (0.0, 0, 0), (share, cpu, memory))
+    if best is not None:
+        _, cpu, memory = best
+        memory_text = format_memory(memory >> 20 << 20)
+        yield Advice(
+            text=f"With at most {cpu} CPUs and {memory_text} it would fit into what is free now."
+        )

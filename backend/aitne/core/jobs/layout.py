@@ -1,0 +1,34 @@
+"""Locations of files: a job's, below the jobs directory, and those that the platform ships. The
+single source of these paths."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+from uuid import UUID
+
+SCRIPT = "script.sh"
+AGENT_SPEC = "agent.json"
+TOKEN = "token"  # noqa: S105 - a file's name
+
+
+FENCE = "fence"
+OUTCOME = "outcome"
+
+
+def shipped(name: str) -> Path:
+    """Return a folder of shipped files: package data in a wheel, the repository's folder in a
+    checkout."""
+    package = Path(__file__).parents[2]
+    packaged = package / "_data" / name
+    return packaged if packaged.is_dir() else package.parents[1] / name
+
+
+def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:
+    """Return the folder of one attempt; the tasks of an array share it, named by the array job's
+    id."""
+    return jobs_dir / str(job_id) / str(attempt)
+
+
+def log_name(task: int | None) -> str:
+    """Return the name of the log: the program's stdout and stderr merged."""
+    return "output.log" if task is None else f"output-{task}.log"

@@ -1,0 +1,151 @@
+"""Nodes, tasks, CPUs, memory and GPUs of a batch script, as what each node of a job gives."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from aitne.core.jobs.sbatch_options import SbatchConversion
+from aitne.core.units import format_memory
+
+_MEMORY = re.compile(r"([0-9]{1,15})([KMGT]?)B?", re.IGNORECASE)
+_UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
+_GPU = re.compile(r"(?:([A-Za-z0-9][A-Za-z0-9_.-]{0,39}):)?([0-9]{1,4})")
+_GRES = re.compile(
+    r"(?:gres[:/])?([a-z][a-z0-9_]{0,39})(?::([A-Za-z0-9][A-Za-z0-9_.-]{0,39}))??(?::([0-9]{1,6}))?"
+)
+_RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+
+
+def resources(wish: SbatchConversion) -> dict[str, Any]:
+    """Return the nodes and the resources of each, from all options that concern them."""
+    nodes = _nodes(wish)
+    tasks = _tasks(wish, nodes)
+    cpus = _count(wish, "cpus-per-task")
+    fields: dict[str, Any] = {}
+    if nodes is not None:
+        fields["nodes"] = nodes
+    if tasks is not None or cpus is not None:
+        fields["cpu"] = (tasks or 1) * (cpus or 1)
+    gpu_type, gpus, gres = _gpus(wish, nodes or 1, tasks or 1)
+    if gpus:
+        fields["gpu"] = gpus if gpu_type is None else f"{gpu_type}:{gpus}"
+    if gres:
+        fields["gres"] = gres
+    memory = _memory(wish, fields.get("cpu", 1), gpus)
+    if memory is not None:
+        fields["memory"] = memory
+    for name, option in (("cpu", "cpus-per-task"), ("gpu", "gpus"), ("memory", "mem")):
+        if option in wish.amounts:
+            wish.lines[f"resources.{name}"] = wish.amounts[option].line
+    return fields
+
+
+def _nodes(wish: SbatchConversion) -> int | None:
+    option = wish.amounts.get("nodes")
+    if option is None:
+        return None
+    match = _RANGE.fullmatch(option.value or "")
+    if match is None or not int(match[1]):
+        wish.note(option.line, "--nodes", f"{option.value!r} is not a number of nodes")
+        return None
+    if match[2] and match[2] != match[1]:
+        wish.note(
+            option.line,
+            "--nodes",
+            f"{option.value} became {match[1]}: a job has one number of nodes",
+        )
+    return int(match[1])
+
+
+def _count(wish: SbatchConversion, name: str) -> int | None:
+    option = wish.amounts.get(name)
+    if option is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,6}", option.value or "") or not int(option.value or 0):
+        wish.note(option.line, f"--{name}", f"{option.value!r} is not a number")
+        return None
+    return int(option.value or 0)
+
+
+def _tasks(wish: SbatchConversion, nodes: int | None) -> int | None:
+    """Return the number of tasks on each node; None: no option sets it."""
+    per_node, all_ = _count(wish, "ntasks-per-node"), _count(wish, "ntasks")
+    if per_node is not None:
+        return per_node
+    if all_ is None:
+        return None
+    option = wish.amounts["ntasks"]
+    if nodes is None and all_ > 1:
+        wish.note(
+            option.line,
+            "--ntasks",
+            f"{all_} tasks became {all_} times the CPUs on one node; set `resources.nodes` to spread them",
+        )
+    elif nodes is not None and all_ % nodes:
+        wish.note(
+            option.line,
+            "--ntasks",
+            f"{all_} tasks on {nodes} nodes became the same number on each",
+        )
+    return -(-all_ // (nodes or 1))
+
+
+def _gpus(wish: SbatchConversion, nodes: int, tasks: int) -> tuple[str | None, int, dict[str, int]]:
+    """Return the type and number of GPUs on each node, and the other GRES."""
+    kind: str | None = None
+    count = 0
+    gres: dict[str, int] = {}
+    for name, share in (("gpus", "job"), ("gpus-per-task", "task"), ("gpus-per-node", "node")):
+        option = wish.amounts.get(name)
+        if option is None:
+            continue
+        parts = (option.value or "").split(",")
+        match = _GPU.fullmatch(parts[0])
+        if match is None or len(parts) > 1:
+            wish.note(option.line, f"--{name}", f"{option.value!r} is not one number of GPUs")
+        if match is None:
+            continue
+        kind, number = match[1], int(match[2])
+        if share == "job" and number % nodes:
+            wish.note(
+                option.line,
+                "--gpus",
+                f"{number} on {nodes} nodes became the same number on each node",
+            )
+        count = (
+            -(-number // nodes) if share == "job" else number * (tasks if share == "task" else 1)
+        )
+    option = wish.amounts.get("gres")
+    for part in (option.value or "").split(",") if option else ():
+        match = _GRES.fullmatch(re.sub(r"\([^()]*\)", "", part))
+        if option is None or match is None:
+            if option is not None and part not in ("", "none", "NONE"):
+                wish.note(option.line, "--gres", f"{part!r} is not a name and a number")
+            continue
+        number = int(match[3] or 1)
+        if match[1] == "gpu":
+            kind, count = match[2], number
+        elif number:
+            gres[match[1] if match[2] is None else f"{match[1]}:{match[2]}"] = number
+    return (kind if count else None), count, gres
+
+
+def _memory(wish: SbatchConversion, cpus: int, gpus: int) -> str | None:
+    """Return the memory on each node; None: no option sets a usable amount."""
+    text: str | None = None
+    for name, times in (("mem-per-gpu", gpus), ("mem-per-cpu", cpus), ("mem", 1)):
+        option = wish.amounts.get(name)
+        if option is None:
+            continue
+        match = _MEMORY.fullmatch(option.value or "")
+        if match is None or not int(match[1]) or not times:
+            amount = (
+                "all memory of a node"
+                if (option.value or "").startswith("0")
+                else repr(option.value)
+            )
+            wish.note(option.line, f"--{name}", f"{amount} is not an amount that can be converted")
+            continue
+        text = format_memory((int(match[1]) << _UNITS[match[2].upper()]) * times)
+    return text

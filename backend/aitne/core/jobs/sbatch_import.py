@@ -1,0 +1,250 @@
+"""Conversion of a batch script for ``sbatch`` to a job file, with notes on what was left out.
+
+The lines are read as sbatch reads them (https://slurm.schedmd.com/sbatch.html): ``#SBATCH`` at the
+beginning of a line, up to the first command; quotes and comments as there; of an option that is
+there twice the last counts; long options may be cut short. The rest of the script becomes one
+command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from aitne.core.jobs import sbatch_amounts, sbatch_options
+from aitne.core.jobs.sbatch_body import ScriptBody, read_body
+from aitne.core.jobs.sbatch_options import Note, SbatchConversion, SbatchOption
+from aitne.core.models.base import Frozen
+from aitne.core.models.job_file import JobFile
+
+MAX_CHARS = 256 << 10
+LONGEST_DIRECTIVE = 4_096
+"""Characters of one line. Longer ones could keep the parser busy."""
+MOST_DIRECTIVES = 1_000
+_DIRECTIVE = re.compile(r"#SBATCH(?=\s)(.*)", re.DOTALL)
+_SHORT_WITHOUT_VALUE = frozenset("HIkOQsvWhuV")
+
+
+class ImportedScript(Frozen):
+    """A job file, ready to be written out, and notes about what it lacks."""
+
+    file: dict[str, Any]
+    notes: tuple[Note, ...]
+
+
+def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
+    """Read a batch script. ``file`` is always a valid job file; the notes list what was left out or
+    changed.
+
+    ``folder`` is where sbatch would have been called, and with that where the job starts; a note
+    says so where it is not known.
+
+    Raises:
+        ValueError: it is too long, or holds a character that no program can receive.
+    """
+    if len(text) > MAX_CHARS:
+        raise ValueError(f"a batch script of more than {MAX_CHARS >> 10} KiB is refused")
+    if "\0" in text:
+        raise ValueError("a batch script has no NUL characters; this is another kind of file")
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    wish = SbatchConversion()
+    begin = _body_begins(lines)
+    directives = 0
+    for number, line in enumerate(lines, 1):
+        directive = _DIRECTIVE.match(line)
+        if directive is None:
+            continue
+        if number - 1 >= begin:
+            wish.note(
+                number,
+                "#SBATCH",
+                "comes after the first command, where sbatch ignores it",
+                serious=False,
+            )
+            continue
+        directives += 1
+        if directives > MOST_DIRECTIVES:
+            wish.note(number, "#SBATCH", f"more than {MOST_DIRECTIVES} are not read")
+            break
+        if len(line) > LONGEST_DIRECTIVE:
+            wish.note(number, "#SBATCH", f"has more than {LONGEST_DIRECTIVE} characters: left out")
+            continue
+        if directive[1].split()[:1] in (["hetjob"], ["packjob"]):
+            wish.note(
+                number,
+                directive[1].split()[0],
+                "heterogeneous jobs are not supported: submit each component",
+            )
+            break
+        for option in _options(number, directive[1], wish):
+            sbatch_options.take(wish, option)
+    if "\r" in text:
+        wish.note(
+            1, "line ends", "were those of Windows, which sbatch refuses; they were converted"
+        )
+    if "workdir" not in wish.lines:
+        if folder is None:
+            wish.note(
+                1,
+                "workdir",
+                "sbatch starts a job where it is called, this one starts in the home folder",
+            )
+        else:
+            wish.fields["workdir"] = folder
+    body = read_body(lines, begin, wish)
+    return _checked(_assemble(wish, body), wish)
+
+
+def _body_begins(lines: list[str]) -> int:
+    """Return the index of the first line that is neither blank nor a comment."""
+    for index, line in enumerate(lines):
+        if line.strip() and not line.lstrip().startswith("#"):
+            return index
+    return len(lines)
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield the arguments of a directive: quotes hold words together, ``#`` starts a comment."""
+    word: list[str] | None = None
+    quote = ""
+    escaped = False
+    for char in text:
+        if escaped:
+            word = word or []
+            word.append(char)
+            escaped = False
+        elif quote:
+            if char == quote:
+                quote = ""
+            elif char == "\\" and quote == '"':
+                escaped = True
+            else:
+                word = word or []
+                word.append(char)
+        elif char == "\\":
+            escaped = True
+        elif char in "'\"":
+            quote, word = char, word or []
+        elif char == "#":
+            break
+        elif char.isspace():
+            if word is not None:
+                yield "".join(word)
+            word = None
+        else:
+            word = word or []
+            word.append(char)
+    if word is not None:
+        yield "".join(word)
+
+
+def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOption]:
+    words = deque(_words(text))
+    while words:
+        word = words.popleft()
+        if word.startswith("--"):
+            written_name, equals, value = word[2:].partition("=")
+            name = _long(written_name)
+            if name is None:
+                wish.note(
+                    line, f"--{written_name}", "is not an option of sbatch that is known here"
+                )
+                if not equals and words and not words[0].startswith("-"):
+                    words.popleft()
+                continue
+            if not equals and name in sbatch_options.NEEDS_VALUE:
+                if not words:
+                    wish.note(line, f"--{name}", "has no value")
+                    continue
+                value, equals = words.popleft(), "="
+            yield SbatchOption(line, name, value if equals else None)
+        elif word.startswith("-") and len(word) > 1:
+            letter = word[1]
+            if letter in _SHORT_WITHOUT_VALUE:
+                yield SbatchOption(line, sbatch_options.SHORT.get(letter, letter), None)
+                if word[2:]:
+                    words.appendleft(f"-{word[2:]}")
+                continue
+            name = sbatch_options.SHORT.get(letter)
+            if name is None:
+                wish.note(line, f"-{letter}", "is not an option of sbatch that is known here")
+                continue
+            value = word[2:] or (words.popleft() if words else "")
+            if not value:
+                wish.note(line, f"-{letter}", "has no value")
+                continue
+            yield SbatchOption(line, name, value)
+        else:
+            wish.note(line, word, "is not an option")
+
+
+def _long(prefix: str) -> str | None:
+    """Return the full name of an option that may be shortened where unambiguous; None: there is
+    none."""
+    if prefix in sbatch_options.KNOWN:
+        return prefix
+    meant = [name for name in sbatch_options.KNOWN if prefix and name.startswith(prefix)]
+    return meant[0] if len(meant) == 1 else None
+
+
+def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
+    resources = sbatch_amounts.resources(wish)
+    environment = {
+        name: value
+        for name, value in (
+            ("modules", body.modules),
+            ("conda", body.conda),
+            ("venv", body.venv),
+        )
+        if value
+    }
+    file = {
+        "name": wish.fields.pop("name", None),
+        **wish.fields,
+        "environment": environment,
+        "commands": [body.command] if body.command else [],
+        "env": wish.env,
+        "resources": resources,
+        "slurm": wish.slurm,
+    }
+    ordered = ["name", "environment", "commands", "workdir", "env", "resources"]
+    ordered += ["max_duration", "array", "slurm"]
+    return {name: file[name] for name in ordered if file.get(name)}
+
+
+def _checked(file: dict[str, Any], wish: SbatchConversion) -> ImportedScript:
+    """Remove invalid fields, with a note each, until the rest is a valid job file; return it."""
+    while True:
+        try:
+            JobFile.model_validate(file)
+        except ValidationError as error:
+            for problem in error.errors(include_url=False, include_input=False):
+                _drop(file, problem["loc"], problem["msg"], wish)
+        else:
+            return ImportedScript(
+                file=file, notes=tuple(sorted(wish.notes, key=lambda note: note.line))
+            )
+
+
+def _drop(
+    file: dict[str, Any], path: tuple[int | str, ...], message: str, wish: SbatchConversion
+) -> None:
+    names = [str(part) for part in path]
+    parent: Any = file
+    for depth, part in enumerate(path):
+        child = parent.get(part) if isinstance(parent, dict) else None
+        nested = isinstance(child, dict) and depth + 1 < len(path) and path[depth + 1] in child
+        if not nested:
+            field = ".".join(names[: depth + 1])
+            if isinstance(parent, dict):
+                parent.pop(part, None)
+            reason = message.removeprefix("Value error, ").rstrip(".")
+            wish.note(wish.lines.get(field, 1), field, f"is not a valid value: {reason}")
+            break
+        parent = child
+    for name in [name for name, value in file.items() if value in ({}, [])]:
+        del file[name]

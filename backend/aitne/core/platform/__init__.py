@@ -1,0 +1,1 @@
+"""Settings of the platform, its plug-ins, metrics and processes."""

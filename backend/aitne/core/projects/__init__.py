@@ -1,0 +1,1 @@
+"""Rules of projects: settings, layers of limits, and differences from Slurm's accounts."""

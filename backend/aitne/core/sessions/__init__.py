@@ -1,0 +1,1 @@
+"""Rules of sessions and terminals: names, host names and the attach protocol."""

@@ -1,0 +1,61 @@
+"""Names of sessions at the Hub, and the apps at which they open."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.jobs.states import JobState
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job
+from aitne.core.sessions.hosts import WILDCARD, user_label
+
+WORKSPACE = "AITNE_WORKSPACE"
+"""The variable that names a session's workspace: its own, or that of the first one it continues."""
+
+
+def server_name(job_id: UUID) -> str:
+    """Return the name of the session's named server: short enough for a host name, and never
+    reused."""
+    return f"s-{job_id.hex[:12]}"
+
+
+def session_url(sessions_url: str, owner: str, job_id: UUID, path: str = "/lab") -> str:
+    """Return where Open leads: below the sessions' own origin, or the owner's in place of
+    ``*.``."""
+    origin = sessions_url.replace(WILDCARD, f"{user_label(owner)}.", 1)
+    return f"{origin}/user/{quote(owner, safe='')}/{server_name(job_id)}{path}"
+
+
+def goes_on(other: Job) -> str:
+    """Return the message that a session is not continued because ``other`` continues it already."""
+    return (
+        f"The session {other.id} already continues this one: it is {other.state}. Open it, or "
+        "stop it first."
+    )
+
+
+class EntryPoint(Frozen):
+    """An app at which a session can be opened."""
+
+    name: str = Field(description="Name that `open` takes as `app`.")
+    title: str
+    icon: str = Field(description="A name from the portal's icon set.")
+    url: str | None = Field(description="URL of the app; null until the session is READY.")
+
+
+def entry_points(job: Job) -> tuple[EntryPoint, ...]:
+    """Return the apps of a session, the one that Open leads to first; none for a job."""
+    apps = job.spec.apps
+    base = None if job.url is None else job.url.removesuffix(apps[0].path)
+    return tuple(
+        EntryPoint(
+            name=app.name,
+            title=app.title,
+            icon=app.icon,
+            url=None if base is None or job.state is not JobState.READY else base + app.path,
+        )
+        for app in apps
+    )

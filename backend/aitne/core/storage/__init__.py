@@ -1,0 +1,1 @@
+"""Rules of storage: settings, and paths of the areas of an account."""

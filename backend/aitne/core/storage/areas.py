@@ -1,0 +1,144 @@
+"""Paths of the folders of an account and of its projects. Computed from names and paths alone:
+nothing here accesses a file system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from aitne.core.errors import InvalidInput
+from aitne.core.models.base import Frozen
+from aitne.core.models.storage import Area, AreaKind
+from aitne.core.ports.accounts import UnixAccount
+from aitne.core.storage.settings import HOME, PLACEHOLDER, AreaSettings, StorageSettings
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class AreaOwner(Frozen):
+    """Values for the placeholders of the path patterns."""
+
+    user: str
+    """The Unix account's name."""
+    uid: int
+    home: str
+
+
+def owner_of(account: UnixAccount) -> AreaOwner:
+    """Return the ``AreaOwner`` of an account's folders."""
+    return AreaOwner(user=account.user, uid=account.uid, home=account.home)
+
+
+def areas_of(
+    settings: StorageSettings, owner: AreaOwner, projects: Iterable[str] = ()
+) -> tuple[Area, ...]:
+    """Return the owner's folders, home first, then in the order of the settings.
+
+    Raises:
+        InvalidInput: a name or home folder cannot be part of a path.
+    """
+    areas = [
+        Area(name=HOME, kind=AreaKind.USER, path=_path(owner.home), adapter=settings.home),
+    ]
+    project_names = tuple(dict.fromkeys(projects))
+    for area in settings.areas:
+        if area.kind is AreaKind.USER:
+            areas.append(_area(area, owner, None))
+        else:
+            areas.extend(_area(area, owner, project) for project in project_names)
+    return tuple(areas)
+
+
+def made(settings: StorageSettings, area: Area) -> bool:
+    """Return whether the platform creates this folder if it is missing: always for home, else by
+    the settings."""
+    if area.name == HOME:
+        return True
+    return any(setting.make for setting in settings.areas if setting.name == area.name)
+
+
+def cache_folder(settings: StorageSettings, owner: AreaOwner) -> str | None:
+    """Return the folder for the caches of the owner's jobs instead of home; None: nothing is
+    redirected.
+
+    Raises:
+        InvalidInput: as ``areas_of``.
+    """
+    return None if settings.caches is None else _path(fill(settings.caches, owner))
+
+
+def fill(pattern: str, owner: AreaOwner, project: str | None = None) -> str:
+    """Return the pattern with all placeholders filled in, in one pass: a value is never read as a
+    pattern.
+
+    Raises:
+        InvalidInput: a name or home folder cannot be part of a path.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        kind = match[1]
+        if kind == "home":
+            return _path(owner.home)
+        if kind == "uid":
+            return str(owner.uid)
+        name = owner.user if kind == "user" else project
+        if name is None or _NAME.fullmatch(name) is None:
+            raise InvalidInput.field(kind, "is not a valid folder name", value=(name or "")[:64])
+        return name
+
+    return PLACEHOLDER.sub(value, pattern)
+
+
+def allowed_roots(areas: Sequence[Area], further: Iterable[object] = ()) -> tuple[str, ...]:
+    """Return the folders that an account's jobs may be given: its areas, and ``further`` absolute
+    paths."""
+    return tuple(dict.fromkeys([area.path for area in areas] + [str(path) for path in further]))
+
+
+def within(path: str, roots: Iterable[str]) -> bool:
+    """Return whether ``path`` is one of the roots or lies below one, judged by the names alone.
+
+    Component by component: ``/scratch/al`` is not within ``/scratch/alice``. A path that is not
+    absolute or climbs with ``..`` is within nothing, and neither is anything within such a root.
+    Links are not followed: ask ``UserFolders.paths`` for the real path and compare that one too.
+    """
+    parts = _parts(path)
+    if parts is None:
+        return False
+    for root in roots:
+        above = _parts(root)
+        if above and parts[: len(above)] == above:
+            return True
+    return False
+
+
+def _area(settings: AreaSettings, owner: AreaOwner, project: str | None) -> Area:
+    return Area(
+        name=settings.name,
+        kind=settings.kind,
+        path=_path(fill(settings.path, owner, project)),
+        adapter=settings.storage,
+        project=project,
+        mount=None if settings.mount is None else str(settings.mount),
+    )
+
+
+def _path(text: str) -> str:
+    """Return the normalized path. Raises ``InvalidInput`` if it is not absolute or contains
+    ``..``."""
+    parts = _parts(text)
+    if not parts:
+        raise InvalidInput.field(
+            "path", "an absolute path without `..` is required", value=text[:400]
+        )
+    return "/" + "/".join(parts)
+
+
+def _parts(path: str) -> list[str] | None:
+    """Return the names in an absolute path; None: the path is not absolute or its names are
+    ambiguous."""
+    if not path.startswith("/") or _CONTROL.search(path):
+        return None
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    return None if ".." in parts else parts

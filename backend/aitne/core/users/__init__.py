@@ -1,0 +1,1 @@
+"""Rules of users: permissions, settings of logins, and the process's own account."""

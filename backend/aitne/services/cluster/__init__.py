@@ -1,0 +1,1 @@
+"""Use cases of the cluster: nodes, partitions and free GPUs."""

@@ -1,0 +1,53 @@
+"""Free GPUs, and the times at which more become free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from aitne.core.cluster.gpu_forecast import GpuCapacity, capacity
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.ports.store import GpuStore
+from aitne.services.cluster.cluster import ClusterService
+from aitne.services.platform.fresh import TtlCache
+
+FRESH_S = 5.0
+"""Seconds for which one answer serves all requests, such as those of open dashboards."""
+
+
+class Capacity(Frozen):
+    """GPUs of the cluster by type; ``stale`` if the scheduler was silent for too long."""
+
+    gpus: tuple[GpuCapacity, ...]
+    as_of: UtcTime | None
+    stale: bool
+
+
+class CapacityService:
+    """Sums over all jobs; the owners of jobs are not revealed."""
+
+    def __init__(
+        self,
+        store: GpuStore,
+        cluster: ClusterService,
+        clock: Callable[[], datetime],
+        *,
+        fresh_s: float = FRESH_S,
+    ) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._clock = clock
+        self._seen = TtlCache(self._read, fresh_s)
+
+    async def look(self) -> Capacity:
+        """Return the GPUs that are free now, and when more become free."""
+        return await self._seen.get()
+
+    async def _read(self) -> Capacity:
+        look = await self._cluster.look()
+        held_gpus, awaited = await self._store.gpus_held(), await self._store.gpus_awaited()
+        return Capacity(
+            gpus=capacity(look.cluster.nodes, held_gpus, awaited, self._clock()),
+            as_of=look.as_of,
+            stale=look.stale,
+        )

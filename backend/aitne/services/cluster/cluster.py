@@ -1,0 +1,229 @@
+"""Cluster as users see it, and the operations of administrators on its nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from aitne.core.errors import InvalidInput, NotFound, NotSupported
+from aitne.core.models.administration import NodeEvent
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.node import Cluster, Node, NodeState, Partition, SchedulerStatus
+from aitne.core.models.user import Actor
+from aitne.core.ports.scheduler import Scheduler
+from aitne.core.ports.store import AdministrationStore, ClusterStore, Page
+from aitne.core.settings import Settings
+from aitne.core.units import compress_hostlist
+from aitne.core.users.policy import PolicyAction, require
+from aitne.services.platform.fresh import TtlCache
+
+_STALE_POLLS = 5
+_STALE_AT_LEAST_S = 15.0
+FRESH_S = 0.5
+"""Seconds for which one read of the store serves all requests: many pages are open at once."""
+
+
+class ClusterSnapshot(Frozen):
+    """Snapshot of the cluster. ``stale`` if it is too old to rely on."""
+
+    cluster: Cluster
+    scheduler: SchedulerStatus | None
+    as_of: UtcTime | None
+    stale: bool
+
+
+class GpuSum(Frozen):
+    """GPUs of one type on several nodes. ``free`` counts those that a job could get now."""
+
+    type: str | None
+    """GPU type; None means GPUs without a type."""
+    total: int
+    """Number of GPUs of this type."""
+    used: int
+    free: int
+
+
+class PartitionSummary(Frozen):
+    """Partition with the resources and states of its nodes."""
+
+    name: str
+    up: bool
+    """Whether the partition accepts jobs."""
+    default: bool
+    """Whether jobs that name no partition go to this one."""
+    nodes: str
+    """Node list in Slurm's notation: ``gpu[01-04]``."""
+    node_count: int
+    """Number of nodes of the partition."""
+    states: dict[NodeState, int]
+    """Number of nodes in each state."""
+    cpu_total: int
+    """Number of CPUs of its nodes."""
+    cpu_used: int
+    """Number of CPUs that are allocated to jobs."""
+    gpus: tuple[GpuSum, ...]
+    features: tuple[str, ...]
+    """Features that jobs can name as constraints."""
+    max_time_s: int | None
+    """Longest time limit of a job in seconds; None means no limit."""
+    default_time_s: int | None
+    """Time limit in seconds of a job that names none."""
+    max_nodes: int | None
+    """Maximum number of nodes of a job; None means no limit."""
+    allow_accounts: tuple[str, ...] | None
+    """Accounts that may use the partition; None means all."""
+    allow_qos: tuple[str, ...] | None
+    """QOS that jobs may name; None means all."""
+
+
+class NodeStore(ClusterStore, AdministrationStore, Protocol):
+    """Store of the nodes and their history."""
+
+
+class ClusterService:
+    """Access to the cluster. Reads come from the store; only drain and resume use ``scheduler``."""
+
+    def __init__(
+        self,
+        store: NodeStore,
+        scheduler: Scheduler | None,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        *,
+        fresh_s: float = FRESH_S,
+    ) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._settings = settings
+        self._clock = clock
+        self._seen = TtlCache(self._read, fresh_s)
+
+    async def look(self) -> ClusterSnapshot:
+        """Return the nodes and partitions as the scheduler last described them."""
+        return await self._seen.get()
+
+    async def _read(self) -> ClusterSnapshot:
+        cluster = await self._store.cluster()
+        as_of = cluster.seen_at or max((node.seen_at for node in cluster.nodes), default=None)
+        patience_s = max(_STALE_AT_LEAST_S, _STALE_POLLS * self._settings.poll_interval_s)
+        status = await self._store.scheduler()
+        silent = status is not None and not status.answering
+        old = as_of is None or self._clock() - as_of > timedelta(seconds=patience_s)
+        return ClusterSnapshot(cluster=cluster, scheduler=status, as_of=as_of, stale=silent or old)
+
+    async def drain(self, actor: Actor, name: str, reason: str) -> Node:
+        """Drain the node: it starts no new jobs, and running jobs continue.
+
+        Raises:
+            NotFound: there is no such node.
+            NotAllowed: the actor is no administrator.
+            InvalidInput: there is no reason.
+            NotSupported: the scheduler cannot drain nodes.
+            SchedulerRejected, SchedulerUnavailable: the scheduler refuses or does not answer.
+        """
+        scheduler, node = await self._target(actor, name)
+        reason_text = " ".join(reason.split())
+        if not reason_text:
+            raise InvalidInput.field("reason", "a reason is required", value=reason)
+        await scheduler.drain(name, f"{reason_text} ({actor.name})")
+        await self._store.note_node(name, "drain", actor=actor.name, reason=reason_text)
+        await self._note("node.drained", actor, name, reason_text)
+        return node
+
+    async def resume(self, actor: Actor, name: str) -> Node:
+        """Return a drained node to service. Raises as ``drain``."""
+        scheduler, node = await self._target(actor, name)
+        await scheduler.resume(name)
+        await self._store.note_node(name, "resume", actor=actor.name, reason=None)
+        await self._note("node.resumed", actor, name, None)
+        return node
+
+    async def history(
+        self, actor: Actor, name: str, *, cursor: str | None, limit: int
+    ) -> Page[NodeEvent]:
+        """List the history of the node, newest first: its states, and who drained and resumed it.
+
+        Raises:
+            NotFound: there is no such node, and no history of one.
+        """
+        require(PolicyAction.CLUSTER_READ, actor, "node", name)
+        page = await self._store.node_history(name, cursor=cursor, limit=limit)
+        if not page.total and all(node.name != name for node in await self._store.nodes()):
+            raise NotFound("node", name)
+        return page
+
+    async def drains(self, actor: Actor) -> dict[str, NodeEvent]:
+        """List the last drain of each node by the platform.
+
+        Raises ``NotAllowed`` if the actor is no administrator.
+        """
+        require(PolicyAction.NODE_ADMINISTER, actor, "node", "any")
+        return await self._store.last_drains()
+
+    async def _target(self, actor: Actor, name: str) -> tuple[Scheduler, Node]:
+        require(PolicyAction.NODE_ADMINISTER, actor, "node", name)
+        node = next(
+            (candidate for candidate in await self._store.nodes() if candidate.name == name), None
+        )
+        if node is None:
+            raise NotFound("node", name)
+        if self._scheduler is None or not self._scheduler.capabilities.drains:
+            raise NotSupported(
+                f"The scheduler {self._settings.scheduler} cannot drain or resume nodes; Slurm can."
+            )
+        return self._scheduler, node
+
+    async def _note(self, kind: str, actor: Actor, name: str, reason: str | None) -> None:
+        await self._store.add_event(kind, {"node": name, "by": actor.name, "reason": reason})
+
+
+def summarize(cluster: Cluster) -> list[PartitionSummary]:
+    """Return the partitions with sums over their nodes, the default one first, then by name."""
+    nodes = {node.name: node for node in cluster.nodes}
+    members: dict[str, list[Node]] = {part.name: [] for part in cluster.partitions}
+    for node in cluster.nodes:
+        for name in node.partitions:
+            if name in members:
+                members[name].append(node)
+    for part in cluster.partitions:
+        if not members[part.name]:
+            members[part.name] = [nodes[name] for name in part.nodes if name in nodes]
+    summaries = [_summary(part, members[part.name]) for part in cluster.partitions]
+    return sorted(summaries, key=lambda part: (not part.default, part.name))
+
+
+def _summary(part: Partition, nodes: Sequence[Node]) -> PartitionSummary:
+    return PartitionSummary(
+        name=part.name,
+        up=part.up,
+        default=part.default,
+        nodes=compress_hostlist([node.name for node in nodes]),
+        node_count=len(nodes),
+        states=dict(Counter(node.state for node in nodes)),
+        cpu_total=sum(node.cpu_total for node in nodes),
+        cpu_used=sum(node.cpu_used for node in nodes),
+        gpus=_gpus(nodes),
+        features=tuple(sorted({feature for node in nodes for feature in node.features})),
+        max_time_s=part.max_time_s,
+        default_time_s=part.default_time_s,
+        max_nodes=part.max_nodes,
+        allow_accounts=part.allow_accounts,
+        allow_qos=part.allow_qos,
+    )
+
+
+def _gpus(nodes: Sequence[Node]) -> tuple[GpuSum, ...]:
+    total: Counter[str | None] = Counter()
+    used: Counter[str | None] = Counter()
+    free: Counter[str | None] = Counter()
+    for node in nodes:
+        for gpu in node.gpus:
+            total[gpu.type] += gpu.total
+            used[gpu.type] += gpu.used
+            free[gpu.type] += max(0, gpu.total - gpu.used) if node.state.usable else 0
+    return tuple(
+        GpuSum(type=kind, total=total[kind], used=used[kind], free=free[kind])
+        for kind in sorted(total, key=lambda kind: kind or "")
+    )

@@ -1,0 +1,90 @@
+"""Check of the folders that a user may add as a dataset."""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+from collections.abc import Iterable
+
+from aitne.core.errors import InvalidInput
+from aitne.core.models.user import Actor
+from aitne.core.ports.accounts import Accounts
+from aitne.core.ports.storage import UserFolders
+from aitne.core.storage.areas import areas_of, owner_of, within
+from aitne.core.storage.settings import StorageSettings
+
+
+class DatasetPaths:
+    """Check of paths against the allowed roots, both as written and with links resolved."""
+
+    def __init__(self, settings: StorageSettings, accounts: Accounts, places: UserFolders) -> None:
+        self._settings = settings
+        self._accounts = accounts
+        self._places = places
+
+    async def checked(self, actor: Actor, path: str) -> str:
+        """Return the folder's real path, which jobs mount.
+
+        Raises:
+            InvalidInput: it lies outside the actor's folders and those for datasets, or is one of the
+                actor's folders as a whole, or is no folder, or the actor's account cannot read it.
+            NotAllowed: the platform may not act as the actor's account.
+            Unavailable: the file system or the broker does not answer.
+        """
+        account = await asyncio.to_thread(self._accounts.of, actor.name)
+        own_folders = [
+            area.path
+            for area in areas_of(self._settings, owner_of(account), sorted(actor.projects))
+        ]
+        shared = [str(folder) for folder in self._settings.datasets]
+        plain = "/" + posixpath.normpath(path).lstrip("/")
+        # A path with ".." may lead elsewhere than its normalized form.
+        if ".." in path.split("/") or not _allowed(plain, own_folders, shared):
+            raise _outside(path, own_folders, shared)
+        roots = [*own_folders, *shared]
+        target, *real = await self._places.paths(account.name, [plain, *roots])
+        if target.kind != "folder" or not target.readable or target.real_path is None:
+            reason = target.problem or (
+                "it does not exist" if target.kind is None else "it is not a folder"
+            )
+            who = account.user or account.name or "the platform's account"
+            raise InvalidInput.field(
+                "path", f"{who} cannot read it as a folder: {reason}", value=path
+            )
+        resolved = {facts.path: facts.real_path or facts.path for facts in real}
+        if not _allowed(
+            target.real_path,
+            [resolved.get(root, root) for root in own_folders],
+            [resolved.get(root, root) for root in shared],
+        ):
+            raise InvalidInput.field(
+                "path",
+                f"it leads to {target.real_path}, which lies outside the folders for datasets",
+                value=path,
+                allowed=_words(own_folders, shared),
+            )
+        return target.real_path
+
+
+def _allowed(path: str, own_folders: Iterable[str], shared: Iterable[str]) -> bool:
+    """Return whether the path is allowed.
+
+    It is below one of the actor's folders, or is a folder for datasets or below one.
+    """
+    if within(path, shared):
+        return True
+    return any(within(path, [root]) and not within(root, [path]) for root in own_folders)
+
+
+def _outside(path: str, own_folders: Iterable[str], shared: Iterable[str]) -> InvalidInput:
+    return InvalidInput.field(
+        "path",
+        "a dataset lies below a folder of yours, or where the site keeps datasets, and its path has "
+        "no `..`",
+        value=path,
+        allowed=_words(own_folders, shared),
+    )
+
+
+def _words(own_folders: Iterable[str], shared: Iterable[str]) -> str:
+    return ", ".join([*(f"{root}/…" for root in own_folders), *shared])

@@ -1,0 +1,242 @@
+"""Catalogue of images, and the users who may see each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from aitne.core.errors import InvalidInput, NotAllowed, NotFound
+from aitne.core.models.base import EnvName, EnvValue, ProjectName, Strict
+from aitne.core.models.image import (
+    AppName,
+    Artifact,
+    Digest,
+    Image,
+    ImageApp,
+    ImageName,
+    ImageNeeds,
+    ImageState,
+    ImageVersion,
+    Package,
+)
+from aitne.core.models.user import Actor
+from aitne.core.ports.catalogue_files import ImageFiles
+from aitne.core.ports.store import CatalogStore
+from aitne.core.users.policy import PolicyAction, decide, require
+
+_MOST_PACKAGES = 20_000
+_Line = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class NewArtifact(Strict):
+    """Image as one runtime takes it."""
+
+    runtime: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=["apptainer"])
+    """Name of the runtime that starts it."""
+    digest: Digest = Field(description="Digest of the file, or Docker's ID of the image.")
+    size_bytes: int = Field(
+        0, ge=0, le=1 << 60, description="Size in bytes; for a file the platform determines it."
+    )
+    path: str | None = Field(
+        None,
+        pattern=r"^/[^\x00-\x1f\x7f]{1,4000}$",
+        description="File in the folder of images; omitted: the image is in the runtime's own store.",
+    )
+
+
+class NewPackage(Strict):
+    """Entry of the software bill."""
+
+    name: _Line
+    version: _Line
+    source: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$", examples=["debian", "python"])
+    """Package source, such as a package manager."""
+
+
+class NewImage(Strict):
+    """Version of an image that was built and tested."""
+
+    name: ImageName
+    version: ImageVersion
+    description: str = Field("", max_length=500)
+    apps: dict[AppName, ImageApp] = Field(default_factory=dict, max_length=20)
+    """Apps that sessions may start in the image."""
+    needs: ImageNeeds = ImageNeeds()
+    """Requirements on a node that runs the image."""
+    env: dict[EnvName, EnvValue] = Field(default_factory=dict, max_length=100)
+    artifacts: list[NewArtifact] = Field(min_length=1, max_length=10)
+    """Artifacts, one for each runtime."""
+    packages: list[NewPackage] = Field(default_factory=list, max_length=_MOST_PACKAGES)
+    """Packages that are installed in the image."""
+    projects: list[ProjectName] = Field(
+        default_factory=list,
+        max_length=1_000,
+        description="Projects whose members see the image; empty: all users.",
+    )
+
+
+class ImageService:
+    """Access to the image catalogue: users read it, administrators change it."""
+
+    def __init__(
+        self, store: CatalogStore, files: ImageFiles, clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._clock = clock
+
+    async def list(self, actor: Actor) -> Sequence[Image]:
+        """List the images that new jobs of the actor may use, without packages.
+
+        For administrators all images. Raises ``NotAllowed``.
+        """
+        images = await self.candidates(actor)
+        return images if actor.is_admin else [image for image in images if image.offered]
+
+    async def candidates(self, actor: Actor) -> Sequence[Image]:
+        """List all images that the actor may see, including retired and damaged ones.
+
+        Without packages, by name and newest first. Raises ``NotAllowed``.
+        """
+        may = decide(PolicyAction.IMAGE_READ, actor, project=_any_project(actor))
+        if not may.allowed:
+            raise NotAllowed(may.reason)
+        return [_shown(image, actor) for image in await self._store.images() if _sees(actor, image)]
+
+    async def find(self, actor: Actor, reference: str) -> Image:
+        """Return the image ``name:version``, or the newest offered one of ``name``.
+
+        The result includes the packages. Raises ``NotFound``; ``NotAllowed``.
+        """
+        name, _, version = reference.partition(":")
+        if version:
+            return await self.get(actor, name, version)
+        for image in await self.candidates(actor):
+            if image.name == name and image.offered:
+                return await self.get(actor, name, image.version)
+        raise NotFound("image", reference)
+
+    async def get(self, actor: Actor, name: str, version: str) -> Image:
+        """Return an image with its packages. Raises ``NotFound``, ``NotAllowed``."""
+        return _shown(await self._allowed(PolicyAction.IMAGE_READ, actor, name, version), actor)
+
+    async def register(self, actor: Actor, new: NewImage) -> Image:
+        """Register a version and offer it; add further artifacts to a known version.
+
+        Every file is read completely, which takes a while.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+            InvalidInput: a file does not match its description, or a runtime has two artifacts.
+            NotFound: there is no such project.
+            Conflict: the version exists with other content.
+        """
+        require(
+            PolicyAction.IMAGE_ADMINISTER, actor, "image", new.name, project=_any_project(actor)
+        )
+        runtimes = [entry.runtime for entry in new.artifacts]
+        if len(set(runtimes)) < len(runtimes):
+            raise InvalidInput.field(
+                "artifacts", "a runtime is named twice", value=", ".join(runtimes)
+            )
+        artifacts = []
+        for index, claim in enumerate(new.artifacts):
+            artifact = Artifact.model_validate(claim.model_dump())
+            field_name = f"artifacts.{index}.path"
+            artifacts.append(await asyncio.to_thread(self._files.checked, artifact, field_name))
+        now = self._clock()
+        image = Image(
+            name=new.name,
+            version=new.version,
+            description=new.description,
+            apps=dict(new.apps),
+            needs=new.needs,
+            env=dict(new.env),
+            artifacts=tuple(artifacts),
+            packages=tuple(
+                Package.model_validate(package.model_dump()) for package in new.packages
+            ),
+            projects=tuple(sorted(set(new.projects))),
+            created_at=now,
+            created_by=actor.name,
+            verified_at=now,
+        )
+        return await self._store.add_image(image, actor=actor.name)
+
+    async def change(
+        self,
+        actor: Actor,
+        name: str,
+        version: str,
+        *,
+        state: ImageState | None = None,
+        projects: Collection[str] | None = None,
+    ) -> Image:
+        """Retire the image or offer it again, and set the projects that see it (none: all users).
+
+        Raises ``NotFound``, also for a project; ``NotAllowed``.
+        """
+        await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
+        return await self._store.set_image(
+            name, version, state=state, projects=projects, actor=actor.name
+        )
+
+    async def note_verification(
+        self, actor: Actor, name: str, version: str, damage: str | None
+    ) -> Image:
+        """Store the result of a verification.
+
+        A damaged image is not offered until a verification succeeds. Raises ``NotFound``,
+        ``NotAllowed``.
+        """
+        await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
+        return await self._store.set_image(
+            name, version, verified_at=self._clock(), damage=damage, actor=actor.name
+        )
+
+    async def remove(self, actor: Actor, name: str, version: str) -> Sequence[Artifact]:
+        """Remove a retired or damaged image from the catalogue.
+
+        Return its artifacts; their files stay. Raises ``NotFound``; ``NotAllowed``; ``Conflict``
+        while it is offered or a job uses it.
+        """
+        await self._allowed(PolicyAction.IMAGE_ADMINISTER, actor, name, version)
+        return await self._store.remove_image(name, version, actor=actor.name)
+
+    async def _allowed(self, action: PolicyAction, actor: Actor, name: str, version: str) -> Image:
+        reference = f"{name}:{version}"
+        # An actor without read access must not learn which images exist.
+        require(PolicyAction.IMAGE_READ, actor, "image", reference, project=_any_project(actor))
+        image = await self._store.image(name, version)
+        require(action, actor, "image", reference, project=_common_project(actor, image))
+        return image
+
+
+def _any_project(actor: Actor) -> str | None:
+    return next(iter(sorted(actor.projects)), None)
+
+
+def _common_project(actor: Actor, image: Image) -> str | None:
+    """Return a project through which the actor sees the image.
+
+    For an image for all users, any project of the actor's.
+    """
+    if not image.projects:
+        return _any_project(actor)
+    return next((name for name in image.projects if name in actor.projects), image.projects[0])
+
+
+def _sees(actor: Actor, image: Image) -> bool:
+    return decide(PolicyAction.IMAGE_READ, actor, project=_common_project(actor, image)).visible
+
+
+def _shown(image: Image, actor: Actor) -> Image:
+    """Return the image without the names of projects that the actor may not see."""
+    if actor.is_admin:
+        return image
+    visible_projects = tuple(name for name in image.projects if name in actor.projects)
+    return image.model_copy(update={"projects": visible_projects})

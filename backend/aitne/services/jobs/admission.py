@@ -1,0 +1,301 @@
+"""Admission of jobs: a request becomes a job's specification and rows, or is refused with reasons.
+
+Nothing is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID, uuid4
+
+from aitne.core.cluster.capacity import Fit
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from aitne.core.jobs.arrays import array_id, task_group_id
+from aitne.core.jobs.states import JobState
+from aitne.core.models.job import Job, JobSpec
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.node import Cluster
+from aitne.core.models.user import Actor
+from aitne.core.ports.accounts import Accounts, UnixAccount
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+from aitne.core.units import ArrayRange, parse_array
+from aitne.core.users.policy import PolicyAction, decide, require
+from aitne.services.cluster.cluster import ClusterService
+from aitne.services.jobs.cluster_check import (
+    ClusterRequest,
+    Problems,
+    check_cluster,
+    check_platform_limits,
+)
+from aitne.services.jobs.enforcement import hold
+from aitne.services.jobs.offers import AvailabilityService
+from aitne.services.jobs.render import Renderer
+from aitne.services.jobs.resolve import image_reference, resolve
+from aitne.services.jobs.templates import TemplateCatalog
+from aitne.services.projects.limits import LimitCheck
+from aitne.services.users.secrets import UserSecretService
+
+NO_ID = UUID(int=0)
+"""ID in a plan's script in place of the job's ID."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """Resolved specification of a job with its account, and how the cluster can serve it."""
+
+    spec: JobSpec
+    account: UnixAccount
+    fitting: Fit
+    cluster: Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedJob:
+    """Job that may be submitted: its specification, its account and what its user should know."""
+
+    spec: JobSpec
+    account: UnixAccount
+    fitting: Fit
+    limits: tuple[str, ...]
+    """Sentences that tell what enforces the job's limits."""
+    unseen: tuple[str, ...]
+    """Sentences about its image and datasets for the user."""
+    after: Sequence[Job]
+    """Jobs that must complete before it starts."""
+
+
+class Admission:
+    """Admission of all jobs, both new ones and those that run again."""
+
+    def __init__(
+        self,
+        store: Store,
+        templates: TemplateCatalog,
+        renderer: Renderer,
+        settings: Settings,
+        accounts: Accounts,
+        cluster: ClusterService,
+        limits: LimitCheck,
+        offers: AvailabilityService,
+        secrets: UserSecretService,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._templates = templates
+        self._renderer = renderer
+        self._settings = settings
+        self._accounts = accounts
+        self._cluster = cluster
+        self._limits = limits
+        self._offers = offers
+        self._secrets = secrets
+        self._clock = clock
+
+    async def of_file(self, actor: Actor, file: JobFile, action: PolicyAction) -> AdmittedJob:
+        """Admit the job that a job file describes.
+
+        Raises:
+            InvalidInput: a field is wrong; all wrong fields are named. Or the user has no account
+                that jobs may run as.
+            NotAllowed: the credential may not take the action.
+        """
+        account = await self._account(actor)
+        project = await self._project(actor, file.project, action)
+        reference = image_reference(file, self._templates)
+        cluster = (await self._cluster.look()).cluster
+        spec, fitting = resolve(
+            file,
+            project=project,
+            templates=self._templates,
+            chooser=self._offers.chooser,
+            offer=await self._offers.of(actor, file, reference, project, account),
+            settings=self._settings,
+            cluster=cluster,
+        )
+        problems = Problems()
+        problems.extend(await self._secrets.missing(actor.name, spec.secrets))
+        problems.check()
+        return await self._admitted(actor, JobRequest(spec, account, fitting, cluster))
+
+    async def again(self, actor: Actor, old: Job, *, continues: bool) -> AdmittedJob:
+        """Admit a job that repeats ``old``; with ``continues`` a session that takes up its work.
+
+        Raises as ``renewed``, and ``InvalidInput`` with the reasons why it can no longer run.
+        """
+        resolved_job, problems = await self.renewed(actor, old)
+        problems.check()
+        if continues:
+            lineage = old.spec.lineage or old.id
+            spec = resolved_job.spec.model_copy(update={"continues": old.id, "lineage": lineage})
+            resolved_job = replace(resolved_job, spec=spec)
+        return await self._admitted(actor, resolved_job)
+
+    async def renewed(self, actor: Actor, old: Job) -> tuple[JobRequest, Problems]:
+        """Resolve a job that repeats ``old``.
+
+        Return it with the problems that prevent it from running.
+
+        Raises:
+            InvalidInput: the actor is no longer a member of its project.
+            NotAllowed: the credential may not create jobs.
+        """
+        project = await self._project(actor, old.project, PolicyAction.JOB_CREATE)
+        array = old.spec.array if old.array_task_id is None else str(old.array_task_id)
+        fresh = {"project": project, "array": array, "continues": None, "lineage": None}
+        account = await self._account(actor)
+        spec, problems = await self._offers.renew(actor, old.spec.model_copy(update=fresh), account)
+        problems.extend(await self._secrets.missing(actor.name, spec.secrets))
+        check_platform_limits(spec, self._settings.limits, problems)
+        cluster = (await self._cluster.look()).cluster
+        fitting = check_cluster(ClusterRequest.of(spec), cluster, self._settings, problems)
+        return JobRequest(spec, account, fitting, cluster), problems
+
+    def draft(self, actor: Actor, admitted: AdmittedJob, job_id: UUID = NO_ID) -> Job:
+        """Return the job's row before it is stored.
+
+        Raises ``InvalidInput`` if it cannot be written as a script.
+        """
+        spec, account = admitted.spec, admitted.account
+        job = Job(
+            id=job_id,
+            cluster=self._settings.cluster,
+            owner=actor.name,
+            account=account.name,
+            folder=f"{account.folder}/{job_id}",
+            project=spec.project,
+            type=spec.type,
+            name=spec.name,
+            spec=spec,
+            state=JobState.PENDING_SUBMIT,
+            message="Waits to be handed to the scheduler.",
+            created_at=self._clock(),
+        )
+        self._renderer.check(job)
+        return job
+
+    async def rows(self, actor: Actor, admitted: AdmittedJob) -> tuple[Job, list[Job]]:
+        """Return the job's rows to store: its own, and the one that the tasks of an array share.
+
+        Raises:
+            InvalidInput: it could never run within its project's limits.
+            Conflict: the user has as many live jobs as allowed.
+        """
+        array = admitted.spec.array
+        indices = parse_array(array).indices if array else ()
+        job = self.draft(actor, admitted, array_id(uuid4()) if array else uuid4())
+        group = {
+            "id": task_group_id(job.id),
+            "array_job_id": job.id,
+            "array_task_ids": str(ArrayRange(indices)),
+        }
+        await self._check_live(actor, 1 + len(indices))
+        await self.within_limits(job)
+        return job, [job.model_copy(update=group)] if array else []
+
+    async def within_limits(self, job: Job) -> str | None:
+        """Return which limit of its project or QOS the job would wait for.
+
+        None if there is none.
+
+        Raises ``InvalidInput`` if it could never run within them.
+        """
+        verdict = await self._limits.check(job.spec, job.account)
+        problems = Problems()
+        problems.extend(verdict.problems)
+        problems.check()
+        return verdict.waits_for
+
+    async def _admitted(self, actor: Actor, resolved_job: JobRequest) -> AdmittedJob:
+        await self._check_charged(actor, resolved_job.spec)
+        spec, limits = hold(resolved_job.spec, resolved_job.cluster, self._settings)
+        return AdmittedJob(
+            spec=spec,
+            account=resolved_job.account,
+            fitting=resolved_job.fitting,
+            limits=limits,
+            unseen=await self._offers.look(actor, spec, resolved_job.account),
+            after=await self._after(actor, spec.after),
+        )
+
+    async def _check_charged(self, actor: Actor, spec: JobSpec) -> None:
+        """Check that the charged account is not a project that the actor is no member of.
+
+        Projects are Slurm accounts. Raises ``InvalidInput``.
+        """
+        charged = spec.slurm.account
+        if charged is None or charged in actor.projects or actor.is_admin:
+            return
+        if await self._store.standing(charged) is not None:
+            raise InvalidInput.field(
+                "slurm.account",
+                f"it is the project {charged}, and you are no member of it",
+                value=charged,
+                allowed=", ".join(sorted(actor.projects)),
+            )
+
+    async def _account(self, actor: Actor) -> UnixAccount:
+        # A slow directory service must not block other requests.
+        return await asyncio.to_thread(self._accounts.of, actor.name)
+
+    async def _project(self, actor: Actor, name: str | None, action: PolicyAction) -> str:
+        project = name or actor.user.default_project
+        decision = decide(action, actor, project=project)
+        project_names = actor.projects
+        if decision.visible and project not in project_names:
+            project_names |= {row.name for row in await self._store.list_projects(visible_to=None)}
+        if project not in project_names or not decision.visible:
+            raise InvalidInput.field(
+                "project",
+                f"there is no project {project} that you are a member of",
+                value=project,
+                allowed=", ".join(sorted(project_names))
+                or "none: ask an administrator to add you to one",
+            )
+        if not decision.allowed:
+            raise NotAllowed(decision.reason)
+        return project
+
+    async def _after(self, actor: Actor, after: Sequence[UUID]) -> Sequence[Job]:
+        """Return the jobs that must complete first.
+
+        Raises ``InvalidInput`` if one is unknown or has ended without completing.
+        """
+        problems = Problems()
+        dependencies = []
+        for job_id in after:
+            try:
+                job = await self._store.get_job(job_id)
+                require(
+                    PolicyAction.JOB_READ,
+                    actor,
+                    "job",
+                    job_id,
+                    owner=job.owner,
+                    project=job.project,
+                )
+            except NotFound:
+                problems.add("after", f"there is no job {job_id}", job_id, "jobs that you may see")
+                continue
+            if job.state.terminal and job.state is not JobState.COMPLETED:
+                problems.add(
+                    "after",
+                    f"job {job_id} ended {job.state}, so this one would never start",
+                    job_id,
+                    "jobs that completed or have not ended",
+                )
+            dependencies.append(job)
+        problems.check()
+        return dependencies
+
+    async def _check_live(self, actor: Actor, new: int) -> None:
+        max_jobs = self._settings.limits.max_live_jobs
+        live = await self._store.count_live(actor.name)
+        if live + new > max_jobs:
+            raise Conflict(
+                f"You have {live} jobs and tasks that wait or run, and this would add {new}; "
+                f"the limit is {max_jobs}. Wait for some to end, or cancel some."
+            )

@@ -1,0 +1,82 @@
+"""Advice for jobs that wait in the queue, computed on each request and not stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from aitne.core.cluster.queues import choose_queue
+from aitne.core.errors import NotFound
+from aitne.core.jobs.advice import Advice, advise
+from aitne.core.jobs.states import ACTIVE, JobState
+from aitne.core.models.job import Job, JobFilter
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import Store
+from aitne.core.users.policy import PolicyAction, require
+from aitne.services.cluster.capacity import CapacityService
+from aitne.services.cluster.cluster import ClusterService
+from aitne.services.projects.limits import judge
+
+_MOST_NAMED = 5
+
+
+class AdviceService:
+    """Advice from the store and the last state of the cluster; the scheduler is not queried."""
+
+    def __init__(self, store: Store, cluster: ClusterService, capacity: CapacityService) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._capacity = capacity
+
+    async def of(self, actor: Actor, job_id: UUID) -> tuple[Advice, ...]:
+        """Return advice for the job; empty unless it waits in the queue.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
+        job = await self._store.get_job(job_id)
+        require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        look = await self._cluster.look()
+        if job.state is not JobState.QUEUED or job.cancel_requested_at or look.stale:
+            return ()
+        spec = job.spec
+        queue = choose_queue(
+            spec.slurm,
+            look.cluster,
+            project=spec.project,
+            wanted_nodes=spec.resources.nodes,
+            max_duration_s=spec.max_duration_s,
+            array=None,
+            extra_allowed=(),
+        )
+        # Other jobs of the owner are shown only to the owner.
+        is_owner = actor.name == job.owner
+        return advise(
+            job,
+            nodes=queue.nodes,
+            gpus=(await self._capacity.look()).gpus,
+            mine=await self._mine(job) if is_owner else (),
+            before=await self._before(job) if is_owner else (),
+            limit=await self._limit(job),
+        )
+
+    async def _mine(self, job: Job) -> Sequence[Job]:
+        job_filter = JobFilter(owner=job.owner, states=ACTIVE)
+        page = await self._store.list_jobs(job_filter, visible_to=None, limit=100)
+        return [other for other in page.items if not other.is_array][:_MOST_NAMED]
+
+    async def _before(self, job: Job) -> Sequence[Job]:
+        dependencies = []
+        for dependency_id in job.spec.after[:_MOST_NAMED]:
+            try:
+                other = await self._store.get_job(dependency_id)
+            except NotFound:
+                continue  # its record was deleted; only the scheduler knows its outcome
+            if other.owner == job.owner and not other.state.terminal:
+                dependencies.append(other)
+        return dependencies
+
+    async def _limit(self, job: Job) -> str | None:
+        look = await self._store.in_use()
+        return (
+            None if look is None else judge(job.spec, look[0], job.account or job.owner).waits_for
+        )

@@ -1,0 +1,390 @@
+"""Reports of the agents of jobs, and the data that the hub leaves for them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from aitne.core.errors import AitneError, Conflict, NotAuthenticated, NotFound
+from aitne.core.jobs.agent_protocol import (
+    AgentReply,
+    AgentReport,
+    CertificateRequest,
+    Handover,
+    JobSecrets,
+    ProgramPhase,
+)
+from aitne.core.jobs.states import ACTIVE, JobState
+from aitne.core.models.base import Frozen
+from aitne.core.models.event import Event
+from aitne.core.models.job import Job, JobChanges, JobType
+from aitne.core.models.profile import MOST_BYTES, Profile
+from aitne.core.ports.store import Store
+from aitne.services.jobs.snapshots import SnapshotService
+from aitne.services.platform.encryption import Cipher
+from aitne.services.platform.events import EventHub
+from aitne.services.platform.secrets import hashed
+from aitne.services.sessions.addresses import NodeAddresses
+from aitne.services.sweeps import SweepService
+from aitne.services.users.secrets import UserSecretService
+
+log = logging.getLogger(__name__)
+
+LONGEST_WAIT_S = 30.0
+MOST_IDLE_S = 366 * 86_400.0
+"""Maximum idle time in seconds; a larger value of a report is reduced to it."""
+LONGEST_TOLERANCE_S = 300.0
+"""Maximum age in seconds of a session's known activity.
+
+For short inactivity durations, a twentieth of the duration.
+"""
+SignRequest = Callable[[str, str, str], str]
+"""Signs a certificate: takes owner, address and signing request of a session, returns PEM."""
+_RACES = 5
+_STORED: dict[str, object] = {
+    "samples": (),
+    **dict.fromkeys(("profile", "snapshot", "results", "files", "message")),
+}
+"""Fields of a report that need no confirmation and may be large."""
+MOST_EARLY = 10_000
+"""Maximum number of reports that wait for the scheduler to confirm their runs.
+
+The oldest is dropped.
+"""
+_UNCONFIRMED = frozenset({JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED})
+"""States in which the scheduler has not confirmed that the job has its nodes.
+
+Its program may have begun.
+"""
+
+
+class HubJob(Frozen):
+    """State of a session that the hub's spawner may see."""
+
+    job_id: UUID
+    owner: str
+    address: str | None
+    live: bool
+    confirmed: bool = True
+    """Whether the agent has verified that the job's own account answers at the address."""
+    refused: str | None = None
+    """Reason why the address must not be used; None if it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Early:
+    """Report of a run that the scheduler's poll has not seen yet."""
+
+    report: AgentReport
+    received_at: datetime
+
+
+class AgentService:
+    """Processing of agents' reports; the scheduler's poll decides the states of jobs.
+
+    An agent runs as the job's owner. That a job has its nodes, since when, and how often it was started
+    again is therefore taken from the scheduler's poll alone: a report that is ahead of the poll is kept
+    and applied once the poll agrees.
+
+    ``trusted``: agents run as the platform's own account, so they may name their node.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Callable[[], datetime],
+        events: EventHub,
+        addresses: NodeAddresses,
+        snapshots: SnapshotService,
+        sweeps: SweepService,
+        secrets: UserSecretService,
+        cipher: Cipher,
+        *,
+        trusted: bool,
+        certificates: SignRequest | None,
+    ) -> None:
+        """Store the dependencies; ``certificates`` is None if the platform does not use TLS."""
+        self._certificates = certificates
+        self._secrets = secrets
+        self._cipher = cipher
+        self._snapshots = snapshots
+        self._sweeps = sweeps
+        self._store = store
+        self._addresses = addresses
+        self._trusted = trusted
+        self._clock = clock
+        self._events = events
+        self._early: dict[UUID, _Early] = {}
+        self._confirmed: set[UUID] = set()
+        """Jobs whose rows changed since their early reports were last examined."""
+        self._settling: asyncio.Task[None] | None = None
+        events.on_events(self._on_events)
+
+    async def stop(self) -> None:
+        """Stop applying early reports."""
+        if self._settling is not None:
+            self._settling.cancel()
+            await asyncio.wait({self._settling})
+
+    async def report(self, token: str, job_id: UUID, report: AgentReport) -> AgentReply:
+        """Accept a report; one of an earlier attempt is answered like any other and ignored.
+
+        Raises:
+            NotAuthenticated: the token is not this job's, or the job has ended.
+        """
+        job = await self._target(await self._job_of(token, job_id), report.task)
+        if job is None or job.attempt != report.attempt or job.state.terminal:
+            return AgentReply()
+        if report.samples:
+            await self._store.add_samples(job.id, report.samples)
+        if report.profile is not None:
+            await self._keep(job.id, report.profile)
+        await self._keep_documents(job, report)
+        if report.idle_s is not None and job.spec.inactivity_duration_s is not None:
+            now = self._clock()
+            active_at = now - timedelta(seconds=min(report.idle_s, MOST_IDLE_S))
+            tolerance_s = min(LONGEST_TOLERANCE_S, job.spec.inactivity_duration_s / 20)
+            await self._store.note_activity(
+                job.id, active_at=active_at, seen_at=now, tolerance_s=tolerance_s
+            )
+        if report.node_rank is None:
+            early = _Early(report.model_copy(update=_STORED), self._clock())
+            if _is_early(job, report):
+                self._early.pop(job.id, None)
+                self._early[job.id] = early
+                if len(self._early) > MOST_EARLY:
+                    del self._early[next(iter(self._early))]
+                # The poll may have been written since the row was read.
+                job = await self._store.get_job(job.id)
+            await self._settle(job, early)
+        return AgentReply()
+
+    def _on_events(self, events: Sequence[Event]) -> None:
+        """Note which of the early reports may be due, and examine those."""
+        changed = {event.job_id for event in events if event.job_id is not None}
+        self._confirmed |= changed & self._early.keys()
+        if self._confirmed and (self._settling is None or self._settling.done()):
+            self._settling = asyncio.create_task(self._settle_early(), name="early-reports")
+
+    async def _settle_early(self) -> None:
+        while self._confirmed:
+            job_id = self._confirmed.pop()
+            early = self._early.get(job_id)
+            try:
+                if early is not None:
+                    await self._settle(await self._store.get_job(job_id), early)
+            except AitneError as error:
+                log.warning(
+                    "A report of job %s was not applied; the next one may be: %s",
+                    job_id,
+                    error.message,
+                )
+
+    async def _settle(self, job: Job, early: _Early) -> None:
+        """Apply a report if the scheduler has confirmed its run; otherwise keep it."""
+        for _ in range(_RACES):
+            if _is_early(job, early.report):
+                return
+            try:
+                await self._apply(job, early)
+                break
+            except Conflict:
+                # The controller changed the row in the meantime: read it again.
+                job = await self._store.get_job(job.id)
+        if self._early.get(job.id) is early:
+            del self._early[job.id]
+
+    async def _keep_documents(self, job: Job, report: AgentReport) -> None:
+        """Store the snapshot, the file list and the results of the report."""
+        if report.snapshot is not None:
+            await self._snapshots.keep_snapshot(job.id, report.snapshot)
+        if report.files is not None:
+            await self._snapshots.keep_files(job.id, report.files)
+        if report.results is not None:
+            values = await self._snapshots.keep_results(job.id, report.results)
+            await self._sweeps.judge(job, values)
+
+    async def _keep(self, job_id: UUID, document: dict[str, Any]) -> None:
+        """Store the profile of the report.
+
+        The job's own program writes it: an invalid profile is dropped, and the rest of the report
+        counts.
+        """
+        try:
+            profile = Profile.model_validate(document)
+        except ValidationError as error:
+            log.info("The profile of job %s is invalid: %s", job_id, error.errors()[0]["msg"])
+            return
+        text = profile.model_dump_json(by_alias=True)
+        if len(text) <= MOST_BYTES:
+            await self._store.put_profile(job_id, json.loads(text))
+
+    async def handover(self, token: str, job_id: UUID, *, wait_s: float = 0) -> Handover | None:
+        """Return the hand-over that the hub left for the job.
+
+        None if there is none within ``wait_s``.
+
+        Raises ``NotAuthenticated``.
+        """
+        deadline = asyncio.get_running_loop().time() + min(wait_s, LONGEST_WAIT_S)
+        while True:
+            mark = self._events.mark()
+            await self._job_of(token, job_id)
+            payload = await self._store.get_handover(job_id)
+            if payload is not None:
+                return Handover.model_validate_json(self._cipher.decrypt(payload, _purpose(job_id)))
+            remaining_s = deadline - asyncio.get_running_loop().time()
+            if remaining_s <= 0 or self._events.stopped:
+                return None
+            await self._events.changed(mark, remaining_s)
+
+    async def secrets(self, token: str, job_id: UUID) -> JobSecrets:
+        """Return the values of the secrets that the job names.
+
+        Raises:
+            NotAuthenticated: the token is not this job's, or the job has ended.
+            Conflict: a secret was deleted since the job was submitted.
+        """
+        job = await self._job_of(token, job_id)
+        return JobSecrets(env=dict(await self._secrets.values(job.owner, job.spec.secrets)))
+
+    async def certificate(self, token: str, job_id: UUID, request: CertificateRequest) -> str:
+        """Return a certificate (PEM) for the server of a session, at the address that it has reported.
+
+        Raises:
+            NotAuthenticated: the token is not this job's, or the job has ended.
+            NotFound: the platform does not use TLS, or the job is no session.
+            Conflict: the address is not the stored one, as in a run that the scheduler has started
+                again and the poll has not seen yet, or it is not of the session's nodes.
+            InvalidInput: the request is invalid, or its key is too weak.
+            Unavailable: the nodes of the job are not known yet.
+        """
+        job = await self._job_of(token, job_id)
+        if self._certificates is None or job.type is not JobType.SESSION:
+            raise NotFound("certificate", job_id)
+        if job.address is None or job.address != request.address:
+            raise Conflict(
+                f"The session {job_id} has not reported the address {request.address} yet."
+            )
+        refused = await self._addresses.problem(job)
+        if refused is not None:
+            raise Conflict(refused)
+        return await asyncio.to_thread(self._certificates, job.owner, job.address, request.request)
+
+    async def hub_job(self, job_id: UUID) -> HubJob:
+        """Return the state of a session that the hub needs.
+
+        Raises:
+            NotFound: no such session.
+            Unavailable: its address cannot be verified yet.
+        """
+        job = await self._session(job_id)
+        live = not job.state.terminal
+        refused = await self._addresses.problem(job) if live else None
+        return HubJob(
+            job_id=job.id,
+            owner=job.owner,
+            address=job.address if refused is None else None,
+            live=live,
+            confirmed=self._trusted or job.ready_at is not None,
+            refused=refused,
+        )
+
+    async def put_handover(self, job_id: UUID, handover: Handover) -> None:
+        """Store the server's environment for the agent.
+
+        Raises:
+            NotFound: no such session.
+            Conflict: it has ended.
+        """
+        job = await self._session(job_id)
+        if job.state.terminal:
+            raise Conflict(f"The session {job_id} has ended ({job.state}); its agent has exited.")
+        encrypted = self._cipher.encrypt(handover.model_dump_json(), _purpose(job_id))
+        await self._store.put_handover(job_id, encrypted)
+        self._events.pulse()
+
+    async def live_job_ids(self) -> Sequence[UUID]:
+        """Return the IDs of the sessions that have not ended."""
+        return [job.id for job in await self._store.live_jobs() if job.type is JobType.SESSION]
+
+    async def _job_of(self, token: str, job_id: UUID) -> Job:
+        job = await self._store.job_of_token(hashed(token))
+        if job is None or job_id not in (job.id, job.array_job_id):
+            raise NotAuthenticated("This is not the token of a live job.")
+        return job
+
+    async def _target(self, job: Job, task: int | None) -> Job | None:
+        """Return the row that the report is about; None if there is none.
+
+        Tasks share the token of their array job, except a task that is retried. A task whose agent
+        reports gets a row of its own.
+        """
+        if not job.is_array:
+            return job if job.array_task_id == task else None
+        return None if task is None else await self._store.array_task(job.id, task, own_row=True)
+
+    async def _session(self, job_id: UUID) -> Job:
+        job = await self._store.get_job(job_id)
+        if job.type is not JobType.SESSION:
+            raise NotFound("session", job_id)
+        return job
+
+    async def _apply(self, job: Job, early: _Early) -> None:
+        """Apply the report to the row of its job.
+
+        Raises ``Conflict`` if the row has changed since it was read.
+        """
+        report = early.report
+        if (job.attempt, job.restart_count) != (report.attempt, report.restart_count):
+            return
+        if job.state not in ACTIVE or job.state is JobState.COMPLETING:
+            return
+        if report.phase is ProgramPhase.FINISHED:
+            await self._move(job, JobState.COMPLETING, JobChanges())
+            return
+        to = JobState.RUNNING if job.state is JobState.STARTING else job.state
+        await self._move(job, to, self._news(job, early))
+
+    def _news(self, job: Job, early: _Early) -> JobChanges:
+        """Collect what the report says that the row does not."""
+        report, values = early.report, dict[str, object]()
+        # An app's address does not change while it runs, and the hub sends browsers to it.
+        if report.address is not None and job.address is None:
+            values["address"] = report.address
+        if report.phase is ProgramPhase.READY and job.ready_at is None and not self._trusted:
+            # The hub sends no browser there before this: another account of the node may have answered.
+            values["ready_at"] = self._clock()
+        if job.started_at is None:
+            # A program cannot start before its job has nodes, whatever its agent reports.
+            values["started_at"] = max(early.received_at, job.allocated_at or early.received_at)
+        if not job.nodes and self._trusted:
+            values["nodes"] = (report.node,)
+        if job.state is JobState.STARTING and job.message is not None:
+            values["message"] = None  # it said why the job waited
+        return JobChanges.model_validate(values)
+
+    async def _move(self, job: Job, to: JobState, changes: JobChanges) -> Job:
+        if to is job.state and not changes.model_fields_set:
+            return job
+        return await self._store.transition(
+            job.id, to, changes, attempt=job.attempt, version=job.version
+        )
+
+
+def _is_early(job: Job, report: AgentReport) -> bool:
+    """Return whether the report is of a run of this attempt that the poll has not seen yet."""
+    ahead = job.state in _UNCONFIRMED or report.restart_count > job.restart_count
+    return ahead and job.attempt == report.attempt and not job.state.terminal
+
+
+def _purpose(job_id: UUID) -> str:
+    return f"hand-over of job {job_id}"

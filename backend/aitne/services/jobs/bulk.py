@@ -1,0 +1,117 @@
+"""Cancellation of many jobs in one request, limited to jobs that the user has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from aitne.core.errors import Conflict, InvalidInput
+from aitne.core.jobs.states import LIVE, JobState
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job, JobFilter, JobType
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import JobStore
+from aitne.core.users.policy import PolicyAction, decide
+from aitne.services.jobs.jobs import JobService
+
+MOST = 1_000
+"""Maximum number of jobs in one request."""
+
+
+class CancelOutcome(StrEnum):
+    """Outcome of the request to cancel one job."""
+
+    ASKED = "asked"
+    """The job ends, now or shortly."""
+    ENDED = "ended"
+    """The job had already ended; nothing was done."""
+    NOT_FOUND = "not_found"
+    """There is no such job that the actor may see."""
+    NOT_ALLOWED = "not_allowed"
+
+
+class Cancelled(Frozen):
+    """Result of the request to cancel one job."""
+
+    id: UUID
+    outcome: CancelOutcome
+    """Outcome for this job."""
+    name: str | None = None
+    state: JobState | None = None
+    reason: str | None = None
+    """Sentence that tells why nothing was done."""
+
+
+class BulkCancel:
+    """Cancellation of several jobs, each decided by itself: a refusal affects only one job."""
+
+    def __init__(self, jobs: JobService, store: JobStore, clock: Callable[[], datetime]) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._clock = clock
+
+    async def by_ids(self, actor: Actor, ids: Sequence[UUID]) -> list[Cancelled]:
+        """Cancel the jobs with these IDs.
+
+        Return one result for each distinct ID, in the order given.
+        """
+        jobs_by_id = {
+            job.id: job for job in await self._store.get_jobs(ids) if not job.is_task_group
+        }
+        return [
+            await self._one(actor, job_id, jobs_by_id.get(job_id)) for job_id in dict.fromkeys(ids)
+        ]
+
+    async def by_filter(
+        self, actor: Actor, job_filter: JobFilter, expected: int
+    ) -> list[Cancelled]:
+        """Cancel all matching jobs that have not ended, if their number is ``expected``.
+
+        Otherwise none.
+
+        Raises:
+            Conflict: there are more or fewer.
+            InvalidInput: they are too many for one request.
+        """
+        if expected > MOST:
+            raise InvalidInput.field(
+                "expected", "too many jobs for one request", value=expected, allowed=f"0 to {MOST}"
+            )
+        live_filter = job_filter.model_copy(update={"states": (job_filter.states or LIVE) & LIVE})
+        if not live_filter.states:
+            return []
+        page = await self._jobs.list(actor, live_filter, cursor=None, limit=MOST)
+        if page.total != expected:
+            raise Conflict(
+                f"{page.total} jobs that have not ended match, not {expected}. Nothing was "
+                "cancelled; reload the list."
+            )
+        return [await self._one(actor, job.id, job) for job in page.items]
+
+    async def _one(self, actor: Actor, job_id: UUID, job: Job | None) -> Cancelled:
+        if job is None:
+            return _unknown(job_id)
+        decision = decide(PolicyAction.JOB_CANCEL, actor, owner=job.owner, project=job.project)
+        if not decision.visible:
+            return _unknown(job_id)
+        outcome, reason, now = CancelOutcome.ASKED, None, job
+        if not decision.allowed:
+            outcome, reason = CancelOutcome.NOT_ALLOWED, decision.reason
+        elif job.state.terminal:
+            outcome, reason = CancelOutcome.ENDED, "The job had already ended."
+        else:
+            verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
+            message = f"{verb} by {actor.name}."
+            now = await self._store.request_cancel(job_id, self._clock(), message)
+        return Cancelled(id=job_id, outcome=outcome, name=job.name, state=now.state, reason=reason)
+
+
+def _unknown(job_id: UUID) -> Cancelled:
+    """Return the result for a job that does not exist or is not visible; both look the same."""
+    return Cancelled(
+        id=job_id,
+        outcome=CancelOutcome.NOT_FOUND,
+        reason="There is no job with this ID that you may see.",
+    )

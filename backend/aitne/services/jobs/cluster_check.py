@@ -1,0 +1,157 @@
+"""Checks of a job against the cluster and the platform's limits.
+
+They concern nodes, partitions, drivers and bounds. Has no side effects. All problems are collected,
+so that a user sees them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from aitne.core import images as drivers
+from aitne.core.cluster.capacity import Fit, able, fit
+from aitne.core.cluster.queues import choose_queue
+from aitne.core.errors import FieldProblem, InvalidInput
+from aitne.core.models.image import ImageUse
+from aitne.core.models.job import JobSpec
+from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.node import Cluster, Node
+from aitne.core.models.resources import Resources
+from aitne.core.settings import LimitSettings, Settings
+from aitne.core.units import compress_hostlist, format_duration, parse_array
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collection of problems, so that a user sees them all at once."""
+
+    found: list[FieldProblem] = field(default_factory=list)
+
+    def add(self, name: str, message: str, value: object, allowed: str | None) -> None:
+        """Add one problem to the collection."""
+        shown = None if value is None else str(value)
+        self.found.append(FieldProblem(name, message, shown, allowed))
+
+    def extend(self, problems: Iterable[FieldProblem]) -> None:
+        """Add several problems; a field keeps the first one."""
+        known_fields = {problem.field for problem in self.found}
+        self.found.extend(problem for problem in problems if problem.field not in known_fields)
+
+    def check(self) -> None:
+        """Raise ``InvalidInput`` with all problems that were added.
+
+        Returns if there is none.
+        """
+        if self.found:
+            raise InvalidInput(
+                "; ".join(f"{problem.field}: {problem.message}" for problem in self.found),
+                self.found,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRequest:
+    """Properties of a job that are checked against the cluster."""
+
+    project: str
+    resources: Resources
+    max_duration_s: int
+    array: str | None
+    slurm: SlurmOptions
+    image: ImageUse | None = None
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> ClusterRequest:
+        """Return the properties of a specification that was accepted before."""
+        return cls(
+            spec.project,
+            spec.resources,
+            spec.max_duration_s,
+            spec.array,
+            spec.slurm,
+            spec.image_use,
+        )
+
+
+def check_cluster(
+    wish: ClusterRequest, cluster: Cluster, settings: Settings, problems: Problems
+) -> Fit:
+    """Add problems for what the cluster can never provide: nodes, and what its partition allows."""
+    nodes = cluster.nodes
+    if settings.capabilities.partitions:
+        queue = choose_queue(
+            wish.slurm,
+            cluster,
+            project=wish.project,
+            wanted_nodes=wish.resources.nodes,
+            max_duration_s=wish.max_duration_s,
+            array=wish.array,
+            extra_allowed=settings.slurm.extra,
+        )
+        problems.extend(queue.problems)
+        if queue.problems:
+            return Fit(False, False)
+        nodes = queue.nodes
+    fitting = fit(wish.resources, nodes)
+    problems.extend(fitting.problems)
+    return replace(fitting, notes=_check_drivers(wish, nodes, problems))
+
+
+def _check_drivers(
+    wish: ClusterRequest, nodes: Sequence[Node], problems: Problems
+) -> tuple[str, ...]:
+    """Add a problem if no node's driver can run the image; otherwise add notes about drivers."""
+    if wish.image is None or wish.image.cuda is None or wish.resources.gpu.count == 0:
+        return ()
+    driver_match = drivers.match(wish.image.cuda, able(wish.resources, nodes))
+    message = drivers.describe(wish.image.cuda, driver_match)
+    if message is None:
+        return ()
+    if driver_match.impossible:
+        others = drivers.match(wish.image.cuda, [node for node in nodes if node.gpus]).able
+        problems.add(
+            "image",
+            message,
+            wish.image.reference,
+            f"nodes that fit: {compress_hostlist(others)}" if others else "an older image",
+        )
+        return ()
+    hint = " Name them by `slurm.constraint`." if driver_match.too_old and driver_match.able else ""
+    return (message + hint,)
+
+
+def check_most(
+    name: str, value: int, maximum: int | None, problems: Problems, *, shown: str | None = None
+) -> None:
+    """Add a problem for a number above ``maximum``, unless the field already has one."""
+    if (
+        maximum is not None
+        and value > maximum
+        and name not in {problem.field for problem in problems.found}
+    ):
+        problems.add(name, f"{value} is more than the limit", shown or value, f"at most {maximum}")
+
+
+def check_array(array: str | None, limits: LimitSettings, problems: Problems) -> None:
+    """Add a problem for an array with more tasks than the platform allows."""
+    if array is not None and (tasks := len(parse_array(array).indices)) > limits.max_array_tasks:
+        problems.add(
+            "array",
+            f"{array} has {tasks} tasks",
+            array,
+            f"at most {limits.max_array_tasks} tasks",
+        )
+
+
+def check_platform_limits(spec: JobSpec, limits: LimitSettings, problems: Problems) -> None:
+    """Add problems where an accepted specification exceeds the platform's present limits."""
+    check_most("resources.nodes", spec.resources.nodes, limits.max_nodes, problems)
+    if spec.max_duration_s > limits.max_duration:
+        problems.add(
+            "max_duration",
+            "it is longer than this platform allows",
+            format_duration(spec.max_duration_s),
+            f"at most {format_duration(limits.max_duration)}",
+        )
+    check_array(spec.array, limits, problems)

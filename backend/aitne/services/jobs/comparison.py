@@ -1,0 +1,59 @@
+"""Comparison of two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from aitne.core.errors import NotAllowed, NotFound
+from aitne.core.jobs.comparison import ComparisonInput, compare
+from aitne.core.jobs.env_values import with_visible_env
+from aitne.core.models.comparison import Comparison
+from aitne.core.models.snapshot import Snapshot
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import Store
+from aitne.core.users.policy import PolicyAction, require
+from aitne.services.images.images import ImageService
+from aitne.services.jobs.snapshots import SnapshotService
+
+_SAMPLES = 2_000
+
+
+class ComparisonService:
+    """Comparison of two jobs that the actor may see."""
+
+    def __init__(self, store: Store, snapshots: SnapshotService, images: ImageService) -> None:
+        self._store = store
+        self._snapshots = snapshots
+        self._images = images
+
+    async def compare(self, actor: Actor, first: UUID, second: UUID) -> Comparison:
+        """Return the differences between the two jobs. Raises ``NotFound``, ``NotAllowed``."""
+        return compare(await self._run(actor, first), await self._run(actor, second))
+
+    async def _run(self, actor: Actor, job_id: UUID) -> ComparisonInput:
+        job = await self._store.get_job(job_id)
+        require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        job = with_visible_env(actor, job)
+        snapshot = await self._snapshots.of(job)
+        results = await self._snapshots.results_of(job)
+        return ComparisonInput(
+            job=job,
+            snapshot=snapshot,
+            samples=await self._store.samples(job_id, limit=_SAMPLES),
+            values=None if results is None else results.values,
+            image_packages=await self._bill(actor, snapshot),
+        )
+
+    async def _bill(self, actor: Actor, snapshot: Snapshot) -> Mapping[str, str] | None:
+        """Return the packages of the job's image, if it is visible to the actor and unchanged."""
+        name, colon, version = snapshot.image.partition(":")
+        if snapshot.image_digest is None or not colon:
+            return None
+        try:
+            image = await self._images.get(actor, name, version)
+        except (NotFound, NotAllowed):
+            return None
+        if snapshot.image_digest not in {artifact.digest for artifact in image.artifacts}:
+            return None
+        return {package.name: package.version for package in image.packages}

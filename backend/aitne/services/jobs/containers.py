@@ -1,0 +1,166 @@
+"""View of a job's program: the container, the required files and the folders of caches.
+
+Has no side effects. In a container the owner's folders keep their own paths, so that a path in a
+program means the same with and without an image.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from pathlib import PurePath
+
+from aitne.core.jobs.agent_protocol import AgentNeed
+from aitne.core.jobs.containers import BindRoot, check_binds
+from aitne.core.models.dataset import DatasetUse
+from aitne.core.models.job import Job, JobSpec
+from aitne.core.platform.node_software import NodeSoftware
+from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLimits
+from aitne.core.storage.areas import allowed_roots, within
+
+DATASETS = "/datasets"
+"""Folder in a container where datasets are mounted."""
+LAB = "/opt/aitne/lab"
+"""Folder in a container with the program that becomes the single-user server."""
+SPAWNER = "/opt/aitne/launch"
+"""Folder in a container with the program that starts a node's ranks."""
+CACHES = {
+    "XDG_CACHE_HOME": "",
+    "PIP_CACHE_DIR": "pip",
+    "CONDA_PKGS_DIRS": "conda",
+    "HF_HOME": "huggingface",
+    "TORCH_HOME": "torch",
+    "TRITON_CACHE_DIR": "triton",
+}
+"""Environment variables that tell programs where to cache downloads, with the folder for each.
+
+XDG_CACHE_HOME is the base directory specification's; not all of the other programs follow it.
+"""
+
+
+def container_of(
+    job: Job, folder: str, software: NodeSoftware, limits: RuntimeLimits
+) -> ContainerSpec:
+    """Return the container of the job, without its program.
+
+    ``folder`` is the job's own folder.
+
+    Raises:
+        InvalidInput: a folder may not be mounted into a container.
+    """
+    spec = job.spec
+    home = spec.home or "/"
+    if spec.image_use is None:
+        return ContainerSpec(image=None, argv=(), home=home, workdir="/")
+    folders = [spec.home or folder, folder, *(area.path for area in spec.areas)]
+    own_binds = [Bind(source=path, target=path, writable=True) for path in _outermost(folders)]
+    ours = [Bind(source=str(software.launcher.parent), target=LAB)] if spec.apps else []
+    if spec.distributed is not None:
+        ours.append(Bind(source=str(PurePath(software.spawner[-1]).parent), target=SPAWNER))
+    data = [
+        Bind(source=dataset.path, target=f"{DATASETS}/{dataset.name}") for dataset in spec.datasets
+    ]
+    binds = sorted([*own_binds, *ours, *data], key=lambda bind: PurePath(bind.target).parts)
+    roots = [BindRoot(source=path, writable=True) for path in folders]
+    roots += [BindRoot(source=bind.source, target=bind.target) for bind in (*ours, *data)]
+    check_binds(binds, roots)
+    return ContainerSpec(
+        image=spec.image_use,
+        argv=(),
+        binds=tuple(binds),
+        home=home,
+        workdir=_workdir(spec, home),
+        gpus=spec.resources.gpu.count > 0,
+        writable=spec.container.writable,
+        network=spec.container.network,
+        limits=limits,
+        labels={
+            "aitne.job": str(job.array_job_id or job.id),
+            "aitne.attempt": str(job.attempt),
+            "aitne.owner": job.owner,
+        },
+    )
+
+
+def agents_workdir(job: Job, box: ContainerSpec) -> str:
+    """Return the working directory of the agent.
+
+    It is the job's working directory, unless only the container has that folder.
+    """
+    if box.image is None:
+        return job.spec.workdir or "~"
+    shared_paths = [bind.source for bind in box.binds if bind.source == bind.target]
+    return box.workdir if within(box.workdir, shared_paths) else "/"
+
+
+def caches_of(spec: JobSpec) -> dict[str, str]:
+    """Return variables that move caches out of a small home folder.
+
+    Empty if the site has not configured it, and in a container that does not have that folder.
+    """
+    if spec.caches is None:
+        return {}
+    if spec.image_use is not None and not within(spec.caches, own_roots(spec)):
+        return {}
+    caches = PurePath(spec.caches)
+    return {name: str(caches / below) for name, below in CACHES.items()}
+
+
+def needs_of(job: Job) -> tuple[AgentNeed, ...]:
+    """List the files and folders that must exist on the node before the job starts."""
+    spec = job.spec
+    needs = [_dataset(dataset) for dataset in spec.datasets]
+    use = spec.image_use
+    if use is None:
+        return tuple(needs)
+    if spec.home is not None:
+        needs.append(AgentNeed(what="the home folder", path=spec.home, kind="folder"))
+    needs += [
+        AgentNeed(what=f"the {area.name} folder", path=area.path, kind="folder")
+        for area in spec.areas
+    ]
+    if use.path is not None:
+        image = AgentNeed(
+            what=f"the image {use.reference}",
+            path=use.path,
+            kind="file",
+            within=own_roots(spec) if use.digest is None else (),
+            size_bytes=use.size_bytes,
+            mtime_ns=use.mtime_ns,
+            sha256=None if use.digest is None else use.digest.removeprefix("sha256:"),
+        )
+        needs.insert(0, image)
+    return tuple(needs)
+
+
+def _dataset(use: DatasetUse) -> AgentNeed:
+    # Its path is the real one: a link in its place could lead anywhere.
+    return AgentNeed(
+        what=f"the dataset {use.name}:{use.version}",
+        path=use.path,
+        kind="folder",
+        within=(use.path,),
+    )
+
+
+def own_roots(spec: JobSpec) -> tuple[str, ...]:
+    """List the folders of the owner and of the project that a container sees."""
+    return allowed_roots(spec.areas, [spec.home] if spec.home else ())
+
+
+def _outermost(paths: Iterable[str]) -> list[str]:
+    """List the folders without duplicates and without those inside another one."""
+    outermost: list[str] = []
+    for path in sorted(paths):
+        if not within(path, outermost):
+            outermost.append(path)
+    return outermost
+
+
+def _workdir(spec: JobSpec, home: str) -> str:
+    workdir = spec.workdir or "~"
+    if workdir == "~":
+        return home
+    path = home.rstrip("/") + workdir[1:] if workdir.startswith("~/") else workdir
+    # Only the file system can resolve a path with "..", so runtimes refuse it.
+    return path if ".." in path.split("/") else "/" + posixpath.normpath(path).lstrip("/")

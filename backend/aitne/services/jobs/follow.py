@@ -1,0 +1,162 @@
+"""Following of logs: one watcher per log, whatever the number of readers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from aitne.core.errors import AitneError
+from aitne.core.jobs.states import retries
+from aitne.core.models.job import Job
+from aitne.core.ports.files import JobFiles, JobLocation, LogChunk
+from aitne.core.ports.store import Store
+
+GROWTH_INTERVAL_S = 0.2
+"""Seconds between checks of a followed log's size."""
+STATE_EVERY = 3
+"""Number of size checks after which the job's state is read, while the log is unchanged."""
+RETRY_PATIENCE_S = 10.0
+"""Seconds to wait for a further attempt that the job's retry policy promises."""
+CHUNK_BYTES = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """Source of a log: the row of its job and the location of its files."""
+
+    row_id: UUID
+    place: JobLocation
+    """Location of any attempt; each read names the attempt."""
+    task: int | None
+
+
+@dataclass(slots=True)
+class _Watch:
+    """State of one followed log. ``changed`` is replaced each time it is set."""
+
+    attempt: int
+    ended: bool
+    size: int = -1
+    error: AitneError | None = None
+    followers: int = 0
+    task: asyncio.Task[None] | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self) -> None:
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+def _ended(job: Job) -> bool:
+    """Return whether the job has ended and no further attempt follows."""
+    policy = job.spec.retry
+    again = (
+        job.reason is not None
+        and job.cancel_requested_at is None
+        and retries(job.reason, policy.on, job.attempt, policy.max)
+    )
+    return job.state.terminal and not again
+
+
+class LogFollower:
+    """Stream of logs while they grow."""
+
+    def __init__(
+        self,
+        store: Store,
+        files: JobFiles,
+        place: Callable[[Job], JobLocation],
+        *,
+        growth_interval_s: float = GROWTH_INTERVAL_S,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._place = place
+        self._interval_s = growth_interval_s
+        self._watches: dict[LogSource, _Watch] = {}
+
+    async def read(self, job: Job, offset: int, limit: int) -> LogChunk:
+        """Return a piece of the log of the job's present attempt."""
+        return await self._read(self._source(job), job.attempt, offset, limit)
+
+    def _source(self, job: Job) -> LogSource:
+        place = self._place(job).model_copy(update={"attempt": 0})
+        return LogSource(job.id, place, job.array_task_id)
+
+    async def _read(self, source: LogSource, attempt: int, offset: int, limit: int) -> LogChunk:
+        place = source.place.model_copy(update={"attempt": attempt})
+        return await self._files.read_log(place, source.task, offset=offset, limit=limit)
+
+    async def follow(self, job: Job, offset: int) -> AsyncGenerator[bytes, None]:
+        """Yield the log from ``offset`` until the job has ended and all is read.
+
+        A negative ``offset`` counts from the end. A further attempt of the job continues with its
+        own log, from its beginning. Raises ``Unavailable`` when the log can no longer be read.
+        """
+        source = self._source(job)
+        watch = self._join(source, job)
+        try:
+            attempt = job.attempt
+            while True:
+                # Taken before the read: what is written after it sets this very event.
+                changed, has_ended, now = watch.changed, watch.ended, watch.attempt
+                chunk = await self._read(source, attempt, offset, CHUNK_BYTES)
+                offset = chunk.offset + len(chunk.data)
+                if chunk.data:
+                    yield chunk.data
+                elif attempt != now:
+                    attempt, offset = now, 0
+                elif has_ended:
+                    return
+                elif watch.error is not None:
+                    raise watch.error
+                else:
+                    await changed.wait()
+        finally:
+            self._leave(source, watch)
+
+    def _join(self, source: LogSource, job: Job) -> _Watch:
+        watch = self._watches.get(source)
+        if watch is None or watch.error is not None or watch.ended:
+            watch = _Watch(job.attempt, _ended(job))
+            self._watches[source] = watch
+            if not watch.ended:
+                watch.task = asyncio.create_task(self._watch(source, watch))
+        watch.followers += 1
+        return watch
+
+    def _leave(self, source: LogSource, watch: _Watch) -> None:
+        watch.followers -= 1
+        if watch.followers == 0:
+            if watch.task is not None:
+                watch.task.cancel()
+            if self._watches.get(source) is watch:
+                del self._watches[source]
+
+    async def _watch(self, source: LogSource, watch: _Watch) -> None:
+        quiet = 0
+        ended_at: float | None = None
+        try:
+            while not watch.ended:
+                size = (await self._read(source, watch.attempt, 0, 0)).size
+                if size != watch.size:
+                    watch.size, quiet = size, 0
+                    watch.tell()
+                else:
+                    quiet += 1
+                # A log that grows all the time must not hide that its job has ended or was retried.
+                if quiet % STATE_EVERY == 0:
+                    job = await self._store.get_job(source.row_id)
+                    now = asyncio.get_running_loop().time()
+                    ended_at = (ended_at or now) if job.state.terminal else None
+                    gave_up = ended_at is not None and now - ended_at > RETRY_PATIENCE_S
+                    if _ended(job) or gave_up or job.attempt != watch.attempt:
+                        watch.ended, watch.attempt = _ended(job) or gave_up, job.attempt
+                        watch.size = -1
+                        watch.tell()
+                await asyncio.sleep(self._interval_s)
+        except AitneError as error:
+            watch.error = error
+            watch.tell()

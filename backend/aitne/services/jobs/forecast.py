@@ -1,0 +1,59 @@
+"""Answer of the scheduler about a job, requested before anything is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from aitne.core.errors import InvalidInput, SchedulerRejected, Unavailable
+from aitne.core.models.job import Job
+from aitne.core.ports.scheduler import Scheduler
+from aitne.services.jobs.render import Renderer
+
+SCHEDULER = "scheduler"
+"""Field that is named when the scheduler refuses a job without naming a field."""
+
+
+SOON = timedelta(minutes=1)
+"""Time within which an expected start counts as now."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartForecast:
+    """Expected start of a job, and notes for its user."""
+
+    starts_at: datetime | None = None
+    warnings: tuple[str, ...] = ()
+
+    def later(self, now: datetime) -> str | None:
+        """Return a pending reason if the scheduler plans a later start.
+
+        None if the job need not wait, or its start is unknown.
+        """
+        if self.starts_at is None or self.starts_at <= now + SOON:
+            return None
+        return "Waits in the queue: the free resources are planned for other jobs."
+
+
+class Forecaster:
+    """Forecasts of a scheduler that several processes may use; others provide none."""
+
+    def __init__(self, renderer: Renderer, scheduler: Scheduler | None) -> None:
+        self._renderer = renderer
+        self._scheduler = scheduler
+
+    async def ask(self, job: Job, after: Sequence[str]) -> StartForecast:
+        """Return the scheduler's forecast for the job.
+
+        Raises ``InvalidInput`` if the scheduler would refuse it.
+        """
+        if self._scheduler is None:
+            return StartForecast()
+        try:
+            forecast = await self._scheduler.forecast(self._renderer.submit_request(job, after, ""))
+        except SchedulerRejected as error:
+            raise InvalidInput.field(error.field or SCHEDULER, error.message) from error
+        except Unavailable as error:
+            return StartForecast(warnings=(f"The scheduler could not give a forecast: {error}",))
+        return StartForecast() if forecast is None else StartForecast(forecast.starts_at)

@@ -1,0 +1,334 @@
+"""Jobs: their creation and all operations on existing ones."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from aitne.core.errors import InvalidInput, NotAllowed, NotFound
+from aitne.core.jobs.env_values import with_visible_env
+from aitne.core.jobs.states import JobState
+from aitne.core.models.event import Event
+from aitne.core.models.job import Job, JobFilter, JobType, Plan, Sample
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.job_search import JobSort
+from aitne.core.models.profile import Profile
+from aitne.core.models.user import Actor
+from aitne.core.ports.files import JobFiles, LogChunk
+from aitne.core.ports.store import CreatedJob, Idempotency, Page, Store
+from aitne.core.sweeps import expand
+from aitne.core.users.policy import PolicyAction, decide, require
+from aitne.services.jobs.admission import Admission, AdmittedJob
+from aitne.services.jobs.follow import LogFollower
+from aitne.services.jobs.forecast import Forecaster, StartForecast
+from aitne.services.jobs.render import Renderer
+from aitne.services.platform.maintenance import held_because, reaches_into
+
+MAX_LOG_READ = 8 << 20
+
+
+class JobService:
+    """Use cases of jobs and sessions. Each consults the policy first."""
+
+    def __init__(
+        self,
+        store: Store,
+        admission: Admission,
+        renderer: Renderer,
+        files: JobFiles,
+        forecaster: Forecaster,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._admission = admission
+        self._renderer = renderer
+        self._forecaster = forecaster
+        self._clock = clock
+        self._follower = LogFollower(store, files, renderer.place)
+
+    async def plan(self, actor: Actor, file: JobFile) -> Plan:
+        """Return the plan of the job that ``create`` would submit, and whether it would start now.
+
+        Nothing is stored.
+
+        Raises:
+            InvalidInput: ``create`` would refuse the file for the same reason.
+            NotAllowed: the credential may not read.
+        """
+        admitted = await self._admission.of_file(actor, file, PolicyAction.PROJECT_READ)
+        spec, fitting = admitted.spec, admitted.fitting
+        waiting = [job for job in admitted.after if not job.state.terminal]
+        draft = self._admission.draft(actor, admitted)
+        by_limits = await self._admission.within_limits(draft)
+        window, now = await self._store.maintenance(), self._clock()
+        hold_reason = held_because(window, now)
+        # Where nodes are drained, for the maintenance or otherwise, Slurm reports that none will ever fit.
+        forecast = (
+            StartForecast()
+            if hold_reason or fitting.away
+            else await self._forecaster.ask(
+                draft, [job.scheduler_id for job in waiting if job.scheduler_id is not None]
+            )
+        )
+        in_turn = forecast.later(now)
+        ahead = reaches_into(window, now, spec.max_duration_s)
+        waits_for = hold_reason or by_limits or fitting.reason or in_turn
+        if waiting:
+            which = "one other job" if len(waiting) == 1 else f"{len(waiting)} other jobs"
+            waits_for = f"Waits for {which} to complete."
+        return Plan(
+            spec=spec,
+            fits=fitting.fits,
+            starts_now=fitting.starts_now and waits_for is None,
+            waits_for=waits_for,
+            warnings=(
+                *fitting.notes,
+                *admitted.unseen,
+                *forecast.warnings,
+                *filter(None, [ahead]),
+            ),
+            expected_start_at=forecast.starts_at,
+            limits=admitted.limits,
+            script=self._renderer.script(draft),
+            settings=() if spec.sweep is None else tuple(expand(spec.sweep)),
+        )
+
+    async def create(
+        self, actor: Actor, file: JobFile, *, idempotency_key: str | None = None
+    ) -> CreatedJob:
+        """Store the job for the controller to submit. On any error nothing is stored.
+
+        Raises:
+            InvalidInput: a field is wrong; all wrong fields are named. Or the user has no account
+                that jobs may run as.
+            NotAllowed: the credential may not create jobs.
+            Conflict: the user has as many live jobs as allowed.
+            IdempotencyConflict: the key was used with another file.
+        """
+        idempotency = _idempotency(actor, idempotency_key, "create", file.model_dump(mode="json"))
+        if (earlier := await self._replay(actor, idempotency)) is not None:
+            return earlier
+        admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE)
+        return await self._store_new(actor, admitted, idempotency)
+
+    async def get(self, actor: Actor, job_id: UUID) -> Job:
+        """Return the job, with hidden values of ``env`` unless it is the actor's own.
+
+        Raises ``NotFound``, also for a job that the actor may not see; ``NotAllowed``."""
+        return with_visible_env(actor, await self._allowed(PolicyAction.JOB_READ, actor, job_id))
+
+    async def list(
+        self,
+        actor: Actor,
+        job_filter: JobFilter,
+        *,
+        cursor: str | None,
+        limit: int,
+        sort: JobSort = JobSort.CREATED,
+        descending: bool = True,
+    ) -> Page[Job]:
+        """List the jobs that the actor may see and that match, newest first by default.
+
+        Raises:
+            InvalidInput: the cursor is invalid, or belongs to another order.
+            NotAllowed: the credential may not read.
+        """
+        _check_scope(PolicyAction.JOB_READ, actor)
+        return await self._store.list_jobs(
+            job_filter,
+            visible_to=_eyes(actor),
+            cursor=cursor,
+            limit=limit,
+            sort=sort,
+            descending=descending,
+        )
+
+    async def count(self, actor: Actor, job_filter: JobFilter) -> dict[JobState, int]:
+        """Return the number of jobs in each state that ``list`` would list.
+
+        Raises ``NotAllowed``.
+        """
+        _check_scope(PolicyAction.JOB_READ, actor)
+        return await self._store.count_jobs(job_filter, visible_to=_eyes(actor))
+
+    async def cancel(self, actor: Actor, job_id: UUID) -> Job:
+        """Request the cancellation of the job; one that has ended is returned unchanged.
+
+        Raises ``NotFound`` and ``NotAllowed``.
+        """
+        job = await self._allowed(PolicyAction.JOB_CANCEL, actor, job_id)
+        verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
+        return await self._store.request_cancel(job_id, self._clock(), f"{verb} by {actor.name}.")
+
+    async def resubmit(
+        self,
+        actor: Actor,
+        job_id: UUID,
+        *,
+        idempotency_key: str | None = None,
+        continues: bool = False,
+    ) -> CreatedJob:
+        """Submit the same job again as a new one; of an array's task, that task alone.
+
+        ``continues``: a session that takes up the work of the old one, with what was open in it.
+        Raises as ``create``, and ``NotFound``.
+        """
+        old = await self._allowed(PolicyAction.JOB_RESUBMIT, actor, job_id)
+        verb = "continue" if continues else "resubmit"
+        idempotency = _idempotency(actor, idempotency_key, verb, str(job_id))
+        if (earlier := await self._replay(actor, idempotency)) is not None:
+            return earlier
+        admitted = await self._admission.again(actor, old, continues=continues)
+        return await self._store_new(actor, admitted, idempotency)
+
+    async def replay(
+        self, actor: Actor, verb: str, body: Any, key: str | None
+    ) -> CreatedJob | None:
+        """Return the result of an earlier request with this key; None if there is none.
+
+        Raises ``IdempotencyConflict``, ``NotAllowed``.
+        """
+        return await self._replay(actor, _idempotency(actor, key, verb, body))
+
+    async def script(self, actor: Actor, job_id: UUID) -> str:
+        """Return the batch script of the job's present attempt. Raises ``NotFound``."""
+        return self._renderer.script(await self._allowed(PolicyAction.JOB_READ, actor, job_id))
+
+    async def samples(self, actor: Actor, job_id: UUID) -> Sequence[Sample]:
+        """List the resource usage samples of the job, oldest first. Raises ``NotFound``."""
+        await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        return await self._store.samples(job_id)
+
+    async def profile(self, actor: Actor, job_id: UUID) -> Profile:
+        """Return the profile of the job's ranks.
+
+        Raises ``NotFound``, also before they have reported.
+        """
+        await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        profile = await self._store.profile(job_id)
+        if profile is None:
+            raise NotFound(
+                "profile of job",
+                job_id,
+                f"Job {job_id} has no profile: the ranks of a program that uses aitne.distrib report it "
+                "after their first steps.",
+            )
+        return Profile.model_validate(profile)
+
+    async def events(self, actor: Actor, job_id: UUID) -> Sequence[Event]:
+        """List the job's events, oldest first. Raises ``NotFound``."""
+        await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        return await self._store.job_events(job_id)
+
+    async def read_log(
+        self, actor: Actor, job_id: UUID, *, task: int | None, offset: int, limit: int
+    ) -> LogChunk:
+        """Return a piece of the log; a negative ``offset`` counts from the end.
+
+        Raises ``NotFound``; ``InvalidInput`` for an array without a task; ``Unavailable``.
+        """
+        job = await self._logged(actor, job_id, task)
+        max_bytes = max(0, min(limit, MAX_LOG_READ))
+        return await self._follower.read(job, offset, max_bytes)
+
+    async def follow_log(
+        self, actor: Actor, job_id: UUID, *, task: int | None, offset: int
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the log as it grows, until the job has ended and all of it was read.
+
+        Raises as ``read_log``, at the first step.
+        """
+        job = await self._logged(actor, job_id, task)
+        async with aclosing(self._follower.follow(job, offset)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    def actions(self, actor: Actor, job: Job) -> builtins.list[str]:
+        """List the actions that the actor may take on the job now.
+
+        They are among open, extend, stop, cancel, attach, resubmit, continue.
+        """
+        live = not job.state.terminal and job.cancel_requested_at is None
+        session = job.type is JobType.SESSION
+        running = live and job.state.active and job.expires_at is not None
+        possible = {
+            "open": (
+                live and job.state is JobState.READY and job.url is not None,
+                PolicyAction.JOB_OPEN,
+            ),
+            "extend": (session and running, PolicyAction.JOB_EXTEND),
+            "stop": (session and live, PolicyAction.JOB_CANCEL),
+            "cancel": (not session and live, PolicyAction.JOB_CANCEL),
+            "attach": (live and job.attachable, PolicyAction.JOB_ATTACH),
+            "resubmit": (job.state.terminal, PolicyAction.JOB_RESUBMIT),
+            "continue": (session and job.state.terminal, PolicyAction.JOB_RESUBMIT),
+        }
+        return [
+            name
+            for name, (now, action) in possible.items()
+            if now and decide(action, actor, owner=job.owner, project=job.project).allowed
+        ]
+
+    async def _allowed(self, action: PolicyAction, actor: Actor, job_id: UUID) -> Job:
+        job = await self._store.get_job(job_id)
+        require(action, actor, "job", job_id, owner=job.owner, project=job.project)
+        return job
+
+    async def _logged(self, actor: Actor, job_id: UUID, task: int | None) -> Job:
+        """Return the row of the log: the job's own, or that of one task of an array."""
+        job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        if job.array_task_id is not None or not job.is_array:
+            if task is not None and task != job.array_task_id:
+                raise InvalidInput.field("task", "this job has no such task", value=task)
+            return job
+        row = None if task is None else await self._store.array_task(job_id, task)
+        if row is not None:
+            return row
+        raise InvalidInput.field(
+            "task",
+            "name the task whose log you want" if task is None else "this array has no such task",
+            value=task,
+            allowed=job.spec.array,
+        )
+
+    async def _replay(self, actor: Actor, idempotency: Idempotency | None) -> CreatedJob | None:
+        _check_scope(PolicyAction.JOB_CREATE, actor)
+        if idempotency is None:
+            return None
+        job = await self._store.find_replay(idempotency)
+        return None if job is None else CreatedJob(job=job, replayed=True)
+
+    async def _store_new(
+        self, actor: Actor, admitted: AdmittedJob, idempotency: Idempotency | None
+    ) -> CreatedJob:
+        job, tasks = await self._admission.rows(actor, admitted)
+        return await self._store.create_job(job, tasks, idempotency=idempotency)
+
+
+def _eyes(actor: Actor) -> str | None:
+    """Return the user whose visibility applies in the store; None if all is visible."""
+    return None if actor.is_admin else actor.name
+
+
+def _check_scope(action: PolicyAction, actor: Actor) -> None:
+    """Check that the credential permits the action on an object of the actor's own.
+
+    Raises ``NotAllowed``.
+    """
+    decision = decide(action, actor, owner=actor.name, project=actor.user.default_project)
+    if not decision.allowed and decision.visible:
+        raise NotAllowed(decision.reason)
+
+
+def _idempotency(actor: Actor, key: str | None, verb: str, body: Any) -> Idempotency | None:
+    if key is None:
+        return None
+    text = json.dumps([verb, body], sort_keys=True, separators=(",", ":"))
+    request_hash = hashlib.sha256(text.encode()).hexdigest()
+    return Idempotency(owner=actor.name, key=key, request_hash=request_hash)

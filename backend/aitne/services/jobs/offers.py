@@ -1,0 +1,256 @@
+"""Entries of the catalogue and the storage for one job, read before the job is resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from aitne.core.errors import FieldProblem, InvalidInput, NotAllowed, Unavailable
+from aitne.core.models.image import BARE
+from aitne.core.models.job import JobSpec
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.storage import Area, PathFacts
+from aitne.core.models.user import Actor
+from aitne.core.ports.accounts import UnixAccount
+from aitne.core.ports.storage import UserFolders
+from aitne.core.settings import Settings
+from aitne.core.storage.areas import areas_of, cache_folder, owner_of, within
+from aitne.services.datasets.datasets import DatasetService
+from aitne.services.images.choice import ImageChooser, ImageRequest
+from aitne.services.images.images import ImageService
+from aitne.services.jobs.cluster_check import Problems
+from aitne.services.jobs.containers import own_roots
+from aitne.services.jobs.resolve import AvailableResources
+from aitne.services.storage import StorageService
+
+
+class AvailabilityService:
+    """Query of the catalogue, then of the files as the account that the job runs as."""
+
+    def __init__(
+        self,
+        images: ImageService,
+        datasets: DatasetService,
+        storage: StorageService,
+        places: UserFolders,
+        chooser: ImageChooser,
+        settings: Settings,
+    ) -> None:
+        self.chooser = chooser
+        self._storage = storage
+        self._images = images
+        self._datasets = datasets
+        self._places = places
+        self._settings = settings
+
+    async def of(
+        self, actor: Actor, file: JobFile, reference: str, project: str, account: UnixAccount
+    ) -> AvailableResources:
+        """Return the images, datasets and folders for the job; ``reference`` is the image's.
+
+        Problems of the datasets are among the problems of the result.
+
+        Raises:
+            NotAllowed: the credential may not read.
+        """
+        named = reference != BARE and not reference.startswith("/")
+        offer = replace(
+            await self._folders(actor, account, project, contained=reference != BARE),
+            reference=reference,
+            images=await self._images.candidates(actor) if named else (),
+        )
+        return await self._with_datasets(offer, actor, file.datasets, project)
+
+    async def renew(
+        self, actor: Actor, spec: JobSpec, account: UnixAccount
+    ) -> tuple[JobSpec, Problems]:
+        """Renew a specification that was accepted before, for a job that runs the same again.
+
+        The content is the same; paths change only if folders have moved. Missing content is
+        reported as a problem.
+
+        Raises:
+            NotAllowed: the credential may not read.
+        """
+        problems = Problems()
+        use = spec.image_use
+        offer = await self._folders(actor, account, spec.project, contained=use is not None)
+        if use is not None:
+            request = ImageRequest(
+                reference=use.reference,
+                runtime=spec.runtime,
+                project=spec.project,
+                apps=tuple(app.name for app in spec.apps),
+            )
+            named = () if use.digest is None else await self._images.candidates(actor)
+            choice = self.chooser.choose(request, named)
+            if choice.problem is not None:
+                problems.extend([choice.problem])
+            elif choice.use is not None and choice.use.digest != use.digest:
+                problems.add(
+                    "image",
+                    "there is another image of that name and version now",
+                    use.reference,
+                    "a new job",
+                )
+            use = choice.use
+        references = [f"{dataset.name}:{dataset.version}" for dataset in spec.datasets]
+        offer = await self._with_datasets(offer, actor, references, spec.project)
+        problems.extend(offer.problems)
+        for before, now in zip(spec.datasets, offer.datasets, strict=False):
+            if before.manifest != now.manifest:
+                problems.add(
+                    "datasets",
+                    f"the data of {now.name}:{now.version} has changed",
+                    now.name,
+                    "a new job",
+                )
+        renewed = {
+            "image_use": use,
+            "datasets": offer.datasets,
+            "home": offer.home,
+            "areas": offer.areas,
+            "caches": offer.caches,
+        }
+        return spec.model_copy(update=renewed), problems
+
+    async def _folders(
+        self, actor: Actor, account: UnixAccount, project: str, *, contained: bool
+    ) -> AvailableResources:
+        """Return the folders of the user and the project, after creating missing ones.
+
+        A container is given only folders that it can use; notes tell the user which ones it cannot.
+        """
+        storage = self._settings.storage
+        owner = owner_of(account)
+        home, *others = areas_of(storage, owner, [project])
+        areas = tuple(others)
+        notes: tuple[str, ...] = ()
+        if storage.areas:
+            notes = await self._storage.ensure(actor, project)
+        if areas and contained:
+            areas, left_out = await self._of_use(account, areas)
+            notes = (*notes, *left_out)
+        return AvailableResources(
+            home=home.path, areas=areas, caches=cache_folder(storage, owner), notes=notes
+        )
+
+    async def _of_use(
+        self, account: UnixAccount, areas: Sequence[Area]
+    ) -> tuple[tuple[Area, ...], list[str]]:
+        """Return the areas that a container can be given, and notes about the others.
+
+        An area that does not answer now is kept: the agent checks it again on the node.
+        """
+        try:
+            facts_of_areas = await self._places.paths(account.name, [area.path for area in areas])
+        except (Unavailable, NotAllowed):
+            return tuple(areas), []
+        of_use, left_out = [], []
+        for area, facts in zip(areas, facts_of_areas, strict=True):
+            if facts.nothing_there or (facts.kind is not None and not _enters(facts)):
+                reason = facts.problem or "it is not a folder"
+                left_out.append(f"The container does not get {area.name}: {area.path}: {reason}.")
+            else:
+                of_use.append(area)
+        return tuple(of_use), left_out
+
+    async def _with_datasets(
+        self, offer: AvailableResources, actor: Actor, references: Sequence[str], project: str
+    ) -> AvailableResources:
+        if not references:
+            return offer
+        try:
+            uses = await self._datasets.resolve(actor, references, project)
+        except InvalidInput as error:
+            return replace(offer, problems=tuple(error.problems))
+        return replace(offer, datasets=tuple(uses))
+
+    async def look(self, actor: Actor, spec: JobSpec, account: UnixAccount) -> tuple[str, ...]:
+        """Check the image and the datasets as the account; return notes for the user.
+
+        Raises:
+            InvalidInput: something is missing, unreadable or differs from the catalogue.
+        """
+        paths = (
+            [] if spec.image_use is None or spec.image_use.path is None else [spec.image_use.path]
+        )
+        paths += [dataset.path for dataset in spec.datasets]
+        if not paths:
+            return ()
+        try:
+            facts = await self._places.paths(account.name, paths)
+        except (Unavailable, NotAllowed) as silent:
+            return (f"The image and the datasets could not be checked: {silent.message}",)
+        facts_by_path = {entry.path: entry for entry in facts}
+        problems = [*self._image(spec, facts_by_path), *_datasets(spec, facts_by_path)]
+        if problems:
+            raise InvalidInput(
+                "; ".join(f"{problem.field}: {problem.message}" for problem in problems), problems
+            )
+        return tuple(await self._datasets.warnings(actor, spec.datasets))
+
+    def _image(self, spec: JobSpec, facts_by_path: dict[str, PathFacts]) -> Sequence[FieldProblem]:
+        use = spec.image_use
+        if use is None or use.path is None:
+            return ()
+        facts = facts_by_path[use.path]
+        name = use.reference
+        if facts.kind is None or not facts.readable:
+            reason = facts.problem or "it does not exist"
+            return (FieldProblem("image", f"{use.path} cannot be read: {reason}", name),)
+        if use.digest is None:
+            if facts.kind != "file":
+                return (
+                    FieldProblem(
+                        "image",
+                        f"{use.path} is not a file, and a user's own image must be one",
+                        name,
+                        "an image file, such as `apptainer build` makes",
+                    ),
+                )
+            roots = own_roots(spec)
+            if not within(facts.real_path or "", roots):
+                return (
+                    FieldProblem(
+                        "image",
+                        f"{facts.real_path} lies outside the folders that you may run images from",
+                        name,
+                        f"a file below {', '.join(roots)}",
+                    ),
+                )
+        elif facts.kind != "file" or facts.size_bytes != use.size_bytes:
+            return (
+                FieldProblem(
+                    "image",
+                    f"{use.path} differs from the catalogue: {use.size_bytes} bytes were "
+                    f"registered, {facts.size_bytes} were found. Ask an administrator to run "
+                    f"`aitne admin image verify {name}`",
+                    name,
+                ),
+            )
+        return ()
+
+
+def _enters(facts: PathFacts) -> bool:
+    return facts.kind == "folder" and facts.readable
+
+
+def _datasets(spec: JobSpec, facts_by_path: dict[str, PathFacts]) -> Sequence[FieldProblem]:
+    problems = []
+    for index, dataset in enumerate(spec.datasets):
+        facts = facts_by_path[dataset.path]
+        if facts.kind == "folder" and facts.readable and facts.real_path == dataset.path:
+            continue
+        reason = facts.problem or (
+            f"it now leads to {facts.real_path}" if facts.kind else "it does not exist"
+        )
+        problems.append(
+            FieldProblem(
+                f"datasets.{index}",
+                f"{dataset.path} cannot be read as {dataset.name}: {reason}. Is its file system mounted, "
+                "and may your account read it?",
+                f"{dataset.name}:{dataset.version}",
+            )
+        )
+    return problems

@@ -1,0 +1,256 @@
+"""Rendering of a job for the scheduler: its script and the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from uuid import UUID
+
+from aitne.core.errors import InvalidInput
+from aitne.core.jobs.agent_protocol import (
+    NODE_RANK,
+    RUN_DIR,
+    AgentApp,
+    AgentRanks,
+    AgentSetting,
+    AgentSpec,
+)
+from aitne.core.jobs.environment import wrap
+from aitne.core.jobs.layout import AGENT_SPEC, TOKEN
+from aitne.core.jobs.script import render_script
+from aitne.core.jobs.states import TerminationReason
+from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
+from aitne.core.platform.node_software import NodeSoftware
+from aitne.core.ports.files import JobLocation
+from aitne.core.ports.runtime import Runtime
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.sessions.names import WORKSPACE
+from aitne.core.settings import Settings
+from aitne.core.sweeps import expand, variables
+from aitne.services.jobs.containers import (
+    DATASETS,
+    LAB,
+    SPAWNER,
+    agents_workdir,
+    caches_of,
+    container_of,
+    needs_of,
+)
+from aitne.services.jobs.distributed import TRANSPORT_OF
+from aitne.services.jobs.enforcement import limits_of
+
+
+class Renderer:
+    """Conversion of records to text and bytes, without side effects."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        runtimes: Mapping[str, Runtime],
+        software: NodeSoftware,
+        authority: str | None = None,
+    ) -> None:
+        """Store the dependencies of the renderer.
+
+        ``authority``: the certificate of the platform's CA (PEM); None if it does not use TLS.
+        """
+        self._authority = authority
+        self._settings = settings
+        self._runtimes = runtimes
+        self._software = software
+
+    @property
+    def agent(self) -> tuple[str, ...]:
+        """Return the agent's argument vector on nodes, without its options."""
+        return self._software.agent
+
+    def place(self, job: Job) -> JobLocation:
+        """Return the location of the files of the job's present attempt.
+
+        It includes the account that owns them.
+        """
+        folder = job.folder or str(self._settings.jobs_dir / str(_run_id(job)))
+        return JobLocation(
+            job_id=_run_id(job), attempt=job.attempt, folder=folder, account=job.account
+        )
+
+    def script(self, job: Job) -> str:
+        """Return the exact batch script of the job's present attempt."""
+        return render_script(
+            job_id=_run_id(job),
+            attempt=job.attempt,
+            session=job.type is JobType.SESSION,
+            project=job.project,
+            resources=job.spec.resources,
+            time_limit_s=job.spec.max_duration_s,
+            array=_array(job),
+            job_dir=self._job_dir(job),
+            agent=self._software.agent,
+        )
+
+    def agent_spec(self, job: Job) -> AgentSpec:
+        """Return the contents of ``agent.json``.
+
+        Raises:
+            InvalidInput: the runtime is no longer available, or it cannot run the image.
+        """
+        spec = job.spec
+        runtime = self._runtime(spec)
+        by_runtime, by_agent = limits_of(spec)
+        box = container_of(job, self.place(job).folder, self._software, by_runtime)
+        return AgentSpec(
+            job_id=_run_id(job),
+            attempt=job.attempt,
+            platform_url=self._settings.agents_url,
+            authority=self._authority,
+            commands=tuple(
+                wrap(spec.environment, (*self._spawner(spec, _run_id(job)), "bash", "-c", command))
+                for command in spec.commands
+            ),
+            ranks=self._ranks(spec),
+            apps=tuple(self._app(spec, runtime, app) for app in spec.apps),
+            env={
+                **runtime.environment(),
+                **caches_of(spec),
+                **(spec.image_use.env if spec.image_use else {}),
+                **({"AITNE_DATASETS": DATASETS} if spec.image_use else {}),
+                **({WORKSPACE: str(spec.lineage or _run_id(job))} if spec.apps else {}),
+                **spec.env,
+            },
+            secrets=bool(spec.secrets),
+            path=runtime.path(),
+            workdir=agents_workdir(job, box),
+            launch=runtime.launch(box),
+            needs=needs_of(job),
+            datasets={}
+            if spec.image_use
+            else {dataset.name: dataset.path for dataset in spec.datasets},
+            limits=by_agent,
+            tmp_dir=str(self._settings.containers.tmp_dir),
+            listen=self._settings.agent_host,
+            inactivity_duration_s=spec.inactivity_duration_s,
+            venv=spec.environment.venv,
+            conda=spec.environment.conda,
+            settings=_settings(spec),
+        )
+
+    def check(self, job: Job) -> None:
+        """Check that the job can be rendered.
+
+        Raises ``InvalidInput`` for a folder or an option that no container takes.
+        """
+        if job.spec.image_use is not None:
+            self.agent_spec(job)
+
+    def submit_request(self, job: Job, tasks_after: Sequence[str], token: str) -> SubmitRequest:
+        """Return the request for the scheduler.
+
+        ``tasks_after`` are scheduler IDs that must complete first. For an array, ``job`` is the
+        array job's row; for one task that is retried, the task's.
+        """
+        spec = self.agent_spec(job)
+        return SubmitRequest(
+            job_id=_run_id(job),
+            attempt=job.attempt,
+            owner=job.owner,
+            account=job.account,
+            project=job.project,
+            name=job.name,
+            session=job.type is JobType.SESSION,
+            script=self.script(job),
+            files={AGENT_SPEC: spec.model_dump_json(indent=1).encode(), TOKEN: token.encode()},
+            job_dir=self._job_dir(job),
+            resources=job.spec.resources,
+            time_limit_s=job.spec.max_duration_s,
+            array=_array(job),
+            after=tuple(tasks_after),
+            max_requeues=max_requeues(job),
+            slurm=job.spec.slurm,
+        )
+
+    def _job_dir(self, job: Job) -> str:
+        return str(self.place(job).directory)
+
+    def _runtime(self, spec: JobSpec) -> Runtime:
+        runtime = self._runtimes.get(spec.runtime)
+        if runtime is None:
+            raise InvalidInput.field(
+                "image",
+                f"{spec.image} needs the runtime {spec.runtime}, which this platform no longer has",
+                value=spec.image,
+                allowed="an image of another runtime",
+            )
+        return runtime
+
+    def _spawner(self, spec: JobSpec, job_id: UUID) -> tuple[str, ...]:
+        """Return the command prefix that starts a command once for each rank of a node.
+
+        Empty for a job without ranks.
+        """
+        if spec.distributed is None:
+            return ()
+        program = self._software.spawner
+        if spec.image_use is not None:
+            file = f"{SPAWNER}/{Path(program[-1]).name}"
+            program = (spec.image_use.python or "python3", "-I", file)
+        return (
+            *(*program, "node", "--nodes", str(spec.resources.nodes), "--node-rank", NODE_RANK),
+            *("--ranks", str(spec.distributed.ranks_per_node), "--run-dir", RUN_DIR),
+            # The scheduler decides how long ranks may take to save their work.
+            *("--job", str(job_id), "--grace", "86400", "--"),
+        )
+
+    def _ranks(self, spec: JobSpec) -> AgentRanks | None:
+        chosen = spec.distributed
+        if chosen is None:
+            return None
+        return AgentRanks(
+            nodes=spec.resources.nodes,
+            ranks_per_node=chosen.ranks_per_node,
+            agent=self._software.agent,
+            env={
+                "AITNE_TRANSPORT": TRANSPORT_OF.get(chosen.backend, chosen.backend),
+                "AITNE_STRATEGY": chosen.strategy,
+                "AITNE_COMPRESS": chosen.compress,
+            },
+        )
+
+    def _app(self, spec: JobSpec, runtime: Runtime, app: AppSpec) -> AgentApp:
+        # Not just "python": a session must start whatever PATH its user sets.
+        environment = runtime.environment().get("VIRTUAL_ENV")
+        python = "python" if environment is None else str(Path(environment) / "bin" / "python")
+        launcher = str(self._software.launcher)
+        if spec.image_use is not None:
+            python = spec.image_use.python or python
+            launcher = f"{LAB}/{self._software.launcher.name}"
+        return AgentApp(
+            name=app.name,
+            kind=app.kind,
+            argv=wrap(spec.environment, (python, launcher)),
+            readiness_path=app.readiness.path,
+            timeout_s=app.readiness.timeout_s,
+        )
+
+
+def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:
+    if spec.sweep is None:
+        return ()
+    settings = expand(spec.sweep)
+    return tuple(AgentSetting(values=setting, env=variables(setting)) for setting in settings)
+
+
+def max_requeues(job: Job) -> int:
+    """Return how many of the retries the scheduler may use by itself when a node fails."""
+    policy = job.spec.retry
+    if TerminationReason.NODE_FAILED not in policy.on:
+        return 0
+    return max(0, policy.max - (job.attempt - 1))
+
+
+def _run_id(job: Job) -> UUID:
+    """Return the ID whose folder and token the job uses: tasks share those of their array job."""
+    return job.array_job_id or job.id
+
+
+def _array(job: Job) -> str | None:
+    return job.spec.array if job.array_task_id is None else str(job.array_task_id)

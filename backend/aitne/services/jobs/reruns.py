@@ -1,0 +1,245 @@
+"""Repeated jobs: changes since the last run, and sessions that continue an earlier one."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.errors import Conflict, FieldProblem, NotAllowed, NotFound, Unavailable
+from aitne.core.jobs.states import LIVE
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job, JobFilter, JobType
+from aitne.core.models.snapshot import EnvironmentKind, Taken
+from aitne.core.models.storage import PathFacts
+from aitne.core.models.user import Actor
+from aitne.core.ports.storage import UserFolders
+from aitne.core.ports.store import CreatedJob, Store
+from aitne.core.sessions.names import goes_on
+from aitne.core.users.policy import PolicyAction, require
+from aitne.services.datasets.datasets import DatasetService
+from aitne.services.jobs.admission import Admission
+from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.snapshots import SnapshotService
+from aitne.services.jobs.templates import TemplateCatalog
+
+_MOST_SESSIONS = 200
+
+
+class Change(Frozen):
+    """Difference from the state when the job ran."""
+
+    what: str = Field(description="Kind: code, packages, image, dataset or template.")
+    before: str | None = Field(description="Value when the job ran.")
+    now: str | None = Field(description="Present value; null: missing or unknown.")
+    message: str = Field(description="Description of the change, as a sentence.")
+
+
+class Rerun(Frozen):
+    """Preview of running a job again. Nothing is stored."""
+
+    possible: bool = Field(description="Whether the job can run again unchanged.")
+    problems: tuple[FieldProblem, ...] = Field(description="Why it cannot run again.")
+    changes: tuple[Change, ...] = Field(description="Known differences from the last run.")
+    notes: tuple[str, ...] = Field(description="What could not be compared, as sentences.")
+
+
+class RerunService:
+    """Preview of repeated jobs, and continuation of sessions."""
+
+    def __init__(
+        self,
+        store: Store,
+        jobs: JobService,
+        admission: Admission,
+        snapshots: SnapshotService,
+        datasets: DatasetService,
+        templates: TemplateCatalog,
+        places: UserFolders,
+    ) -> None:
+        self._store = store
+        self._jobs = jobs
+        self._admission = admission
+        self._snapshots = snapshots
+        self._datasets = datasets
+        self._templates = templates
+        self._places = places
+
+    async def plan(self, actor: Actor, job_id: UUID) -> Rerun:
+        """Return what has changed since the job ran, and whether it can run again.
+
+        Raises:
+            NotFound: no such job.
+            NotAllowed: the job belongs to another user.
+            InvalidInput: the actor is no longer a member of its project.
+        """
+        job = await self._store.get_job(job_id)
+        require(
+            PolicyAction.JOB_RESUBMIT, actor, "job", job_id, owner=job.owner, project=job.project
+        )
+        resolved_job, problems = await self._admission.renewed(actor, job)
+        snapshot = await self._snapshots.of(job)
+        changes = [*await self._newer_datasets(actor, job), *self._newer_template(job)]
+        notes: list[str] = []
+        if snapshot.taken is None:
+            notes.append(
+                "What it ran on is not known: its agent reported nothing. Compare its folder manually."
+            )
+        else:
+            differences, unseen = await self._look(snapshot.taken, resolved_job.account.name)
+            changes += differences
+            notes += unseen
+        return Rerun(
+            possible=not problems.found,
+            problems=tuple(problems.found),
+            changes=tuple(changes),
+            notes=tuple(notes),
+        )
+
+    async def continue_session(
+        self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None
+    ) -> CreatedJob:
+        """Start the same session again, with what was open in the one that has ended.
+
+        Raises:
+            Conflict: it has not ended, or another session continues its work already.
+            NotFound: no such session.
+            NotAllowed: the job belongs to another user.
+            InvalidInput: the platform can no longer provide what it used.
+        """
+        job = await self._store.get_job(job_id)
+        require(
+            PolicyAction.JOB_RESUBMIT,
+            actor,
+            "session",
+            job_id,
+            owner=job.owner,
+            project=job.project,
+        )
+        if job.type is not JobType.SESSION:
+            raise NotFound("session", job_id)
+        earlier = await self._jobs.replay(actor, "continue", str(job_id), idempotency_key)
+        if earlier is not None:
+            return earlier
+        if not job.state.terminal:
+            raise Conflict(f"The session has not ended: it is {job.state}. Open it.")
+        other = await self._goes_on(job)
+        if other is not None:
+            raise Conflict(goes_on(other))
+        return await self._jobs.resubmit(
+            actor, job_id, idempotency_key=idempotency_key, continues=True
+        )
+
+    async def _goes_on(self, job: Job) -> Job | None:
+        """Return the live session that shares the workspace; None if there is none."""
+        job_filter = JobFilter(owner=job.owner, type=JobType.SESSION, states=LIVE)
+        live = await self._store.list_jobs(job_filter, visible_to=None, limit=_MOST_SESSIONS)
+        lineage = job.spec.lineage or job.id
+        return next(
+            (session for session in live.items if (session.spec.lineage or session.id) == lineage),
+            None,
+        )
+
+    async def _newer_datasets(self, actor: Actor, job: Job) -> Sequence[Change]:
+        changes = []
+        for use in job.spec.datasets:
+            try:
+                versions = await self._datasets.versions(actor, use.name)
+            except NotFound:
+                continue  # the problems tell that it is missing
+            newest = next((version for version in versions if not version.retired), None)
+            if newest is not None and newest.version != use.version:
+                message = f"There is a newer {use.name}: {newest.version}. It would read {use.version} again."
+                changes.append(
+                    Change(what="dataset", before=use.version, now=newest.version, message=message)
+                )
+        return changes
+
+    def _newer_template(self, job: Job) -> Sequence[Change]:
+        spec = job.spec
+        if spec.template is None or spec.template_version is None:
+            return ()
+        try:
+            now = self._templates.get(spec.template).version
+        except NotFound:
+            return ()
+        if now == spec.template_version:
+            return ()
+        message = f"The template {spec.template} is at version {now}. It would run {spec.template_version} again."
+        return (Change(what="template", before=spec.template_version, now=now, message=message),)
+
+    async def _look(self, taken: Taken, account: str | None) -> tuple[list[Change], list[str]]:
+        """Compare the snapshot with the present files, as the job's account."""
+        folders = _folders(taken)
+        if not folders:
+            return [], []
+        try:
+            path_facts = await self._places.paths(account, list(folders.values()))
+        except (Unavailable, NotAllowed) as silent:
+            return [], [f"Its folders could not be checked: {silent.message}"]
+        facts = dict(zip(folders, path_facts, strict=True))
+        changes: list[Change] = []
+        notes: list[str] = []
+        if (current := facts.get("code")) is not None:
+            _code(taken, current, changes, notes)
+        if (current := facts.get("packages")) is not None:
+            _packages(taken, current, changes, notes)
+        return changes, notes
+
+
+def _folders(taken: Taken) -> dict[str, str]:
+    folders = {}
+    if taken.git is not None:
+        folders["code"] = taken.git.root
+    environment = taken.environment
+    if environment is None or environment.kind is EnvironmentKind.SYSTEM:
+        return folders
+    if environment.path and environment.python:
+        version = ".".join(environment.python.split(".")[:2])
+        below = ("lib", f"python{version}", "site-packages")
+        folders["packages"] = posixpath.join(environment.path, *below)
+    return folders
+
+
+def _code(taken: Taken, current: PathFacts, changes: list[Change], notes: list[str]) -> None:
+    git = taken.git
+    if git is None:
+        return
+    before = git.commit and git.commit[:10]
+    if current.nothing_there:
+        message = f"The folder {git.root} no longer exists."
+        changes.append(Change(what="code", before=before, now=None, message=message))
+    elif current.commit is None:
+        notes.append(f"The commit that is checked out in {git.root} now is not known.")
+    elif current.commit != git.commit:
+        now = current.commit[:10]
+        message = f"It ran commit {before}; in {git.root} {now} is checked out now."
+        changes.append(Change(what="code", before=before, now=now, message=message))
+    if git.dirty:
+        notes.append(
+            "It ran with changes that were not committed. Whether they are still there is not checked; "
+            "the snapshot has them as a diff."
+        )
+
+
+def _packages(taken: Taken, current: PathFacts, changes: list[Change], notes: list[str]) -> None:
+    environment = taken.environment
+    if environment is None or environment.path is None:
+        return
+    if current.nothing_there:
+        message = f"The environment {environment.path} no longer exists, or has another Python."
+        changes.append(
+            Change(what="packages", before=environment.python, now=None, message=message)
+        )
+    elif current.mtime_ns is None:
+        notes.append(f"The environment {environment.path} could not be checked.")
+    elif current.mtime_ns > taken.taken_at.timestamp() * 1e9:
+        when = datetime.fromtimestamp(current.mtime_ns / 1e9, taken.taken_at.tzinfo)
+        message = (
+            f"Packages were installed or removed in {environment.path} since, last at "
+            f"{when:%Y-%m-%d %H:%M} UTC."
+        )
+        changes.append(Change(what="packages", before=None, now=None, message=message))

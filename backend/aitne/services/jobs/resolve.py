@@ -1,0 +1,345 @@
+"""Resolution of a job file to a specification: defaults filled in, every limit checked.
+
+Has no side effects, but reads the files of the catalogue. All problems are reported at once, by
+field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from aitne.core.cluster.capacity import Fit
+from aitne.core.errors import FieldProblem, InvalidInput, NotFound
+from aitne.core.models.dataset import DatasetUse
+from aitne.core.models.image import BARE, Image
+from aitne.core.models.job import (
+    AppSpec,
+    DistributedSpec,
+    JobSpec,
+    JobType,
+    RetryPolicy,
+)
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.job_options import EnvironmentOptions, JobOptions, SlurmOptions
+from aitne.core.models.node import Cluster
+from aitne.core.models.resources import Resources
+from aitne.core.models.storage import Area
+from aitne.core.models.sweep import SweepSpec
+from aitne.core.models.template import Template
+from aitne.core.settings import Settings
+from aitne.core.sweeps import array_of, expand
+from aitne.services.images.choice import ImageChoice, ImageChooser, ImageRequest
+from aitne.services.jobs import distributed
+from aitne.services.jobs.amounts import duration_of, resources_of
+from aitne.services.jobs.cluster_check import ClusterRequest, Problems, check_array, check_cluster
+from aitne.services.jobs.parameters import suggestion
+from aitne.services.jobs.templates import ExpandedTemplate, TemplateCatalog
+from aitne.services.sessions.inactivity import inactivity
+
+DEFAULT_SESSION_TEMPLATE = "jupyterlab"
+
+
+def resolve(
+    file: JobFile,
+    *,
+    project: str,
+    templates: TemplateCatalog,
+    chooser: ImageChooser,
+    offer: AvailableResources,
+    settings: Settings,
+    cluster: Cluster,
+) -> tuple[JobSpec, Fit]:
+    """Resolve the job file to a specification; return it with how the cluster can serve it.
+
+    Raises:
+        InvalidInput: with one problem per wrong field.
+    """
+    problems = Problems()
+    limits = settings.limits
+    template = _template(file, templates, problems)
+    kind = file.type
+    if template is not None and "type" not in file.model_fields_set:
+        kind = template.type
+    expanded = _expand(file, template, templates, problems)
+    _check_kind(file, kind, template, problems)
+    choice = _choose_image(file, template, project, chooser, offer, problems)
+    problems.extend(offer.problems)
+    resources = resources_of(file, template, limits, problems)
+    duration_s = duration_of(file, template, limits, problems)
+    inactivity_s = inactivity(file, kind, template, settings.idle, problems)
+    sweep, array = _sweep(file, kind, template, problems)
+    check_array(array, limits, problems)
+    _check_slurm(file, settings, problems)
+    ranks = _distributed(file, kind, template, expanded, resources, problems)
+    fitting = check_cluster(
+        ClusterRequest(project, resources, duration_s, array, file.slurm, choice.use),
+        cluster,
+        settings,
+        problems,
+    )
+    problems.check()
+    spec = JobSpec(
+        **{name: getattr(file, name) for name in JobOptions.model_fields},
+        type=kind,
+        name=file.name or _default_name(file, template),
+        project=project,
+        template=template.name if template else None,
+        template_version=template.version if template else None,
+        parameters=expanded.parameters,
+        image=choice.use.reference if choice.use else BARE,
+        runtime=choice.runtime,
+        image_use=choice.use,
+        datasets=offer.datasets,
+        home=offer.home,
+        areas=offer.areas,
+        caches=offer.caches,
+        commands=tuple(template.commands if template else file.commands),
+        distributed=ranks,
+        apps=_apps(template, choice),
+        env={**expanded.env, **file.env},
+        workdir=file.workdir or expanded.workdir,
+        resources=resources,
+        max_duration_s=duration_s,
+        inactivity_duration_s=inactivity_s,
+        retry=RetryPolicy(max=file.retry.max, on=frozenset(file.retry.on))
+        if file.retry
+        else RetryPolicy(),
+        array=array,
+        sweep=sweep,
+    )
+    return spec, replace(fitting, notes=(*_notes(spec), *fitting.notes, *offer.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class AvailableResources:
+    """Images, datasets and folders that are available to this user and this job."""
+
+    reference: str = BARE
+    """Image that the job names, directly or through its template."""
+    images: Sequence[Image] = ()
+    """Images that the user may see; empty unless the job names one."""
+    datasets: tuple[DatasetUse, ...] = ()
+    problems: tuple[FieldProblem, ...] = ()
+    """Problems of the datasets that the job names."""
+    home: str | None = None
+    areas: tuple[Area, ...] = ()
+    caches: str | None = None
+    notes: tuple[str, ...] = ()
+    """Notes for the user about these folders."""
+
+
+def image_reference(file: JobFile, templates: TemplateCatalog) -> str:
+    """Return the image that the job names, directly or through its template."""
+    if file.image is not None or (name := template_name(file)) is None:
+        return file.image or BARE
+    try:
+        return templates.get(name).image
+    except NotFound:
+        return BARE
+
+
+def template_name(file: JobFile) -> str | None:
+    """Return the name of the job's template; for a session without one, the default template."""
+    if file.template is None and file.type is JobType.SESSION:
+        return DEFAULT_SESSION_TEMPLATE
+    return file.template
+
+
+def _apps(template: Template | None, choice: ImageChoice) -> tuple[AppSpec, ...]:
+    """Return the apps that the image has."""
+    return tuple(
+        AppSpec.model_validate(app.model_dump())
+        for app in (template.apps if template else ())
+        if not app.optional or choice.apps is None or app.name in choice.apps
+    )
+
+
+def _choose_image(
+    file: JobFile,
+    template: Template | None,
+    project: str,
+    chooser: ImageChooser,
+    offer: AvailableResources,
+    problems: Problems,
+) -> ImageChoice:
+    request = ImageRequest(
+        reference=offer.reference,
+        runtime=file.container.runtime,
+        project=project,
+        apps=tuple(app.name for app in template.apps if not app.optional) if template else (),
+    )
+    choice = chooser.choose(request, offer.images)
+    if choice.problem is not None:
+        problems.extend([choice.problem])
+    if request.reference == BARE:
+        if file.container.writable or not file.container.network:
+            problems.add("container", "without an image there is no container", None, "an image")
+    elif file.environment != EnvironmentOptions():
+        problems.add(
+            "environment",
+            f"modules and environments of the node are not visible in the image {request.reference}",
+            None,
+            "either an image or an environment",
+        )
+    return choice
+
+
+def _distributed(
+    file: JobFile,
+    kind: JobType,
+    template: Template | None,
+    expanded: ExpandedTemplate,
+    resources: Resources,
+    problems: Problems,
+) -> DistributedSpec | None:
+    offered = template.distributed if template is not None else None
+    if file.distributed is None and offered is None:
+        return None
+    if kind is JobType.SESSION:
+        problems.add(
+            "distributed", "a session is one program, not many ranks", None, "only for jobs"
+        )
+        return None
+    options = file.distributed.model_dump(exclude_unset=True) if file.distributed else {}
+    if offered is not None:
+        for field in ("ranks_per_node", "backend"):
+            name = getattr(offered, f"{field}_from")
+            if name in expanded.parameters:
+                options.setdefault(field, expanded.parameters[name])
+    # A form has no empty number: 0 means that it was omitted.
+    options["ranks_per_node"] = options.get("ranks_per_node") or max(1, resources.gpu.count)
+    spec = DistributedSpec.model_validate(options)
+    problems.extend(distributed.problems(spec, resources))
+    return spec
+
+
+def _sweep(
+    file: JobFile, kind: JobType, template: Template | None, problems: Problems
+) -> tuple[SweepSpec | None, str | None]:
+    """Return the sweep, and the array that it makes of the job."""
+    if file.sweep is None:
+        return None, file.array
+    if kind is JobType.SESSION:
+        problems.add(
+            "sweep", "a session is interactive and cannot be a sweep", None, "only for jobs"
+        )
+    if file.array is not None:
+        problems.add("sweep", "a sweep creates the array itself", file.array, "sweep or array")
+    template_names = (
+        {parameter.name.upper() for parameter in template.parameters} if template else set[str]()
+    )
+    for name in file.sweep.parameters:
+        if name.upper() in template_names:
+            problems.add(
+                f"sweep.parameters.{name}",
+                "the template has a parameter of that name, and both would be one variable",
+                name,
+                "another name",
+            )
+    sweep = SweepSpec.of(file.sweep)
+    return sweep, array_of(len(expand(sweep)), sweep.max_parallel)
+
+
+def _check_slurm(file: JobFile, settings: Settings, problems: Problems) -> None:
+    if file.slurm != SlurmOptions() and not settings.capabilities.slurm_options:
+        problems.add(
+            "slurm",
+            f"this platform's scheduler is {settings.scheduler}, not Slurm",
+            None,
+            "no slurm section",
+        )
+
+
+def _template(file: JobFile, templates: TemplateCatalog, problems: Problems) -> Template | None:
+    name = template_name(file)
+    if name is None:
+        return None
+    try:
+        return templates.get(name)
+    except NotFound:
+        names = [template.name for template in templates.templates()]
+        problems.add(
+            "template",
+            f"there is no template {name!r}{suggestion(name, names)}",
+            name,
+            ", ".join(names) or "none",
+        )
+        # Without its template nothing else can be checked.
+        problems.check()
+        raise
+
+
+def _expand(
+    file: JobFile, template: Template | None, templates: TemplateCatalog, problems: Problems
+) -> ExpandedTemplate:
+    if template is not None:
+        try:
+            return templates.expand(template, file.parameters)
+        except InvalidInput as error:
+            problems.extend(error.problems)
+    else:
+        for name, value in file.parameters.items():
+            problems.add(f"parameters.{name}", "only a template has parameters", value, "none")
+    return ExpandedTemplate({}, {}, None)
+
+
+def _check_kind(
+    file: JobFile, kind: JobType, template: Template | None, problems: Problems
+) -> None:
+    if template is None:
+        if not file.commands:
+            problems.add("commands", "a job without a template needs at least one", None, None)
+    else:
+        if template.type is not kind:
+            problems.add(
+                "type", f"template {template.name} is a {template.type}", kind, template.type
+            )
+        if file.commands:
+            problems.add(
+                "commands",
+                f"template {template.name} has its own; omit these or the template",
+                file.commands[0],
+                "none with a template",
+            )
+    if kind is JobType.SESSION:
+        if not file.container.network:
+            problems.add(
+                "container.network",
+                "without a network the session could not be reached",
+                "false",
+                "true; false is for jobs",
+            )
+        if file.array is not None:
+            problems.add("array", "a session cannot be an array", file.array, "only for jobs")
+        nodes = file.resources.nodes
+        if nodes is not None and nodes > 1:
+            problems.add("resources.nodes", "a session runs on one node", nodes, "1")
+
+
+def _default_name(file: JobFile, template: Template | None) -> str:
+    if template is not None:
+        return template.title
+    first = file.commands[0].strip().splitlines() if file.commands else []
+    return first[0][:60].strip() if first else "job"
+
+
+def _notes(spec: JobSpec) -> tuple[str, ...]:
+    notes: list[str] = []
+    if spec.distributed is not None:
+        notes += distributed.warnings(spec.distributed, spec.resources)
+    elif spec.resources.nodes > 1:
+        there = (
+            "" if spec.image_use is None else ", and the image must have a program for that (srun)"
+        )
+        notes.append(
+            f"The commands run on the first of the {spec.resources.nodes} nodes; "
+            f"they must start the programs on the others themselves{there}, or the job file must set "
+            "distributed."
+        )
+    if spec.datasets and spec.image_use is None:
+        notes.append(
+            "Without an image the datasets are links: only the permissions of the file system protect "
+            "them from changes."
+        )
+    return tuple(notes)

@@ -1,0 +1,144 @@
+"""Environment, files and results of jobs, as their agents reported them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ValidationError
+
+from aitne.core.errors import NotFound
+from aitne.core.jobs.env_values import with_visible_env
+from aitne.core.models.job import Job
+from aitne.core.models.snapshot import MOST_BYTES, Snapshot, Taken, WrittenFiles
+from aitne.core.models.sweep import Results
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import DocumentKind, Store
+from aitne.core.users.policy import PolicyAction, require
+
+log = logging.getLogger(__name__)
+
+_MOST_VALUES, _MOST_SERIES, _MOST_POINTS = 64, 32, 400
+
+
+class SnapshotService:
+    """Storage of agents' documents, and access for users who may see the job."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def keep_snapshot(self, job_id: UUID, document: Mapping[str, Any]) -> None:
+        """Store the snapshot of a job.
+
+        An invalid one is dropped: it comes from the job's own account.
+        """
+        taken = _read(Taken, document, job_id)
+        if taken is not None:
+            await self._store.put_snapshot(job_id, taken)
+
+    async def keep_files(self, job_id: UUID, document: Mapping[str, Any]) -> None:
+        """Store the list of files that a job has written."""
+        files = _read(WrittenFiles, document, job_id)
+        if files is not None:
+            await self._store.put_document(job_id, DocumentKind.FILES, files)
+
+    async def keep_results(self, job_id: UUID, document: Mapping[str, Any]) -> Mapping[str, float]:
+        """Store the results of a job and return their values."""
+        results = _read(Results, document, job_id)
+        if results is None:
+            return {}
+        series = {
+            name: results["series"][name][:_MOST_POINTS] for name in _first(results, "series")
+        }
+        values = {name: results["values"][name] for name in _first(results, "values")}
+        await self._store.put_document(job_id, DocumentKind.SERIES, series)
+        stored_values = {**results, "values": values, "series": {}}
+        await self._store.put_document(job_id, DocumentKind.VALUES, stored_values)
+        return values
+
+    async def snapshot(self, actor: Actor, job_id: UUID) -> Snapshot:
+        """Return the snapshot of the job. Raises ``NotFound``."""
+        return await self.of(with_visible_env(actor, await self._readable(actor, job_id)))
+
+    async def of(self, job: Job) -> Snapshot:
+        """Return the snapshot, like ``snapshot``, of a job that was already read."""
+        document = await self._store.snapshot(job.id)
+        spec = job.spec
+        return Snapshot(
+            attempt=job.attempt,
+            taken=None if document is None else Taken.model_validate(document),
+            image=spec.image,
+            image_digest=None if spec.image_use is None else spec.image_use.digest,
+            datasets=spec.datasets,
+            modules=spec.environment.modules,
+            spec=spec,
+        )
+
+    async def files(self, actor: Actor, job_id: UUID) -> WrittenFiles:
+        """Return the files that changed while the job ran.
+
+        Raises ``NotFound``, also if they were not determined.
+        """
+        job = await self._readable(actor, job_id)
+        document = await self._store.document(job_id, DocumentKind.FILES)
+        if document is None:
+            raise NotFound(
+                "list of files of job",
+                job_id,
+                f"Job {job.name} has no list of the files that it wrote: its agent creates one when the "
+                "program has ended by itself.",
+            )
+        return WrittenFiles.model_validate(document)
+
+    async def results(self, actor: Actor, job_id: UUID) -> Results:
+        """Return the results of the job's program. Raises ``NotFound``, also if it has none yet."""
+        job = await self._readable(actor, job_id)
+        results = await self.results_of(job)
+        if results is None:
+            raise NotFound(
+                "results of job",
+                job_id,
+                f"Job {job.name} has reported no results: its program writes metrics.json, metrics.jsonl or "
+                "TensorBoard's event files to $AITNE_METRICS.",
+            )
+        return results
+
+    async def results_of(self, job: Job) -> Results | None:
+        """Return the results of a job that was already read; None if there are none."""
+        values = await self._store.document(job.id, DocumentKind.VALUES)
+        if values is None:
+            return None
+        series = await self._store.document(job.id, DocumentKind.SERIES)
+        return Results.model_validate({**values, "series": series or {}})
+
+    async def _readable(self, actor: Actor, job_id: UUID) -> Job:
+        job = await self._store.get_job(job_id)
+        require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        return job
+
+
+def _first(document: Mapping[str, Any], part: str) -> list[str]:
+    maximum = _MOST_SERIES if part == "series" else _MOST_VALUES
+    return [name for name in document[part] if len(name) <= 200][:maximum]
+
+
+def _read(
+    model: type[BaseModel], document: Mapping[str, Any], job_id: UUID
+) -> dict[str, Any] | None:
+    try:
+        instance = model.model_validate(document)
+    except ValidationError as error:
+        log.info(
+            "The report of job %s has no valid %s: %s",
+            job_id,
+            model.__name__,
+            error.errors()[0]["msg"],
+        )
+        return None
+    if len(instance.model_dump_json()) > MOST_BYTES:
+        log.info("The report of job %s is too long for a %s.", job_id, model.__name__)
+        return None
+    fields: dict[str, Any] = instance.model_dump(mode="json", by_alias=True)
+    return fields

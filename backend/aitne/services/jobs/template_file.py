@@ -1,0 +1,160 @@
+"""Strict reader of one template file: every error is reported with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from aitne.core.errors import TemplateError
+from aitne.core.models.template import Template
+from aitne.services.jobs.parameters import check_value
+
+MAX_BYTES = 1 << 20
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that also refuses duplicate keys in a mapping."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in keys:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"{key.value} is named twice", key.start_mark
+                    )
+                keys.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def load_template(path: Path) -> Template:
+    """Load the template in ``path``.
+
+    Raises:
+        TemplateError: it cannot be read, is not YAML, or does not match the schema.
+    """
+    node, content = _parse(path, _read(path))
+    try:
+        template = Template.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        location = _within(node, first["loc"])
+        raise TemplateError(
+            str(path), _line(node, first["loc"]), _reason(location, first)
+        ) from error
+    for location, reason in _inconsistencies(template):
+        raise TemplateError(str(path), _line(node, location), f"{_dotted(location)}: {reason}")
+    return template
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise TemplateError(str(path), None, f"it is larger than {MAX_BYTES} bytes")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TemplateError(str(path), None, f"it cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise TemplateError(str(path), None, f"it is not UTF-8: {error.reason}") from error
+
+
+def _parse(path: Path, text: str) -> tuple[yaml.MappingNode, Any]:
+    """Return the node tree, which has line numbers, and the values."""
+    try:
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if isinstance(node, yaml.MappingNode):
+                return node, loader.construct_document(node)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = None if mark is None else mark.line + 1
+        raise TemplateError(str(path), line, error.problem or "this is not YAML") from error
+    except RecursionError as error:
+        raise TemplateError(str(path), None, "it is nested too deeply") from error
+    except (yaml.YAMLError, ValueError, LookupError, TypeError) as error:
+        # Not YAMLError: an invalid date or number, for example.
+        raise TemplateError(str(path), None, f"this is not YAML: {error}") from error
+    raise TemplateError(str(path), 1, "a template is a mapping of fields, such as name: …")
+
+
+def _inconsistencies(template: Template) -> Iterator[tuple[Sequence[str | int], str]]:
+    """Yield errors that the schema cannot detect: defaults outside their own limits."""
+    for index, parameter in enumerate(template.parameters):
+        if parameter.default is not None:
+            try:
+                check_value(parameter, parameter.default)
+            except ValueError as error:
+                yield ("parameters", index, "default"), str(error)
+    resources = template.resources
+    for name, limit in (
+        ("nodes", resources.nodes),
+        ("cpu", resources.cpu),
+        ("memory", resources.memory),
+    ):
+        if limit.default < limit.min:
+            yield ("resources", name, "default"), f"{limit.default} is less than min ({limit.min})"
+        if limit.max is not None and limit.default > limit.max:
+            yield ("resources", name, "default"), f"{limit.default} is more than max ({limit.max})"
+    gpu, duration = resources.gpu, resources.max_duration
+    if gpu.max is not None and gpu.default.count > gpu.max:
+        yield ("resources", "gpu", "default"), f"{gpu.default} is more than max ({gpu.max})"
+    if duration.max is not None and duration.default > duration.max:
+        yield (
+            ("resources", "max_duration", "default"),
+            f"{duration.default} s is more than max ({duration.max} s)",
+        )
+
+
+def _steps(
+    node: yaml.Node, location: Sequence[str | int]
+) -> Iterator[tuple[str | int, yaml.Node, yaml.Node]]:
+    """Follow ``location`` as far as the file has it: yield (step, key or item, value)."""
+    for step in location:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if key.value == str(step):
+                    yield step, key, value
+                    node = value
+                    break
+            else:
+                # Not in the file: a missing field, or a part that only the validator has.
+                continue
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            node = node.value[step]
+            yield step, node, node
+
+
+def _line(node: yaml.Node, location: Sequence[str | int]) -> int:
+    line: int = node.start_mark.line + 1
+    for _, key, _ in _steps(node, location):
+        line = key.start_mark.line + 1
+    return line
+
+
+def _within(node: yaml.Node, location: Sequence[str | int]) -> Sequence[str | int]:
+    return [step for step, _, _ in _steps(node, location)]
+
+
+def _dotted(location: Sequence[str | int]) -> str:
+    return ".".join(map(str, location))
+
+
+def _reason(location: Sequence[str | int], error: Any) -> str:
+    """Return a description of a validation error.
+
+    Such as ``resources.cpu.max: Input should be a valid integer``, or clearer words where pydantic
+    has none.
+    """
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "missing":
+        return f"{_dotted([*location, error['loc'][-1]])} is missing"
+    if error["type"] == "extra_forbidden":
+        return f"{_dotted(location)} is not a known field"
+    return f"{_dotted(location)}: {message}" if location else message

@@ -1,0 +1,168 @@
+"""Announcements: administrators create them, the users concerned see and dismiss them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from aitne.core.errors import Conflict, InvalidInput, NotFound
+from aitne.core.models.administration import Announcement, Severity
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import AdministrationStore, Check, Page
+from aitne.core.users.policy import PolicyAction, refuse_impersonation, require
+
+
+class AnnouncementService:
+    """Announcements of administrators to users, each shown for a period."""
+
+    def __init__(self, store: AdministrationStore, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._clock = clock
+
+    async def mine(self, actor: Actor) -> Sequence[tuple[Announcement, bool]]:
+        """List the announcements that concern the actor now, and whether each is dismissed.
+
+        The most important come first, then the newest. Raises ``NotAllowed``.
+        """
+        require(PolicyAction.CLUSTER_READ, actor, "page", "announcements")
+        now, announcements = self._clock(), list[Announcement]()
+        cursor: str | None = None
+        while True:
+            page = await self._store.list_announcements(current_at=now, cursor=cursor)
+            announcements += [
+                announcement for announcement in page.items if _concerns(announcement, actor)
+            ]
+            if (cursor := page.next_cursor) is None:
+                break
+        away = await self._store.dismissed(actor.name)
+        announcements.sort(key=lambda announcement: _WEIGHT[announcement.severity])
+        return [
+            (announcement, announcement.id in away and _can_go(announcement))
+            for announcement in announcements
+        ]
+
+    async def all(self, actor: Actor, *, cursor: str | None, limit: int) -> Page[Announcement]:
+        """List all announcements, including past and future ones.
+
+        Raises ``NotAllowed`` if the actor is no administrator.
+        """
+        _administer(actor)
+        return await self._store.list_announcements(current_at=None, cursor=cursor, limit=limit)
+
+    async def get(self, actor: Actor, announcement_id: str) -> Announcement:
+        """Return the announcement with this ID.
+
+        Raises ``NotFound``, also if it is not shown to the actor.
+        """
+        announcement = await self._store.get_announcement(announcement_id)
+        shown = announcement.current(self._clock()) and _concerns(announcement, actor)
+        if not (shown or actor.is_admin):
+            raise NotFound("announcement", announcement_id)
+        return announcement
+
+    async def create(
+        self,
+        actor: Actor,
+        *,
+        text: str,
+        severity: Severity,
+        projects: Sequence[str],
+        starts_at: datetime | None,
+        ends_at: datetime | None,
+    ) -> Announcement:
+        """Create an announcement; without a start it begins now.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+            InvalidInput: it ends before it starts, or its text is empty.
+        """
+        _administer(actor)
+        now = self._clock()
+        made = Announcement(
+            id=secrets.token_hex(8),
+            severity=severity,
+            text=_said(text),
+            projects=tuple(sorted(set(projects))),
+            starts_at=starts_at or now,
+            ends_at=ends_at,
+            created_at=now,
+            created_by=actor.name,
+            updated_at=now,
+        )
+        _check_order(made)
+        await self._store.save_announcement(made)
+        return made
+
+    async def change(
+        self,
+        actor: Actor,
+        announcement_id: str,
+        changes: dict[str, object],
+        *,
+        check: Check[Announcement] = None,
+    ) -> Announcement:
+        """Set the fields that ``changes`` names. Raises as ``create``, and ``NotFound``."""
+        _administer(actor)
+        old = await self._store.get_announcement(announcement_id)
+        fields = old.model_dump() | changes | {"updated_at": self._clock()}
+        fields["text"] = _said(str(fields["text"]))
+        changed = Announcement.model_validate(fields)
+        _check_order(changed)
+        await self._store.save_announcement(changed, check=check)
+        return changed
+
+    async def delete(
+        self, actor: Actor, announcement_id: str, *, check: Check[Announcement] = None
+    ) -> None:
+        """Delete an announcement. Raises ``NotAllowed`` and ``NotFound``."""
+        _administer(actor)
+        await self._store.delete_announcement(announcement_id, check=check)
+
+    async def dismiss(self, actor: Actor, announcement_id: str) -> None:
+        """Dismiss the announcement for this actor.
+
+        Raises:
+            NotFound: no such announcement is shown to the actor.
+            Conflict: it is critical, so it cannot be dismissed.
+        """
+        refuse_impersonation(actor, "dismiss announcements")
+        announcement = await self.get(actor, announcement_id)
+        if not _can_go(announcement):
+            raise Conflict(
+                "This announcement is critical, so it cannot be dismissed before it ends."
+            )
+        await self._store.dismiss(announcement_id, actor.name)
+
+
+_WEIGHT = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
+
+
+def _administer(actor: Actor) -> None:
+    require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "announcements")
+
+
+def _concerns(announcement: Announcement, actor: Actor) -> bool:
+    return announcement.concerns(actor.projects)
+
+
+def _can_go(announcement: Announcement) -> bool:
+    return announcement.severity is not Severity.CRITICAL
+
+
+def _said(text: str) -> str:
+    plain = text.strip()
+    if not plain:
+        raise InvalidInput.field("text", "the text is empty", value=text)
+    return plain
+
+
+def _check_order(announcement: Announcement) -> None:
+    ends = announcement.ends_at
+    if ends is not None and ends <= announcement.starts_at:
+        raise InvalidInput.field(
+            "ends_at",
+            "it would end before it starts",
+            value=ends.isoformat(),
+            allowed=f"after {announcement.starts_at.isoformat()}",
+        )

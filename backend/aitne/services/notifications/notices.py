@@ -1,0 +1,309 @@
+"""Texts of notifications about events.
+
+Has no side effects: nothing is queried or written here.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any
+
+from aitne.core.jobs.states import TERMINAL, JobState, TerminationReason
+from aitne.core.models.administration import Announcement, Maintenance, Severity
+from aitne.core.models.event import Event
+from aitne.core.models.job import Job, JobType
+from aitne.core.models.notification import Level, NotificationContent, NotificationKind
+from aitne.core.units import format_duration
+
+IDLE, GPU_IDLE, ENDING = "session.idle", "job.gpu_idle", "job.ending"
+JOB_EVENTS = frozenset({"job.state", IDLE, GPU_IDLE, ENDING})
+PROJECT_EVENTS = frozenset({"project.invited", "project.requested", "project.expiring"})
+_NOTIFIED = TERMINAL | {JobState.READY, JobState.RUNNING}
+"""States that have a notification."""
+MOST_LINES = 20
+INBOX_LINES = 3
+MOST_IN_LINE = 300
+LOG_BYTES = 16_384
+"""Number of bytes at a log's end from which its last lines are taken."""
+
+_K = NotificationKind
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_BADLY = {
+    JobState.FAILED: "failed",
+    JobState.OUT_OF_MEMORY: "ran out of memory",
+    JobState.TIMED_OUT: "reached its time limit",
+    JobState.NODE_FAILED: "lost its node",
+    JobState.PREEMPTED: "was preempted",
+    JobState.LOST: "was lost",
+    JobState.CANCELLED: "was cancelled",
+}
+
+
+def may_tell(event: Event) -> bool:
+    """Return, from the event alone, whether ``of_job`` may have a notice about it."""
+    if event.data.get("array_job_id") is not None:
+        return False
+    return event.kind != "job.state" or JobState(event.data["state"]) in _NOTIFIED
+
+
+def of_job(event: Event, job: Job, now: datetime) -> NotificationContent | None:
+    """Return the notice for the owner of ``job`` about the event; None if there is none.
+
+    ``job`` is in its present state. An event that no longer holds after a long pause needs no
+    notice.
+    """
+    if job.array_job_id is not None:
+        return None  # its array has the notice for all tasks
+    if event.kind == ENDING:
+        return _expiring(event, job, now)
+    if event.kind == IDLE:
+        return _idle(event, job, now)
+    if event.kind == GPU_IDLE:
+        return _gpus(event, job)
+    return _state(event, job)
+
+
+def _state(event: Event, job: Job) -> NotificationContent | None:
+    state = JobState(event.data["state"])
+    if int(event.data.get("attempt", job.attempt)) != job.attempt:
+        return None  # it was started again
+    session = job.type is JobType.SESSION
+    if state is JobState.READY:
+        ready = job.state is JobState.READY and event.data.get("previous") != JobState.SUSPENDED
+        about = "It is waiting for you."
+        return _about(job, _K.SESSION_READY, Level.SUCCESS, "is ready", about) if ready else None
+    if state is JobState.RUNNING and not session:
+        if event.data.get("previous") in (JobState.SUSPENDED, JobState.UNKNOWN):
+            return None
+        return _about(job, _K.JOB_STARTED, Level.INFO, "has started", "")
+    if not state.terminal or job.state is not state:
+        return None
+    if state is JobState.COMPLETED:
+        # A user who shuts a session down knows that it has ended.
+        return (
+            None
+            if session
+            else _about(job, _K.JOB_FINISHED, Level.SUCCESS, "has finished", _ran(job))
+        )
+    if _own_wish(job):
+        return None
+    if job.reason is TerminationReason.IDLE:
+        return _about(job, _K.SESSION_ENDED, Level.WARNING, "has ended", job.message or "")
+    level = Level.WARNING if state in (JobState.TIMED_OUT, JobState.CANCELLED) else Level.ERROR
+    kind = _K.SESSION_ENDED if session else _K.JOB_FAILED
+    return _about(job, kind, level, _BADLY[state], job.message or "")
+
+
+def _own_wish(job: Job) -> bool:
+    """Return whether the job ended because its owner cancelled it."""
+    if job.reason is not TerminationReason.CANCELLED:
+        return False
+    return job.message is None or job.message.endswith(f" by {job.owner}.")
+
+
+def _ran(job: Job) -> str:
+    if job.message:
+        return job.message
+    if job.started_at is None or job.ended_at is None:
+        return ""
+    return f"It ran for {format_duration(max(1, round((job.ended_at - job.started_at).total_seconds())))}."
+
+
+def _expiring(event: Event, job: Job, now: datetime) -> NotificationContent | None:
+    if job.state.terminal or job.expires_at is None or job.expires_at <= now:
+        return None
+    left_s = _whole_minutes((job.expires_at - now).total_seconds())
+    text = "Its time limit is nearly reached. Save your work, or extend it."
+    return _about(
+        job,
+        _K.SESSION_EXPIRING,
+        Level.WARNING,
+        f"ends in {format_duration(left_s)}",
+        text,
+        left_s=left_s,
+        ends_at=job.expires_at.isoformat(),
+    )
+
+
+def _idle(event: Event, job: Job, now: datetime) -> NotificationContent | None:
+    ends = job.idle_ends_at
+    if job.state.terminal or ends is None or ends <= now or job.cancel_requested_at:
+        return None
+    left_s = _whole_minutes((ends - now).total_seconds())
+    text = "It has not been used for a while. Keep it, or continue to work in it."
+    return _about(
+        job,
+        _K.SESSION_IDLE,
+        Level.WARNING,
+        f"is idle and ends in {format_duration(left_s)}",
+        text,
+        left_s=left_s,
+        ends_at=ends.isoformat(),
+    )
+
+
+def _gpus(event: Event, job: Job) -> NotificationContent | None:
+    if job.state.terminal:
+        return None
+    percent = round(100 * float(event.data.get("utilization", 0.0)))
+    window = format_duration(int(event.data.get("window_s", 0)))
+    text = (
+        f"Over the last {window} they were {percent} % busy on average. Check whether the program uses "
+        "them at all, or cancel it so that other jobs can."
+    )
+    return _about(job, _K.GPU_IDLE, Level.WARNING, "leaves its GPUs idle", text, percent=percent)
+
+
+def _whole_minutes(seconds: float) -> int:
+    """Round the seconds to whole minutes, from 90 seconds on."""
+    return max(1, round(seconds)) if seconds < 90 else 60 * round(seconds / 60)
+
+
+def _about(
+    job: Job, kind: NotificationKind, level: Level, what: str, text: str, **data: Any
+) -> NotificationContent:
+    return NotificationContent(
+        kind=kind,
+        level=level,
+        title=f"{job.name} {what}",
+        text=text,
+        job_id=job.id,
+        path=f"/jobs/{job.id}",
+        data={
+            "name": job.name,
+            "type": job.type.value,
+            "state": job.state.value,
+            "reason": None if job.reason is None else job.reason.value,
+            **data,
+        },
+    )
+
+
+def wants_log(notice: NotificationContent) -> bool:
+    """Return whether the last lines of the job's log are useful for the notice."""
+    return notice.level is Level.ERROR and notice.job_id is not None
+
+
+def last_lines(data: bytes, *, whole: bool) -> tuple[str, ...]:
+    """Return the last lines of a log as readable text.
+
+    ``whole``: ``data`` begins at the beginning of a line.
+    """
+    text = _ESCAPES.sub("", data.decode("utf-8", "replace"))
+    lines = text.split("\n")
+    if not whole:
+        lines = lines[1:] or lines
+    shown = []
+    for line in lines:
+        # A progress bar rewrites its line; only the last version is visible.
+        last = line.rstrip("\r").rpartition("\r")[2]
+        clean = "".join(letter if letter.isprintable() else " " for letter in last).rstrip()
+        shown.append(clean if len(clean) <= MOST_IN_LINE else f"{clean[: MOST_IN_LINE - 1]}…")
+    while shown and not shown[-1]:
+        shown.pop()
+    return tuple(shown[-MOST_LINES:])
+
+
+def for_inbox(notice: NotificationContent) -> NotificationContent:
+    """Return the notice with the very last lines of the log in its data."""
+    if not notice.log:
+        return notice
+    last = list(notice.log[-INBOX_LINES:])
+    return notice.model_copy(update={"data": {**notice.data, "log": last}})
+
+
+def of_project(event: Event) -> NotificationContent | None:
+    """Return the notice about an event of a project."""
+    name = event.project or ""
+    path, data = f"/projects/{name}", {"project": name, **event.data}
+    by = str(event.data.get("actor") or "")
+    if event.kind == "project.invited":
+        headline = (
+            f"{by} made you a member of the project {name}" if by else f"You are a member of {name}"
+        )
+        return NotificationContent(kind=_K.PROJECT_INVITED, title=headline, path=path, data=data)
+    if event.kind == "project.requested":
+        title = f"{by} has a request for the project {name}"
+        text = str(event.data.get("reason") or "")
+        return NotificationContent(
+            kind=_K.PROJECT_REQUESTED, title=title, text=text, path=path, data=data
+        )
+    days = event.data.get("days")
+    when = "soon" if not isinstance(days, int) else "in a day" if days == 1 else f"in {days} days"
+    return NotificationContent(
+        kind=_K.PROJECT_EXPIRING,
+        level=Level.WARNING,
+        title=f"The project {name} ends {when}",
+        text="After that it accepts no new jobs. A manager can ask for more time.",
+        path=path,
+        data=data,
+    )
+
+
+def of_announcement(announcement: Announcement) -> NotificationContent:
+    """Return the notice about an announcement of the administrators."""
+    level = {Severity.INFO: Level.INFO, Severity.WARNING: Level.WARNING}
+    first = announcement.text.strip().splitlines()[0]
+    return NotificationContent(
+        kind=_K.ANNOUNCEMENT,
+        level=level.get(announcement.severity, Level.ERROR),
+        title=first if len(first) <= 120 else f"{first[:119]}…",
+        text=announcement.text if len(announcement.text) > len(first) else "",
+        path=f"/#announcement-{announcement.id}",
+        data={"announcement": announcement.id, "severity": announcement.severity.value},
+    )
+
+
+def of_maintenance(window: Maintenance) -> NotificationContent:
+    """Return the notice about a maintenance, during which no new jobs start."""
+    begins = f"{window.starts_at:%Y-%m-%d %H:%M} UTC"
+    until = "" if window.ends_at is None else f" until {window.ends_at:%Y-%m-%d %H:%M} UTC"
+    return NotificationContent(
+        kind=_K.MAINTENANCE,
+        level=Level.WARNING,
+        title=f"Maintenance from {begins}{until}",
+        text=f"{window.message}\n\nRunning jobs continue; new jobs wait.".strip(),
+        path=f"/#maintenance-{round(window.created_at.timestamp())}",
+        data={
+            "starts_at": window.starts_at.isoformat(),
+            "ends_at": None if window.ends_at is None else window.ends_at.isoformat(),
+        },
+    )
+
+
+def of_disabled_webhook(event: Event) -> NotificationContent:
+    """Return the notice about a webhook that the platform has disabled."""
+    url, error = str(event.data.get("url", "")), str(event.data.get("error", ""))
+    return NotificationContent(
+        kind=_K.WEBHOOK_DISABLED,
+        level=Level.ERROR,
+        title=f"The webhook {url} was disabled",
+        text=f"{error} Fix it, then enable it again.",
+        path="/account/notifications",
+        data={"url": url, "error": error},
+    )
+
+
+def of_account_security(event: Event) -> NotificationContent:
+    """Describe a change to the credentials of an account to its owner."""
+    data = event.data
+    by = data.get("by")
+    titles = {
+        "sign_in": f"New sign-in: {data.get('device') or 'unknown browser'}",
+        "token": f"New token: {data.get('name')}" + (f" (created by {by})" if by else ""),
+        "password": "Your password was changed",
+        "second_factor": "Your second factor was removed",
+    }
+    change = str(data.get("change"))
+    origin = f"From {data['address']}. " if data.get("address") else ""
+    page = {"token": "/account/tokens"}.get(change, "/account/security")
+    return NotificationContent(
+        kind=_K.ACCOUNT_SECURITY,
+        level=Level.WARNING,
+        title=titles[change],
+        text=f"{origin}If this was not you, change your password, log out everywhere and revoke "
+        "your tokens.",
+        path=page,
+        data=dict(data),
+    )

@@ -1,0 +1,309 @@
+"""Inbox, notification preferences and webhooks of a user."""
+
+from __future__ import annotations
+
+import builtins
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from aitne.core.errors import InvalidInput, NotAllowed, RateLimited
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job
+from aitne.core.models.notification import (
+    BROWSER,
+    MAIL,
+    WEBHOOK,
+    Delivery,
+    NewDelivery,
+    Notification,
+    NotificationChoices,
+    NotificationContent,
+    NotificationKind,
+    Webhook,
+    message_of,
+)
+from aitne.core.models.user import Actor
+from aitne.core.notifications.settings import mail_address
+from aitne.core.notifications.webhooks import SECRET_KEY, check_url, derive_secret
+from aitne.core.ports.store import Check, Page, Store
+from aitne.core.settings import Settings
+from aitne.core.users.policy import PolicyAction, require, require_recent_authentication
+from aitne.services.platform.secrets import read_secret
+
+MOST_WEBHOOKS = 10
+SHOWN_DELIVERIES = 20
+TEST = "test"
+MOST_TESTS, TESTS_WITHIN_S = 10, 600.0
+"""Number of test messages of one user, and the seconds in which they are counted.
+
+Limited because an address is not verified before a message is sent to it.
+"""
+
+
+class NotificationPreferences(Frozen):
+    """Settings that decide which notifications a user receives on which channels."""
+
+    channels: tuple[str, ...]
+    """Channels of this site, the inbox first."""
+    mail: str | None
+    """Mail address; None means that no mail is sent."""
+    choices: dict[NotificationKind, dict[str, bool]]
+    """Choice for every kind and channel, including defaults."""
+    quiet_until: datetime | None
+
+
+class NotificationService:
+    """Notifications of the actor; those of other users are not accessible."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        channels: Sequence[str],
+        clock: Callable[[], datetime],
+    ) -> None:
+        """Store the dependencies; ``channels`` are the names of all plug-ins."""
+        self._store = store
+        self._settings = settings
+        disabled = {MAIL: settings.mail.host is None, WEBHOOK: not settings.webhooks.enabled}
+        self._channels = (BROWSER, *(name for name in channels if not disabled.get(name, False)))
+        self._clock = clock
+
+    async def inbox(
+        self, actor: Actor, *, unread: bool, cursor: str | None, limit: int
+    ) -> tuple[Page[Notification], int]:
+        """Return one page, newest first, and the number of unread notifications.
+
+        Raises ``InvalidInput`` for an invalid cursor.
+        """
+        _require(PolicyAction.NOTIFICATION_READ, actor)
+        page = await self._store.inbox(actor.name, unread=unread, cursor=cursor, limit=limit)
+        return page, await self._store.unread(actor.name)
+
+    async def mark_read(self, actor: Actor, ids: Sequence[int] | None) -> int:
+        """Mark these or all notifications as read; return the number of unread ones left."""
+        _require(PolicyAction.NOTIFICATION_WRITE, actor)
+        return await self._store.mark_read(actor.name, ids, self._clock())
+
+    async def preferences(self, actor: Actor) -> NotificationPreferences:
+        """Return the preferences, including defaults."""
+        _require(PolicyAction.NOTIFICATION_READ, actor)
+        user = await self._store.get_user(actor.name)
+        return self._shown(user.mail, await self._store.choices(actor.name))
+
+    def _shown(self, mail: str | None, choices: NotificationChoices) -> NotificationPreferences:
+        return NotificationPreferences(
+            channels=self._channels,
+            mail=mail,
+            choices={
+                kind: {name: choices.wants(kind, name) for name in self._channels}
+                for kind in NotificationKind
+            },
+            quiet_until=choices.quiet_until,
+        )
+
+    async def save_preferences(
+        self,
+        actor: Actor,
+        choices: NotificationChoices,
+        mail: str | None,
+        *,
+        check: Check[NotificationPreferences] = None,
+    ) -> NotificationPreferences:
+        """Replace the preferences of the actor.
+
+        Raises:
+            InvalidInput: the address is invalid, or there is no such channel.
+        """
+        _require(PolicyAction.NOTIFICATION_WRITE, actor)
+        if mail is not None:
+            try:
+                mail_address(mail)
+            except ValueError as error:
+                raise InvalidInput.field(
+                    "mail", str(error), value=mail[:100], allowed="an address, or null"
+                ) from error
+        if (mail or None) != (await self._store.get_user(actor.name)).mail:
+            require_recent_authentication(actor, self._clock())
+        for kind, by_channel in choices.choices.items():
+            for name in by_channel:
+                if name not in self._channels:
+                    raise InvalidInput.field(
+                        f"choices.{kind}",
+                        f"this site has no channel {name}",
+                        value=name,
+                        allowed=", ".join(self._channels),
+                    )
+        store_check: Check[tuple[str | None, NotificationChoices]] = (
+            None if check is None else lambda stored: check(self._shown(*stored))
+        )
+        await self._store.save_choices(actor.name, choices, mail=mail or "", check=store_check)
+        return await self.preferences(actor)
+
+    async def test_mail(self, actor: Actor) -> Delivery:
+        """Send a test mail.
+
+        Raises ``InvalidInput`` if there is no address.
+        """
+        _require(PolicyAction.NOTIFICATION_WRITE, actor)
+        user = await self._store.get_user(actor.name)
+        if MAIL not in self._channels or user.mail is None:
+            reason = (
+                "you have no mail address" if MAIL in self._channels else "this site sends no mail"
+            )
+            raise InvalidInput.field("mail", reason)
+        return await self._test(actor, MAIL, "")
+
+    async def mail_deliveries(self, actor: Actor) -> Sequence[Delivery]:
+        """List the last mails, newest first."""
+        _require(PolicyAction.NOTIFICATION_READ, actor)
+        return await self._store.deliveries(
+            owner=actor.name, channel=MAIL, target="", limit=SHOWN_DELIVERIES
+        )
+
+    # --- webhooks --------------------------------------------------------------------------------
+
+    async def list_webhooks(self, actor: Actor) -> Sequence[Webhook]:
+        """List the actor's webhooks, oldest first."""
+        _require(PolicyAction.NOTIFICATION_READ, actor)
+        return await self._store.webhooks(actor.name)
+
+    async def webhook(self, actor: Actor, webhook_id: str) -> Webhook:
+        """Return a webhook of the actor. Raises ``NotFound``."""
+        return await self._webhook(PolicyAction.NOTIFICATION_READ, actor, webhook_id)
+
+    async def create_webhook(self, actor: Actor, url: str) -> tuple[Webhook, str]:
+        """Create a webhook; its secret is shown only once.
+
+        Raises:
+            InvalidInput: the site does not permit this URL.
+            NotAllowed: the site has disabled webhooks.
+            Conflict: the user has too many webhooks.
+        """
+        _require(PolicyAction.NOTIFICATION_WRITE, actor)
+        require_recent_authentication(actor, self._clock())
+        self._check_url(url)
+        webhook = Webhook(
+            id=f"wh_{secrets.token_hex(8)}",
+            owner=actor.name,
+            url=url,
+            created_at=self._clock(),
+        )
+        secret = self._secret(webhook)
+        await self._store.create_webhook(webhook, most=MOST_WEBHOOKS)
+        return webhook, secret
+
+    async def update_webhook(
+        self,
+        actor: Actor,
+        webhook_id: str,
+        *,
+        url: str | None,
+        enabled: bool | None,
+        check: Check[Webhook] = None,
+    ) -> Webhook:
+        """Change the URL of a webhook, or whether it is enabled.
+
+        Raises ``NotFound``, ``InvalidInput``.
+        """
+        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
+        if url is not None:
+            require_recent_authentication(actor, self._clock())
+            self._check_url(url)
+        return await self._store.update_webhook(
+            webhook_id,
+            url=url,
+            enable=enabled is True,
+            disable=(self._clock(), f"Disabled by {actor.name}.") if enabled is False else None,
+            check=check,
+        )
+
+    async def rotate_webhook(self, actor: Actor, webhook_id: str) -> tuple[Webhook, str]:
+        """Replace the secret at once; the old one signs no more messages.
+
+        Raises ``NotFound``.
+        """
+        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
+        require_recent_authentication(actor, self._clock())
+        webhook = await self._store.update_webhook(webhook_id, rotate=True)
+        return webhook, self._secret(webhook)
+
+    async def delete_webhook(self, actor: Actor, webhook_id: str) -> None:
+        """Delete a webhook of the actor. Raises ``NotFound``."""
+        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
+        await self._store.delete_webhook(webhook_id)
+
+    async def test_webhook(self, actor: Actor, webhook_id: str) -> Delivery:
+        """Send a test message, also while the webhook is disabled. Raises ``NotFound``."""
+        await self._webhook(PolicyAction.NOTIFICATION_WRITE, actor, webhook_id)
+        return await self._test(actor, WEBHOOK, webhook_id)
+
+    async def webhook_deliveries(self, actor: Actor, webhook_id: str) -> Sequence[Delivery]:
+        """List the last deliveries, newest first. Raises ``NotFound``."""
+        await self._webhook(PolicyAction.NOTIFICATION_READ, actor, webhook_id)
+        return await self._store.deliveries(
+            owner=actor.name, channel=WEBHOOK, target=webhook_id, limit=SHOWN_DELIVERIES
+        )
+
+    # --- work that is idle -----------------------------------------------------------------------
+
+    async def idle_gpu_jobs(self, actor: Actor) -> builtins.list[Job]:
+        """List all jobs that leave their GPUs idle, longest first.
+
+        Raises ``NotAllowed``.
+        """
+        require(PolicyAction.PLATFORM_ADMINISTER, actor, "list", "idle GPUs")
+        return list(await self._store.idle_gpu_jobs())
+
+    # ---------------------------------------------------------------------------------------------
+
+    async def _webhook(self, action: PolicyAction, actor: Actor, webhook_id: str) -> Webhook:
+        webhook = await self._store.webhook(webhook_id)
+        require(action, actor, "webhook", webhook_id, owner=webhook.owner)
+        return webhook
+
+    def _check_url(self, url: str) -> None:
+        if not self._settings.webhooks.enabled:
+            raise NotAllowed("This site has no webhooks ([webhooks] enabled = false).")
+        try:
+            check_url(url, self._settings.webhooks)
+        except ValueError as error:
+            raise InvalidInput.field("url", str(error), value=url[:200]) from error
+
+    def _secret(self, webhook: Webhook) -> str:
+        key = read_secret(self._settings, SECRET_KEY)
+        return derive_secret(key, webhook.id, webhook.generation)
+
+    async def _test(self, actor: Actor, channel: str, target: str) -> Delivery:
+        now = self._clock()
+        tests = await self._store.note_attempt(f"test:{actor.name}", now, window_s=TESTS_WITHIN_S)
+        if tests > MOST_TESTS:
+            raise RateLimited(
+                f"At most {MOST_TESTS} test messages can be sent in {TESTS_WITHIN_S / 60:.0f} minutes. "
+                "Check the results of those, and wait.",
+                TESTS_WITHIN_S,
+            )
+        path = "/account/notifications"
+        notice = NotificationContent(
+            kind=NotificationKind.ANNOUNCEMENT,
+            title=f"This is a test from {self._settings.title}",
+            text="It was requested in the portal. Notifications work.",
+            path=path,
+        )
+        message = message_of(
+            notice,
+            owner=actor.name,
+            event_id=0,
+            time=now.isoformat(),
+            url=f"{self._settings.portal_url}{path}",
+        )
+        unique = {"id": f"test-{secrets.token_hex(8)}", "kind": TEST}
+        new = NewDelivery(
+            channel=channel, owner=actor.name, target=target, message={**message, **unique}
+        )
+        return await self._store.add_delivery(new)
+
+
+def _require(action: PolicyAction, actor: Actor) -> None:
+    require(action, actor, "user", actor.name, owner=actor.name)

@@ -1,0 +1,1 @@
+"""Use cases of the platform itself: health, maintenance, events, certificates, secrets."""

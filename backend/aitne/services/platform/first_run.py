@@ -1,0 +1,114 @@
+"""Setup of a data directory for the first login: an administrator and a login method."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pwd
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from aitne.core.errors import NotFound
+from aitne.core.models.user import Actor, Project, Role, Scope, User
+from aitne.core.ports.store import UserStore
+from aitne.core.settings import Settings
+from aitne.services.platform.secrets import hashed, write_private
+from aitne.services.projects.import_accounts import AccountImport
+from aitne.services.users.arrivals import free_project
+from aitne.services.users.users import UserService
+
+log = logging.getLogger(__name__)
+
+CLI_TOKEN = "cli_token"  # noqa: S105 - the name of a file
+TOKEN_NAME = "aitne up"  # noqa: S105 - what its owner sees in the list
+
+
+class FirstRun:
+    """Creation of the first administrator and the token of the user who started the platform."""
+
+    def __init__(
+        self,
+        store: UserStore,
+        users: UserService,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        accounts: AccountImport | None = None,
+    ) -> None:
+        """Store the dependencies; ``accounts`` are further users who get portal accounts."""
+        self._store = store
+        self._users = users
+        self._settings = settings
+        self._clock = clock
+        self._accounts = accounts
+
+    async def prepare(self) -> None:
+        """Create the administrator and the token if they are missing or no longer valid."""
+        name = unix_user()
+        admin = await self._first_admin(name)
+        if self._accounts is not None:
+            await self._accounts.run()
+        path = self._settings.secrets_dir / CLI_TOKEN
+        if await self._works(_read_if_there(path)):
+            return
+        actor = Actor(user=admin, projects=frozenset({admin.default_project}))
+        _, secret = await self._users.create_token(
+            actor, name=TOKEN_NAME, scopes=frozenset(Scope), lifetime_s=None, notify=False
+        )
+        write_private(path, secret)
+
+    async def _first_admin(self, name: str) -> User:
+        """Return an enabled administrator; create one, or restore the one of the platform's account.
+
+        A database without one comes from an older release, or was changed by hand.
+        """
+        administrators = await self._store.list_administrators()
+        if administrators:
+            return min(administrators, key=lambda admin: (admin.name != name, admin.name))
+        user = await self._user(name)
+        # An account that an identity source vouches for may belong to another person.
+        if user is not None and user.source is None:
+            log.warning("no administrator is left: %s becomes one again", name)
+            return await self._store.update_user(name, role=Role.ADMIN, disabled=False)
+        free, number = name, 0
+        while await self._user(free) is not None:
+            free, number = f"{name[:24]}-admin{number or ''}", number + 1
+        log.info("creating the administrator %s", free)
+        return await self._create_administrator(free)
+
+    async def _user(self, name: str) -> User | None:
+        try:
+            return await self._store.get_user(name)
+        except NotFound:
+            return None
+
+    async def _create_administrator(self, name: str) -> User:
+        now = self._clock()
+        project = await free_project(self._store, name)
+        user = User(name=name, role=Role.ADMIN, default_project=project, created_at=now)
+        # No password: until one is set, the user logs in by the one-time link of `aitne up`.
+        return await self._store.create_user(user, None, Project(name=project, created_at=now))
+
+    async def _works(self, secret: str | None) -> bool:
+        if secret is None:
+            return False
+        match = await self._store.token_user(hashed(secret), self._clock())
+        return match is not None and match[0].role is Role.ADMIN
+
+
+def unix_user() -> str:
+    """Return the login name of the process's user, in letters that a user's name may have."""
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        name = f"u{os.geteuid()}"
+    name = re.sub(r"[^a-z0-9_-]", "_", name.lower())[:32]
+    return name if re.match(r"[a-z_]", name) else f"u{name}"[:32]
+
+
+def _read_if_there(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,355 @@
+"""Health checks, one for each part of the platform."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from aitne import __version__
+from aitne.core.errors import AitneError, Unavailable
+from aitne.core.models.health import HealthState
+from aitne.core.models.node import Node
+from aitne.core.platform.hung_processes import HUNG_AFTER_S
+from aitne.core.ports.probes import Probes
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+from aitne.core.storage.settings import PLACEHOLDER
+from aitne.core.units import compress_hostlist, format_duration
+from aitne.services.cluster.cluster import ClusterService
+from aitne.services.jobs.templates import TemplateCatalog
+from aitne.services.platform import certificates
+from aitne.services.platform.certificates import authority_file, sessions_authority_file
+from aitne.services.platform.events import EventHub
+from aitne.services.platform.maintenance import held_because
+from aitne.services.users.isolation import isolation_notes
+
+OK, DEGRADED, DOWN = HealthState.OK, HealthState.DEGRADED, HealthState.DOWN
+SLOW_DATABASE_S = 1.0
+LONG_WAIT_S = 60.0
+CERTIFICATE_NOTICE = timedelta(days=30)
+LITTLE_SHARE = 0.10
+RATHER_LITTLE_BYTES = 50 << 30
+LITTLE_BYTES = 5 << 30
+NO_BYTES = 500 << 20
+_MOST_GROUPS = 5
+"""Maximum number of node groups named with their reasons."""
+_RESTARTED = (
+    "The supervisor restarts it when it exits, and kills it first when it has not answered for "
+    f"{HUNG_AFTER_S:.0f} s."
+)
+_LOGS = "`aitne status` shows the processes; their logs are in `logs` of the data directory."
+
+
+Facts = dict[str, str | int | float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheckResult:
+    """Result of one check; ``since`` None means since the result was first seen."""
+
+    state: HealthState
+    says: str
+    advice: str | None = None
+    since: datetime | None = None
+    facts: Facts = field(default_factory=dict)
+
+
+class HealthChecks:
+    """Health checks by the name of the part."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        probes: Probes,
+        cluster: ClusterService,
+        events: EventHub,
+        templates: TemplateCatalog,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._probes = probes
+        self._cluster = cluster
+        self._events = events
+        self._templates = templates
+        self._clock = clock
+        self._began = clock()
+        self._started = time.time()
+
+    def all(self) -> Mapping[str, Callable[[], Awaitable[HealthCheckResult]]]:
+        """Return the checks of the parts that this platform has."""
+        checks = {
+            "api": self._api,
+            "database": self._database,
+            "controller": self._controller,
+            "scheduler": self._scheduler,
+            "nodes": self._nodes,
+            "queue": self._queue,
+            "events": self._event_stream,
+            "hub": self._hub,
+            "proxy": self._proxy,
+            "isolation": self._isolation,
+            "storage": self._storage,
+            "disk": self._disk,
+            "templates": self._template_files,
+        }
+        if self._settings.broker.socket is not None:
+            checks["broker"] = self._broker
+        if self._settings.tls.enabled:
+            checks["certificates"] = self._certificates
+        return checks
+
+    async def _api(self) -> HealthCheckResult:
+        python = ".".join(map(str, sys.version_info[:3]))
+        facts: Facts = {"version": __version__, "python": python}
+        return HealthCheckResult(
+            OK, f"Serves requests, release {__version__}.", None, self._began, facts
+        )
+
+    async def _database(self) -> HealthCheckResult:
+        kind = "PostgreSQL" if self._settings.database else "SQLite"
+        began = time.perf_counter()
+        try:
+            await self._store.ping()
+        except AitneError as error:
+            return HealthCheckResult(
+                DOWN,
+                error.message,
+                "No data is lost: running jobs continue, and the platform resumes when the database "
+                "answers again. Start it, or free space on its disk.",
+            )
+        taken = round(time.perf_counter() - began, 4)
+        facts: Facts = {"kind": kind, "latency_s": taken}
+        if taken > SLOW_DATABASE_S:
+            says = f"{kind} took {taken:.1f} s to answer."
+            return HealthCheckResult(
+                DEGRADED, says, "Check the load and the disk of its machine.", None, facts
+            )
+        return HealthCheckResult(
+            OK, f"{kind} answers in {taken * 1_000:.0f} ms.", None, None, facts
+        )
+
+    async def _controller(self) -> HealthCheckResult:
+        lease = await self._store.current_lease("controller")
+        if lease is None or lease.expired:
+            return HealthCheckResult(
+                DOWN,
+                "No controller leads, so no jobs are submitted and no states are updated.",
+                f"{_RESTARTED} If it does not recover: {_LOGS}",
+                None if lease is None else lease.expires_at,
+            )
+        facts: Facts = {"holder": lease.holder, "epoch": lease.epoch}
+        return HealthCheckResult(OK, "A controller leads.", None, None, facts)
+
+    async def _scheduler(self) -> HealthCheckResult:
+        name = self._settings.scheduler
+        look = await self._cluster.look()
+        age = None if look.as_of is None else (self._clock() - look.as_of).total_seconds()
+        facts: Facts = {
+            "adapter": name,
+            "last_poll_age_s": None if age is None else round(age, 1),
+            "nodes": len(look.cluster.nodes),
+        }
+        status = look.scheduler
+        if status is None or age is None:
+            says = f"{name} has not been polled yet."
+            return HealthCheckResult(HealthState.UNKNOWN, says, "See the controller.", None, facts)
+        if not status.answering:
+            return HealthCheckResult(
+                DOWN,
+                f"{name} does not answer: {status.message or 'no reason is known'}",
+                "Running jobs continue. New jobs are stored and submitted later. Check slurmctld, or "
+                "the broker.",
+                status.since,
+                facts,
+            )
+        if look.stale:
+            says = f"{name} was last polled {format_duration(int(age))} ago."
+            return HealthCheckResult(
+                DEGRADED, says, "States may be old. See the controller.", None, facts
+            )
+        return HealthCheckResult(
+            OK, f"{name} answers; polled {age:.0f} s ago.", None, status.since, facts
+        )
+
+    async def _nodes(self) -> HealthCheckResult:
+        nodes = (await self._cluster.look()).cluster.nodes
+        out = [node for node in nodes if not node.state.usable]
+        facts: Facts = {"nodes": len(nodes), "unusable": len(out)}
+        if not nodes:
+            says = "The scheduler has not reported any nodes yet."
+            return HealthCheckResult(HealthState.UNKNOWN, says, "See the scheduler.", None, facts)
+        if not out:
+            return HealthCheckResult(
+                OK, f"{len(nodes)} of {len(nodes)} nodes accept jobs.", None, None, facts
+            )
+        says = f"{len(out)} of {len(nodes)} nodes accept no jobs: {_with_reasons(out)}."
+        if held_because(await self._store.maintenance(), self._clock()):
+            return HealthCheckResult(OK, f"Maintenance: {says}", None, None, facts)
+        advice = (
+            "Fix the reported reason, then resume them on the page of nodes or with `scontrol`."
+        )
+        return HealthCheckResult(
+            DOWN if len(out) == len(nodes) else DEGRADED, says, advice, None, facts
+        )
+
+    async def _queue(self) -> HealthCheckResult:
+        depth, oldest_s = await self._store.outbox_depth()
+        facts: Facts = {"depth": depth, "oldest_s": round(oldest_s, 1)}
+        if held_because(await self._store.maintenance(), self._clock()):
+            return HealthCheckResult(
+                OK, f"Maintenance: {depth} orders are held.", None, None, facts
+            )
+        if oldest_s > LONG_WAIT_S:
+            return HealthCheckResult(
+                DEGRADED,
+                f"{depth} orders wait for the scheduler, the oldest for "
+                f"{format_duration(int(oldest_s))}.",
+                "See the controller and the scheduler.",
+                None,
+                facts,
+            )
+        says = f"{depth} orders wait for the scheduler." if depth else "Nothing waits."
+        return HealthCheckResult(OK, says, None, None, facts)
+
+    async def _event_stream(self) -> HealthCheckResult:
+        problem = self._events.problem
+        if problem is None:
+            return HealthCheckResult(OK, "Changes reach open pages at once.")
+        return HealthCheckResult(DOWN, problem, "Restart the API if it does not recover.")
+
+    async def _hub(self) -> HealthCheckResult:
+        url = f"http://127.0.0.1:{self._settings.port_of_hub}/hub/health"
+        return await self._answers(
+            url, "JupyterHub", "Running sessions continue; new ones do not open."
+        )
+
+    async def _proxy(self) -> HealthCheckResult:
+        url = f"http://127.0.0.1:{self._settings.port_of_proxy_api}/api/routes"
+        return await self._answers(url, "The proxy", "Sessions cannot be reached.")
+
+    async def _isolation(self) -> HealthCheckResult:
+        notes = await isolation_notes(self._store, self._settings)
+        if notes:
+            return HealthCheckResult(OK, " ".join(notes))
+        if self._settings.user_domains:
+            return HealthCheckResult(OK, "Each user's sessions have an origin of their own.")
+        return HealthCheckResult(OK, "There is one user.")
+
+    async def _certificates(self) -> HealthCheckResult:
+        periods = await asyncio.to_thread(certificates.validity, self._settings)
+        first, begins, path = min((end, begin, path) for path, (begin, end) in periods.items())
+        facts: Facts = {"expires_at": first.isoformat()}
+        if first - self._clock() < min(CERTIFICATE_NOTICE, (first - begins) / 3):
+            authorities = (authority_file(self._settings), sessions_authority_file(self._settings))
+            advice = "Renew it and restart the platform."
+            if path in authorities:
+                advice = "Remove it with its key and restart the platform; clients must trust the new CA."
+            elif path.is_relative_to(self._settings.tls_dir):
+                advice = "Restart the platform: this issues it again."
+            return HealthCheckResult(
+                DEGRADED,
+                f"The certificate {path} expires on {first:%Y-%m-%d}.",
+                advice,
+                None,
+                facts,
+            )
+        if any(path.stat().st_mtime > self._started for path in periods):
+            says = "A certificate was renewed, and the platform still uses the previous one."
+            return HealthCheckResult(DEGRADED, says, "Restart the platform.", None, facts)
+        return HealthCheckResult(
+            OK, f"The next certificate expires on {first:%Y-%m-%d}.", None, None, facts
+        )
+
+    async def _answers(self, url: str, who: str, consequence: str) -> HealthCheckResult:
+        try:
+            await self._probes.http(url)
+        except Unavailable as error:
+            advice = f"{consequence} {_RESTARTED} If it does not recover: {_LOGS}"
+            return HealthCheckResult(DOWN, f"{who} does not answer: {error.message}", advice)
+        return HealthCheckResult(OK, f"{who} answers.")
+
+    async def _broker(self) -> HealthCheckResult:
+        socket = self._settings.broker.socket or Path()
+        try:
+            await self._probes.socket(socket)
+        except Unavailable as error:
+            return HealthCheckResult(
+                DOWN,
+                error.message,
+                "Jobs cannot be submitted and logs cannot be read. Start the broker's service.",
+            )
+        return HealthCheckResult(OK, "The broker listens.", None, None, {"socket": str(socket)})
+
+    async def _storage(self) -> HealthCheckResult:
+        """Check that the storage areas exist; the contents are not examined."""
+        storage = self._settings.storage
+        places = {Path(PLACEHOLDER.split(area.path)[0] or "/") for area in storage.areas}
+        wrong = []
+        for place in sorted({*places, *storage.datasets}):
+            try:
+                await self._probes.folder(place)
+            except Unavailable as error:
+                wrong.append(error.message)
+        facts: Facts = {"places": len(places) + len(storage.datasets)}
+        if wrong:
+            advice = "Mount it again; sessions and jobs that use it hang or fail until then."
+            return HealthCheckResult(DEGRADED, " ".join(wrong), advice, None, facts)
+        return HealthCheckResult(
+            OK, "Every storage area and dataset folder is there.", None, None, facts
+        )
+
+    async def _disk(self) -> HealthCheckResult:
+        folder = self._settings.data_dir
+        free, total = await self._probes.space(folder)
+        facts: Facts = {"path": str(folder), "free_bytes": free, "total_bytes": total}
+        says = f"{_gib(free)} of {_gib(total)} are free in {folder}."
+        advice = "Free some space: when the disk is full, the platform accepts no jobs."
+        if free < NO_BYTES:
+            return HealthCheckResult(DOWN, says, advice, None, facts)
+        if free < LITTLE_BYTES or (free < RATHER_LITTLE_BYTES and free / total < LITTLE_SHARE):
+            return HealthCheckResult(DEGRADED, says, advice, None, facts)
+        return HealthCheckResult(OK, says, None, None, facts)
+
+    async def _template_files(self) -> HealthCheckResult:
+        problems = self._templates.problems()
+        facts: Facts = {"templates": len(self._templates.templates()), "problems": len(problems)}
+        if problems:
+            first = problems[0]
+            location = first.path if first.line is None else f"{first.path}:{first.line}"
+            return HealthCheckResult(
+                DEGRADED,
+                f"{len(problems)} template files are invalid, the first at {location}: {first.reason}",
+                "The other templates stay in use. Correct the file; it is read again automatically.",
+                None,
+                facts,
+            )
+        return HealthCheckResult(
+            OK, f"{facts['templates']} templates can be launched.", None, None, facts
+        )
+
+
+def _with_reasons(nodes: Iterable[Node]) -> str:
+    """Return the nodes in words, grouped by state and reason.
+
+    The largest groups come first.
+    """
+    groups: dict[str, list[str]] = {}
+    for node in nodes:
+        # Slurm adds the author and time of a reason, which differ from node to node.
+        reason = (node.reason or "no reason is given").partition(" [")[0]
+        groups.setdefault(f"{node.state} ({reason})", []).append(node.name)
+    largest = sorted(groups.items(), key=lambda group: -len(group[1]))
+    words = [f"{compress_hostlist(names)} {state}" for state, names in largest[:_MOST_GROUPS]]
+    rest = sum(len(names) for _, names in largest[_MOST_GROUPS:])
+    return "; ".join([*words, *([f"and {rest} more"] if rest else [])])
+
+
+def _gib(amount_bytes: int) -> str:
+    return f"{amount_bytes / (1 << 30):.1f} GiB"

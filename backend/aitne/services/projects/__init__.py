@@ -1,0 +1,1 @@
+"""Use cases of projects: members, limits, usage, reports, and Slurm's accounts."""

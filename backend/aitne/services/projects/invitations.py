@@ -1,0 +1,134 @@
+"""Invitations: a link makes the user who opens it a member of a project."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pydantic import Field
+
+from aitne.core.errors import Conflict, NotFound
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.limits import Membership
+from aitne.core.models.project import Invitation, ProjectRole, ProjectState
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import Store
+from aitne.core.users.policy import PolicyAction, require
+from aitne.services.platform.secrets import hashed, new_secret
+
+_UNKNOWN = "No invitation has this link. Check that it was copied completely, or ask for a new one."
+
+
+@dataclass(frozen=True, slots=True)
+class NewInvitation:
+    """Invitation and its link, which is shown only once."""
+
+    invitation: Invitation
+    url: str
+
+
+class InvitationPreview(Frozen):
+    """Invitation as it is shown before a user joins: who invites to which project."""
+
+    project: str = Field(description="Name of the project.")
+    title: str = Field(description="Title of the project.")
+    description: str = Field(description="Description of the project.")
+    role: ProjectRole = Field(description="Role of the new member.")
+    invited_by: str = Field(description="User who created the invitation.")
+    inviter_name: str = Field(description="Display name of that user.")
+    expires_at: UtcTime = Field(description="Time until which the link is valid.")
+    open: bool = Field(description="Whether the invitation can still be accepted.")
+    closed_because: str | None = Field(description="Why it cannot be accepted; null: it can.")
+
+
+class InvitationService:
+    """Invitations, created by managers and accepted by users with the link."""
+
+    def __init__(self, store: Store, portal_url: str, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._portal_url = portal_url
+        self._clock = clock
+
+    async def create(
+        self, actor: Actor, project: str, *, role: ProjectRole, max_uses: int, lifetime_s: int
+    ) -> NewInvitation:
+        """Create an invitation to the project.
+
+        Raises ``NotFound``, ``NotAllowed``; ``Conflict``: the project is not active.
+        """
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
+        project_row = await self._store.get_project(project)
+        if project_row.state is not ProjectState.ACTIVE:
+            raise Conflict(f"{project} is {project_row.state}: it accepts no new members.")
+        now = self._clock()
+        secret = new_secret()
+        invitation = Invitation(
+            id=secrets.token_hex(8),
+            project=project,
+            role=role,
+            created_by=actor.name,
+            created_at=now,
+            expires_at=now + timedelta(seconds=lifetime_s),
+            uses=0,
+            max_uses=max_uses,
+        )
+        await self._store.create_invitation(invitation, hashed(secret))
+        # In the fragment (#), which browsers do not send, so that no server and no log sees it.
+        return NewInvitation(invitation, f"{self._portal_url}/invite#{secret}")
+
+    async def list(self, actor: Actor, project: str) -> Sequence[Invitation]:
+        """List all invitations of the project, newest first.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
+        await self._store.get_project(project)
+        return await self._store.invitations(project)
+
+    async def revoke(self, actor: Actor, project: str, id_: str) -> None:
+        """Revoke an invitation. Raises ``NotFound``, ``NotAllowed``."""
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
+        await self._store.revoke_invitation(project, id_, self._clock(), actor=actor.name)
+
+    async def look(self, token: str) -> InvitationPreview:
+        """Return the invitation that a link leads to.
+
+        Any user may read it. Raises ``NotFound``.
+        """
+        invitation = await self._store.invitation_of(hashed(token))
+        if invitation is None:
+            raise NotFound("invitation", "of this link", _UNKNOWN)
+        project = await self._store.get_project(invitation.project)
+        inviter = await self._store.get_user(invitation.created_by)
+        because = self._closed(invitation)
+        if because is None and project.state is not ProjectState.ACTIVE:
+            because = f"The project is {project.state}."
+        return InvitationPreview(
+            project=project.name,
+            title=project.title,
+            description=project.description,
+            role=invitation.role,
+            invited_by=inviter.name,
+            inviter_name=inviter.display_name or inviter.name,
+            expires_at=invitation.expires_at,
+            open=because is None,
+            closed_because=because,
+        )
+
+    async def accept(self, actor: Actor, token: str) -> Membership:
+        """Make the actor a member.
+
+        A member stays one, and does not use up the invitation. Raises ``NotFound``, ``NotAllowed``;
+        ``Conflict``: the invitation is no longer valid.
+        """
+        require(PolicyAction.PROJECT_JOIN, actor, "invitation", "of this link")
+        return await self._store.accept_invitation(hashed(token), actor.name, self._clock())
+
+    def _closed(self, invitation: Invitation) -> str | None:
+        if invitation.revoked_at is not None:
+            return "It was revoked."
+        if invitation.expires_at <= self._clock():
+            return "It has expired."
+        return "It was used up." if invitation.uses >= invitation.max_uses else None

@@ -1,0 +1,244 @@
+"""Life cycle of a project: requested, approved, closed, reopened and extended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed
+from aitne.core.models.limits import Limits
+from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Step
+from aitne.core.models.user import Actor, Project
+from aitne.core.ports.store import Check, Store
+from aitne.core.ports.store.groups import ProjectChange
+from aitne.core.projects.settings import ProjectSettings
+from aitne.core.users.policy import PolicyAction, require
+from aitne.services.projects.balance import month_of
+
+MOST_REQUESTS = 5
+"""Maximum number of projects that a user may have requested at a time."""
+ADMIN, MANAGER = "admin", "manager"
+
+
+class ProjectLife:
+    """Life cycle of a project: its state transitions, title, end and budget."""
+
+    def __init__(
+        self, store: Store, settings: ProjectSettings, clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+
+    async def create(
+        self,
+        actor: Actor,
+        *,
+        name: str,
+        title: str = "",
+        description: str = "",
+        reason: str | None = None,
+        limits: Limits | None = None,
+        budget: Budget | None = None,
+        expires_at: datetime | None = None,
+    ) -> Project:
+        """Create a project, or request one if the site requires approval.
+
+        An administrator's project has no members yet; any other user becomes its manager.
+
+        Raises:
+            NotAllowed: only administrators may create projects here, or grant limits and budgets.
+            Conflict: the name is taken, or the actor has too many open requests.
+        """
+        require(PolicyAction.PROJECT_REQUEST, actor, "project", name)
+        self._check_end(expires_at)
+        project = Project(
+            name=name,
+            title=title,
+            description=description,
+            note=reason,
+            expires_at=expires_at,
+            created_at=self._clock(),
+        )
+        if actor.is_admin:
+            fields = {"budget": self._dated(budget)}
+            made = project.model_copy(update=fields)
+            await self._store.create_project(made, limits or Limits(), actor=actor.name)
+            return made
+        if self._settings.creation == "admins":
+            raise NotAllowed("Only administrators can create projects here. Ask an administrator.")
+        if limits not in (None, Limits()) or budget is not None:
+            raise NotAllowed("Limits and budgets are granted by an administrator: leave them out.")
+        asks = self._settings.creation == "approval"
+        if asks:
+            await self._check_few_requests(actor)
+        project = project.model_copy(
+            update={
+                "requested_by": actor.name,
+                "state": ProjectState.REQUESTED if asks else ProjectState.ACTIVE,
+            }
+        )
+        await self._store.request_project(project, actor=actor.name)
+        return await self._store.get_project(name)
+
+    async def describe(
+        self,
+        actor: Actor,
+        name: str,
+        *,
+        title: str | None,
+        description: str | None,
+        check: Check[Project] = None,
+    ) -> Project:
+        """Change title or description; None leaves it unchanged.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        values = {"title": title, "description": description}
+        fields = {field: value for field, value in values.items() if value is not None}
+        change = ProjectChange(" and ".join(fields), fields)
+        return await self._store.change_project(name, change, actor=actor.name, check=check)
+
+    async def approve(
+        self,
+        actor: Actor,
+        name: str,
+        *,
+        expires_at: datetime | None,
+        budget: Budget | None,
+        limits: Limits | None,
+    ) -> Project:
+        """Approve a requested project.
+
+        ``expires_at`` None keeps the requested end. Raises ``NotFound``, ``NotAllowed``,
+        ``IllegalTransition``.
+        """
+        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        self._check_end(expires_at)
+        fields: dict[str, Any] = {"note": None}
+        if expires_at is not None:
+            fields["expires_at"] = expires_at
+        if budget is not None:
+            fields["budget"] = self._dated(budget)
+        return await self._store.step_project(
+            name, Step.APPROVE, actor=actor.name, fields=fields, limits=limits
+        )
+
+    async def decline(self, actor: Actor, name: str, reason: str) -> Project:
+        """Decline a requested project, or the later end that an approved project requested.
+
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``.
+        """
+        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        project = await self._store.get_project(name)
+        if project.state is not ProjectState.REQUESTED and project.extension is not None:
+            change = ProjectChange("extension declined", {"extension": None})
+            return await self._store.change_project(name, change, actor=actor.name)
+        fields = {"note": reason, "closed_by": ADMIN}
+        return await self._store.step_project(name, Step.DECLINE, actor=actor.name, fields=fields)
+
+    async def close(self, actor: Actor, name: str, reason: str) -> Project:
+        """Close the project to new jobs; waiting and running jobs stay.
+
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``.
+        """
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        fields = {"note": reason or None, "closed_by": ADMIN if actor.is_admin else MANAGER}
+        return await self._store.step_project(name, Step.CLOSE, actor=actor.name, fields=fields)
+
+    async def reopen(self, actor: Actor, name: str) -> Project:
+        """Reopen the project for jobs.
+
+        Raises:
+            NotFound, IllegalTransition: there is no such project, or it is not closed.
+            NotAllowed: an administrator closed it, so only an administrator can reopen it.
+            Conflict: it has expired.
+        """
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        project = await self._store.get_project(name)
+        if project.closed_by == ADMIN and not actor.is_admin:
+            raise NotAllowed(
+                f"An administrator closed {name}, so only an administrator can reopen it."
+            )
+        if project.expires_at is not None and project.expires_at <= self._clock():
+            raise Conflict(f"{name} has expired. Set a later end, then reopen it.")
+        fields = {"note": None, "closed_by": None}
+        return await self._store.step_project(name, Step.REOPEN, actor=actor.name, fields=fields)
+
+    async def set_end(
+        self, actor: Actor, name: str, expires_at: datetime | None, *, check: Check[Project] = None
+    ) -> Project:
+        """Set another end, or none; this also settles a request for more time.
+
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``; ``InvalidInput``: the end has passed.
+        """
+        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        self._check_end(expires_at)
+        fields = {"expires_at": expires_at, "extension": None}
+        return await self._store.step_project(
+            name, Step.RENEW, actor=actor.name, fields=fields, check=check
+        )
+
+    async def ask_for_time(self, actor: Actor, name: str, until: datetime, reason: str) -> Project:
+        """Request a later end from an administrator.
+
+        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput``: it is not later; ``Conflict``.
+        """
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        project = await self._store.get_project(name)
+        if project.state not in (ProjectState.ACTIVE, ProjectState.EXPIRED):
+            raise Conflict(
+                f"{name} is {project.state}: only active and expired ones can be extended."
+            )
+        self._check_end(until)
+        if project.expires_at is None or until <= project.expires_at:
+            ends = "none" if project.expires_at is None else f"later than {project.expires_at:%F}"
+            raise InvalidInput.field(
+                "until", "is not a later end", value=f"{until:%F}", allowed=ends
+            )
+        wish = ExtensionRequest(until=until, reason=reason, by=actor.name, at=self._clock())
+        return await self._store.ask_for_time(name, wish)
+
+    async def set_budget(
+        self, actor: Actor, name: str, budget: Budget, *, check: Check[Project] = None
+    ) -> Project:
+        """Set the budget; an empty one removes it.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
+        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        change = ProjectChange("budget", {"budget": self._dated(budget)})
+        return await self._store.change_project(name, change, actor=actor.name, check=check)
+
+    def _dated(self, budget: Budget | None) -> Budget | None:
+        if budget is None or budget.empty:
+            return None
+        month = month_of(self._clock())
+        if budget.since is not None and budget.since > month:
+            raise InvalidInput.field(
+                "since", "has not begun", value=budget.since, allowed=f"{month} or before"
+            )
+        since = (budget.since or month) if budget.period == "total" else None
+        return budget.model_copy(update={"since": since})
+
+    def _check_end(self, end: datetime | None) -> None:
+        now = self._clock()
+        if end is not None and end <= now:
+            raise InvalidInput.field(
+                "expires_at", "has passed", value=f"{end:%F}", allowed=f"after {now:%F}"
+            )
+
+    async def _check_few_requests(self, actor: Actor) -> None:
+        projects = await self._store.list_projects(visible_to=actor.name)
+        waiting = [
+            project
+            for project in projects
+            if project.state is ProjectState.REQUESTED and project.requested_by == actor.name
+        ]
+        if len(waiting) >= MOST_REQUESTS:
+            raise Conflict(
+                f"{len(waiting)} projects that you requested wait for an administrator. Wait for an "
+                "answer before you request more."
+            )

@@ -1,0 +1,257 @@
+"""Projects: their members, limits and use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from pydantic import Field
+
+from aitne.core.errors import Conflict, InvalidInput
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.limits import MIB, AssociationUse, Limits, LimitUsage, Membership
+from aitne.core.models.project import ProjectRole, ProjectState
+from aitne.core.models.user import Actor, Project
+from aitne.core.ports.store import Check, Store
+from aitne.core.projects.limits import exceeding, tightest
+from aitne.core.users.policy import PolicyAction, require
+from aitne.services.projects.limits import GPU, summary
+
+_BY_TRES = {GPU: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem": "max_memory_bytes"}
+
+
+class Use(Frozen):
+    """Use of one limit, as the scheduler counts it."""
+
+    limit: str
+    """Name of a field of ``Limits``; for a GPU type ``max_gpus_by_type.<type>``."""
+    used: int
+    most: int | None
+    """Value that the scheduler enforces, which may differ from the project's until a sync."""
+    by: dict[str, int]
+    """Use by each member, by Unix account."""
+    summary: str | None
+    """Text such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``."""
+
+
+class ProjectLimits(Frozen):
+    """Limits of a project and of its members, and their use."""
+
+    project: str = Field(description="The project.")
+    limits: Limits = Field(description="Limits in force: the lower of granted and own.")
+    granted: Limits = Field(Limits(), description="Limits that an administrator granted.")
+    own: Limits = Field(
+        Limits(), description="Limits that its managers set, within the granted ones."
+    )
+    members: tuple[Membership, ...] = Field(description="Members with their own limits.")
+    use: tuple[Use, ...] = Field(
+        description="Use of each limit; empty if the scheduler has no account of this name."
+    )
+    as_of: UtcTime | None = Field(description="When the scheduler was last polled.")
+
+
+class Member(Membership):
+    """Member with its limits in force, and whether the scheduler knows it."""
+
+    effective: Limits = Field(
+        Limits(),
+        description="Limits in force for the member: the lower of its own and the project's.",
+    )
+    in_slurm: bool | None = Field(
+        description="Whether Slurm lets the member use the account; false: only after an administrator "
+        "synchronizes the two; null: the scheduler keeps no accounts."
+    )
+
+
+class ProjectService:
+    """Operations on projects: members may read them, managers and administrators change them."""
+
+    def __init__(
+        self, store: Store, clock: Callable[[], datetime], accounts: Mapping[str, str] | None = None
+    ) -> None:
+        """Store the dependencies of the service.
+
+        ``accounts``: user to Unix account, where the names differ; None means that all jobs run as
+        one account.
+        """
+        self._store = store
+        self._clock = clock
+        self._accounts = accounts
+
+    async def get(self, actor: Actor, name: str) -> Project:
+        """Return the project of this name. Raises ``NotFound``."""
+        require(PolicyAction.PROJECT_READ, actor, "project", name, project=name)
+        return await self._store.get_project(name)
+
+    async def members(self, actor: Actor, name: str) -> Sequence[Member]:
+        """List the members of the project with the limits of each. Raises ``NotFound``."""
+        await self.get(actor, name)
+        look, within = await self._store.in_use(), await self._in_force(name)
+        return [
+            self._member(membership, look, within)
+            for membership in await self._store.memberships(name)
+        ]
+
+    async def put_member(
+        self,
+        actor: Actor,
+        name: str,
+        user: str,
+        *,
+        limits: Limits | None,
+        role: ProjectRole | None,
+        default: bool,
+    ) -> Member:
+        """Add a member, or change a member's limits and role; None leaves them unchanged.
+
+        Raises:
+            NotFound: no such project or user.
+            NotAllowed: the actor does not manage it, or is no administrator and names a default.
+            InvalidInput: a manager gives a member more than the project was granted.
+            Conflict: the project accepts no members yet, or would have no manager left.
+        """
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        if default:
+            require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        project = await self._store.get_project(name)
+        if project.state is ProjectState.REQUESTED:
+            raise Conflict(
+                f"{name} waits for an administrator to approve it; add members after that."
+            )
+        if limits is not None and not actor.is_admin:
+            _check_within(limits, await self._in_force(name), "limits.")
+        made = await self._store.put_member(
+            name, user, limits=limits, default=default, actor=actor.name
+        )
+        if role is not None and role is not made.role:
+            made = await self._store.set_role(name, user, role, actor=actor.name)
+        return self._member(made, await self._store.in_use(), await self._in_force(name))
+
+    async def remove_member(self, actor: Actor, name: str, user: str) -> None:
+        """Remove a member; users may remove themselves.
+
+        Raises ``NotFound``; ``NotAllowed``; ``Conflict`` for the user's default project and for the
+        only manager.
+        """
+        leaves = user == actor.name and name in actor.projects
+        action = PolicyAction.PROJECT_LEAVE if leaves else PolicyAction.PROJECT_MANAGE
+        require(action, actor, "project", name, project=name)
+        await self._store.remove_member(name, user, actor=actor.name)
+
+    async def set_limits(
+        self, actor: Actor, name: str, limits: Limits, *, check: Check[Limits] = None
+    ) -> ProjectLimits:
+        """Replace the limits granted to the project; Slurm has them after the next sync.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
+        require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        await self._store.set_limits(name, limits, actor=actor.name, check=check)
+        return await self.limits(actor, name)
+
+    async def set_own_limits(self, actor: Actor, name: str, limits: Limits) -> ProjectLimits:
+        """Set own limits of the project, at most the granted ones.
+
+        Raises ``NotFound``, ``NotAllowed``, ``InvalidInput``: one is more than that.
+        """
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        _check_within(limits, await self._store.limits_of(name), "")
+        await self._store.set_own_limits(name, limits, actor=actor.name)
+        return await self.limits(actor, name)
+
+    async def limits(self, actor: Actor, name: str) -> ProjectLimits:
+        """Return the limits and their use. Raises ``NotFound``."""
+        await self.get(actor, name)
+        look = await self._store.in_use()
+        granted = await self._store.limits_of(name)
+        own_limits = await self._store.own_limits_of(name)
+        return ProjectLimits(
+            project=name,
+            limits=tightest(granted, own_limits),
+            granted=granted,
+            own=own_limits,
+            members=tuple(await self._store.memberships(name)),
+            use=() if look is None else use_of(name, look[0]),
+            as_of=None if look is None else look[1],
+        )
+
+    async def _in_force(self, name: str) -> Limits:
+        granted = await self._store.limits_of(name)
+        return tightest(granted, await self._store.own_limits_of(name))
+
+    def _member(
+        self, membership: Membership, look: tuple[LimitUsage, datetime] | None, within: Limits
+    ) -> Member:
+        in_slurm: bool | None = None
+        if look is not None and look[0].enforced and self._accounts is not None:
+            account = self._accounts.get(membership.user, membership.user)
+            in_slurm = look[0].of(membership.project, account) is not None
+        effective = tightest(within, membership.limits)
+        return Member(**dict(membership), in_slurm=in_slurm, effective=effective)
+
+
+def _check_within(wish: Limits, granted: Limits, prefix: str) -> None:
+    problems = [
+        replace(problem, field=prefix + problem.field) for problem in exceeding(wish, granted)
+    ]
+    if problems:
+        raise InvalidInput(
+            f"{problems[0].field}: {problems[0].message}. Only an administrator can grant more.",
+            problems,
+        )
+
+
+def use_of(account: str, look: LimitUsage) -> tuple[Use, ...]:
+    """Return the use of an account's limits.
+
+    GPUs are included also where they are not limited.
+    """
+    association = look.of(account)
+    if association is None:
+        return ()
+    users = look.users_of(account)
+    uses = [
+        Use(
+            limit=_limit_name(tres),
+            used=gauge.used * _unit(tres),
+            most=None if gauge.limit is None else gauge.limit * _unit(tres),
+            by=_by(users, tres),
+            summary=summary(association, tres, look),
+        )
+        for tres, gauge in sorted(association.tres.items())
+        if tres in _BY_TRES or tres.startswith(f"{GPU}:")
+    ]
+    jobs = {one.user or "": one.grp_jobs.used for one in users if one.grp_jobs.used}
+    waiting = {one.user or "": one.grp_submitted.used for one in users if one.grp_submitted.used}
+    uses += [
+        _counted("max_jobs", association, jobs),
+        _counted("max_submitted", association, waiting),
+    ]
+    budget = association.tres_minutes.get(GPU)
+    if budget is not None and budget.limit is not None:
+        used, limit = budget.used // 60, budget.limit // 60
+        uses.append(Use(limit="gpu_hours", used=used, most=limit, by={}, summary=None))
+    return tuple(uses)
+
+
+def _counted(name: str, association: AssociationUse, by: Mapping[str, int]) -> Use:
+    gauge = association.grp_jobs if name == "max_jobs" else association.grp_submitted
+    return Use(limit=name, used=gauge.used, most=gauge.limit, by=dict(by), summary=None)
+
+
+def _limit_name(tres: str) -> str:
+    name = _BY_TRES.get(tres)
+    return name or f"max_gpus_by_type.{tres.removeprefix(f'{GPU}:')}"
+
+
+def _unit(tres: str) -> int:
+    return MIB if tres == "mem" else 1
+
+
+def _by(users: Sequence[AssociationUse], tres: str) -> dict[str, int]:
+    return {
+        association.user or "": association.tres[tres].used * _unit(tres)
+        for association in users
+        if tres in association.tres and association.tres[tres].used
+    }

@@ -1,0 +1,214 @@
+"""Report of a project's month, and its waiting jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from statistics import median
+
+from pydantic import Field
+
+from aitne.core.jobs.states import JobState
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.job import Job, JobFilter
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import Page, Store
+from aitne.core.ports.store.groups import StoredMonth, WaitTime
+from aitne.core.users.policy import PolicyAction, require
+from aitne.services.projects.balance import Balance, bounds, month_of, months_between
+from aitne.services.projects.usage import UsageReport, UsageRow, UsageService
+
+WAITING = frozenset(
+    {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED}
+)
+_MONTHS_BACK = 12
+
+
+class UserWait(Frozen):
+    """Waiting times of the jobs of one user."""
+
+    user: str = Field(description="Owner of the jobs.")
+    jobs: int = Field(description="Number of jobs that started in the month.")
+    median_s: float = Field(description="Median of the waiting times in seconds.")
+    slow_s: float = Field(description="90th percentile of the waiting times in seconds.")
+    longest_s: float = Field(description="Longest waiting time in seconds.")
+
+
+class MonthSum(Frozen):
+    """Usage of all members together in one month."""
+
+    month: str = Field(description="The month, such as 2026-03.")
+    jobs: int = Field(description="Number of jobs that ran.")
+    cpu_hours: float = Field(description="CPU-hours.")
+    gpu_hours: float = Field(description="GPU-hours.")
+
+
+class ProjectReport(UsageReport):
+    """Month of one project: usage by user, waiting times and how jobs ended."""
+
+    project: str = Field(description="The project.")
+    title: str = Field(description="Title of the project.")
+    source: str = Field(
+        description="`scheduler`: all jobs, by its accounting; `platform`: the platform's jobs."
+    )
+    total: UsageRow = Field(description="Sum of all rows.")
+    waits: tuple[UserWait, ...] = Field(
+        description="Waiting times of the platform's jobs, by user."
+    )
+    outcomes: dict[str, int] = Field(description="Number of jobs that ended in each state.")
+    months: tuple[MonthSum, ...] = Field(description="The twelve months up to this one.")
+    balance: Balance = Field(description="Present budget and its use.")
+
+
+class WaitingJob(Frozen):
+    """Waiting job with its pending reason."""
+
+    id: str = Field(description="ID of the job.")
+    name: str = Field(description="Name of the job.")
+    owner: str = Field(description="Owner of the job.")
+    asks_for: str = Field(description="Requested resources, such as `2 × 4 a100, 32 CPUs`.")
+    waits_since: UtcTime = Field(description="When it was submitted.")
+    reason: str | None = Field(description="Pending reason, in plain words.")
+    expected_start_at: UtcTime | None = Field(description="Start that the scheduler expects.")
+
+
+class WaitingPage(Frozen):
+    """Page of waiting jobs, the oldest request last."""
+
+    items: list[WaitingJob] = Field(description="Jobs of this page.")
+    next_cursor: str | None = Field(
+        None, description="Cursor of the next page; null: this is the last page."
+    )
+    total: int = Field(description="Number of all waiting jobs.")
+
+
+class ReportService:
+    """Reports for the project's members, its managers and administrators."""
+
+    def __init__(self, store: Store, usage: UsageService, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._usage = usage
+        self._clock = clock
+
+    async def report(self, actor: Actor, name: str, month: str | None) -> ProjectReport:
+        """Return the report of the month, or of the present one so far.
+
+        Raises as ``UsageService.report``.
+        """
+        usage = await self._usage.report(actor, name, month)
+        project = await self._store.get_project(name)
+        start, end = bounds(usage.month)
+        stored_months = await self._store.usage_months(_year_to(usage.month))
+        stored_month = stored_months.get(usage.month)
+        return ProjectReport(
+            **dict(usage),
+            project=name,
+            title=project.title,
+            source="platform" if stored_month is None else stored_month.source,
+            total=total_of(name, usage.rows),
+            waits=waits_of(await self._store.waits(name, start, end)),
+            outcomes=dict(await self._store.outcomes(name, start, end)),
+            months=tuple(
+                _sum(year_month, stored_months.get(year_month), name)
+                for year_month in _year_to(usage.month)
+            ),
+            balance=await self._usage.balance(actor, name),
+        )
+
+    async def waiting(
+        self, actor: Actor, name: str, *, cursor: str | None, limit: int
+    ) -> WaitingPage:
+        """List the jobs of the project that wait now, with the pending reasons.
+
+        Raises ``NotFound``, ``InvalidInput``.
+        """
+        require(PolicyAction.PROJECT_READ, actor, "project", name, project=name)
+        await self._store.get_project(name)
+        job_filter = JobFilter(project=name, states=WAITING, array=False)
+        page: Page[Job] = await self._store.list_jobs(
+            job_filter, visible_to=None, cursor=cursor, limit=limit
+        )
+        return WaitingPage(
+            items=[_waiting(job) for job in page.items],
+            next_cursor=page.next_cursor,
+            total=page.total,
+        )
+
+
+def total_of(project: str, rows: Sequence[UsageRow]) -> UsageRow:
+    """Return the sum of all rows, without a user.
+
+    Has no side effects.
+    """
+    types: dict[str, float] = {}
+    for row in rows:
+        for kind, hours in row.gpu_hours_by_type.items():
+            types[kind] = round(types.get(kind, 0.0) + hours, 4)
+    return UsageRow(
+        project=project,
+        user="",
+        jobs=sum(row.jobs for row in rows),
+        cpu_hours=round(sum(row.cpu_hours for row in rows), 4),
+        gpu_hours=round(sum(row.gpu_hours for row in rows), 4),
+        gpu_hours_by_type=types,
+    )
+
+
+def waits_of(waits: Sequence[WaitTime]) -> tuple[UserWait, ...]:
+    """Return the waiting times of each user, the longest median first.
+
+    Has no side effects.
+    """
+    by_user: dict[str, list[float]] = {}
+    for wait in waits:
+        by_user.setdefault(wait.user, []).append(wait.seconds)
+    user_waits = []
+    for user, seconds in by_user.items():
+        seconds.sort()
+        # The smallest wait that nine of ten do not exceed: the nearest-rank percentile.
+        slow = seconds[-(-9 * len(seconds) // 10) - 1]
+        user_waits.append(
+            UserWait(
+                user=user,
+                jobs=len(seconds),
+                median_s=round(median(seconds), 1),
+                slow_s=round(slow, 1),
+                longest_s=round(seconds[-1], 1),
+            )
+        )
+    return tuple(sorted(user_waits, key=lambda user_wait: (-user_wait.median_s, user_wait.user)))
+
+
+def _year_to(month: str) -> list[str]:
+    start = month
+    for _ in range(_MONTHS_BACK - 1):
+        start = month_of(bounds(start)[0] - timedelta(days=1))
+    return months_between(start, month)
+
+
+def _sum(month: str, stored_month: StoredMonth | None, project: str) -> MonthSum:
+    rows = (
+        [] if stored_month is None else [row for row in stored_month.rows if row.account == project]
+    )
+    return MonthSum(
+        month=month,
+        jobs=sum(row.jobs for row in rows),
+        cpu_hours=round(sum(row.cpu_s for row in rows) / 3_600, 4),
+        gpu_hours=round(sum(row.gpu_s for row in rows) / 3_600, 4),
+    )
+
+
+def _waiting(job: Job) -> WaitingJob:
+    wish = job.spec.resources
+    parts = [] if not wish.gpu.count else [f"{wish.gpu.count} {wish.gpu.type or 'GPU'}"]
+    parts.append(f"{wish.cpu} CPUs")
+    per_node = ", ".join(parts)
+    return WaitingJob(
+        id=str(job.id),
+        name=job.name,
+        owner=job.owner,
+        asks_for=per_node if wish.nodes == 1 else f"{wish.nodes} nodes with {per_node}",
+        waits_since=job.submitted_at or job.created_at,
+        reason=job.message,
+        expected_start_at=job.expected_start_at,
+    )

@@ -1,0 +1,256 @@
+"""Synchronization of projects with Slurm's accounts: compared, and applied on request."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+
+from aitne.core.errors import AitneError, Conflict
+from aitne.core.models.base import Frozen
+from aitne.core.models.limits import Limits
+from aitne.core.models.project import ProjectState
+from aitne.core.models.user import Actor, User
+from aitne.core.ports.accounting import (
+    ROOT,
+    Accounting,
+    AddAccount,
+    AddMember,
+    Associations,
+    Change,
+    RemoveMember,
+    SetDefault,
+    SetGpuTypeLimit,
+    SetLimit,
+    SetQos,
+)
+from aitne.core.ports.store import Store
+from aitne.core.projects.limits import held_to, tightest
+from aitne.core.projects.slurm_accounts import SINGLE, AccountingTarget, difference
+from aitne.core.units import format_duration, format_memory
+from aitne.core.users.policy import PolicyAction, require
+
+UnixName = Callable[[str], str]
+"""Returns a portal user's Unix account; raises an ``AitneError`` that tells why there is none."""
+
+
+class Difference(Frozen):
+    """One difference between Slurm and the platform, in words."""
+
+    project: str
+    """Project of the account."""
+    user: str | None
+    """User of the association; None means the project's own."""
+    what: str
+    """Kind of the difference: an account, an association, a limit."""
+    slurm: str
+    """Value in Slurm."""
+    portal: str
+    """Value on the platform, which Slurm is to get."""
+
+
+class SyncReport(Frozen):
+    """Report of the differences. ``digest`` identifies them, so that only seen ones are applied."""
+
+    cluster: str
+    differences: tuple[Difference, ...]
+    """Differences between Slurm and the platform."""
+    left_alone: tuple[str, ...]
+    """Entries that only one side knows and that stay unchanged, each with its reason."""
+    digest: str
+    """Digest of these differences, to be sent back to apply them."""
+    applied: bool = False
+    """Whether the differences were applied to Slurm."""
+
+
+class SyncService:
+    """Comparison and synchronization. For administrators."""
+
+    def __init__(
+        self,
+        store: Store,
+        accounting: Accounting,
+        unix: UnixName,
+        *,
+        operators: frozenset[str],
+        runs_as: str | None,
+    ) -> None:
+        """Store the dependencies of the service.
+
+        ``runs_as``: the one account that all jobs run as, if there is no broker.
+        """
+        self._store = store
+        self._accounting = accounting
+        self._unix = unix
+        self._operators = operators
+        self._runs_as = runs_as
+
+    async def compare(self, actor: Actor) -> SyncReport:
+        """Return the present differences. Changes nothing.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+            Unavailable: accounting does not answer.
+            NotSupported: this cluster keeps no accounts.
+        """
+        require(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
+        associations, changes, notes = await self._look()
+        return _report(associations, changes, notes)
+
+    async def apply(self, actor: Actor, digest: str) -> SyncReport:
+        """Apply the differences that ``compare`` returned.
+
+        Raises as ``compare``, and:
+            Conflict: the differences have changed since they were shown.
+            SchedulerRejected: accounting refused a change; those before it were applied.
+        """
+        require(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
+        associations, changes, notes = await self._look()
+        report = _report(associations, changes, notes)
+        if report.digest != digest:
+            raise Conflict(
+                "The differences have changed since they were shown. Compare again, then apply those."
+            )
+        if changes:
+            await self._accounting.apply(changes)
+            documents = [change.model_dump(mode="json") for change in changes]
+            await self._store.note_synced(documents, actor=actor.name)
+        return report.model_copy(update={"applied": True})
+
+    async def _look(self) -> tuple[Associations, Sequence[Change], list[str]]:
+        associations = await self._accounting.read()
+        target, notes = await self._target(associations)
+        slurm_accounts = {account.account for account in associations.accounts}
+        notes += [
+            f"account {account}: the platform has no project of this name"
+            for account in sorted(slurm_accounts - target.accounts.keys() - {ROOT})
+        ]
+        return associations, difference(target, associations), notes
+
+    async def _target(self, associations: Associations) -> tuple[AccountingTarget, list[str]]:
+        notes: list[str] = []
+        in_force, closed = await self._projects(notes)
+        unix = {user.name: user for user in await all_users(self._store)}
+        names: dict[str, str] = {}
+        for name in sorted(unix):
+            try:
+                names[name] = await asyncio.to_thread(self._unix, name)
+            except AitneError as error:
+                notes.append(f"user {name}: {error.message}")
+        members: dict[tuple[str, str], Limits] = {}
+        for membership in await self._store.memberships():
+            if membership.project in in_force and membership.user in names:
+                # Slurm lets a member's time limit and QOS override those of the account.
+                limits = held_to(in_force[membership.project], membership.limits)
+                members.setdefault((membership.project, names[membership.user]), limits)
+        # Slurm then accepts no new jobs either; waiting and running ones stay.
+        accounts = in_force | {
+            name: in_force[name].model_copy(update={"max_submitted": 0}) for name in closed
+        }
+        for account in accounts if self._runs_as is not None else ():
+            members.setdefault((account, self._runs_as or ""), Limits())
+        defaults = {
+            names[name]: user.default_project
+            for name, user in unix.items()
+            if name in names and (user.default_project, names[name]) in members
+        }
+        untouched = {
+            slurm_user.name for slurm_user in associations.users if slurm_user.privileged
+        } | self._operators
+        for association in associations.members:
+            user = association.user or ""
+            if association.account in accounts and user not in {*names.values(), *untouched}:
+                try:
+                    await asyncio.to_thread(self._unix, user)
+                except AitneError as error:
+                    untouched.add(user)
+                    notes.append(f"user {user} in account {association.account}: {error.message}")
+        return AccountingTarget(accounts, members, defaults, frozenset(untouched)), notes
+
+    async def _projects(self, notes: list[str]) -> tuple[dict[str, Limits], set[str]]:
+        """Return the limits in force of each project, and the projects that are not active.
+
+        Both are by the project's name.
+        """
+        in_force, closed = {}, set()
+        for project in await self._store.list_projects(visible_to=None):
+            if project.name == ROOT:
+                notes.append("project root: Slurm's account root is the parent of all others")
+            elif project.state is ProjectState.REQUESTED:
+                notes.append(f"project {project.name}: it waits for its approval")
+            else:
+                granted = await self._store.limits_of(project.name)
+                own_limits = await self._store.own_limits_of(project.name)
+                in_force[project.name] = tightest(granted, own_limits)
+                if project.state is not ProjectState.ACTIVE:
+                    closed.add(project.name)
+        return in_force, closed
+
+
+async def all_users(store: Store) -> Sequence[User]:
+    """Return every account of the platform."""
+    users: list[User] = []
+    cursor: str | None = None
+    while True:
+        page = await store.list_users(cursor=cursor, limit=500)
+        users += page.items
+        if (cursor := page.next_cursor) is None:
+            return users
+
+
+def _report(
+    associations: Associations, changes: Sequence[Change], notes: Sequence[str]
+) -> SyncReport:
+    text = json.dumps([change.model_dump(mode="json") for change in changes], sort_keys=True)
+    return SyncReport(
+        cluster=associations.cluster,
+        differences=tuple(map(_words, changes)),
+        left_alone=tuple(notes),
+        digest=hashlib.sha256(f"{associations.cluster}\0{text}".encode()).hexdigest()[:16],
+    )
+
+
+def _words(change: Change) -> Difference:
+    user = getattr(change, "user", None)
+    match change:
+        case AddAccount():
+            what, slurm, portal = "project", "missing", "present"
+        case AddMember():
+            what, slurm, portal = "member", "missing", "present"
+        case RemoveMember():
+            what, slurm, portal = "member", "present", "missing"
+        case SetDefault():
+            what, slurm, portal = "default project", change.before or "none", change.account
+        case SetLimit():
+            what = LIMIT_WORDS[change.limit]
+            slurm, portal = _shown(change.limit, change.before), _shown(change.limit, change.after)
+        case SetGpuTypeLimit():
+            what = f"{change.type} GPUs at once"
+            slurm, portal = _shown("max_gpus", change.before), _shown("max_gpus", change.after)
+        case SetQos():
+            what = "QOS"
+            slurm, portal = (
+                ",".join(qos_names) or "inherited" for qos_names in (change.before, change.after)
+            )
+    return Difference(project=change.account, user=user, what=what, slurm=slurm, portal=portal)
+
+
+LIMIT_WORDS = dict(
+    zip(
+        SINGLE,
+        (
+            *("GPUs at once", "CPUs at once", "memory at once", "nodes at once"),
+            *("running jobs", "waiting and running jobs", "time limit of a job", "GPU-hours"),
+        ),
+        strict=True,
+    )
+)
+
+
+def _shown(limit: str, value: int | None) -> str:
+    if value is None:
+        return "no limit"
+    if limit == "max_memory_bytes":
+        return format_memory(value)
+    return format_duration(value) if limit == "max_wall_s" else str(value)

@@ -1,0 +1,139 @@
+"""Usage by project, user and month."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from pydantic import Field
+
+from aitne.core.errors import InvalidInput
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.limits import Usage
+from aitne.core.models.project import MONTH
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import Store
+from aitne.core.users.policy import PolicyAction, decide, require
+from aitne.services.projects.balance import (
+    Balance,
+    balance_of,
+    bounds,
+    counted_months,
+    month_of,
+    months_between,
+)
+from aitne.services.projects.usage_months import UsageMonths
+
+_MONTH = re.compile(MONTH)
+_CSV_MONTHS = 36
+
+
+class UsageRow(Frozen):
+    """Usage of one user's jobs of one project in the month."""
+
+    project: str = Field(description="The project.")
+    user: str = Field(
+        description="The Unix account that the jobs ran as; without Slurm's accounting their owner."
+    )
+    jobs: int = Field(description="Jobs that ran, each counted once however often it was requeued.")
+    cpu_hours: float = Field(description="CPU-hours.")
+    gpu_hours: float = Field(description="GPU-hours; two GPUs for one hour count as two.")
+    gpu_hours_by_type: dict[str, float] = Field(description="GPU-hours by GPU type.")
+
+
+class UsageReport(Frozen):
+    """Usage of a month, from its first to its last moment in UTC.
+
+    The present month counts until ``as_of``.
+    """
+
+    month: str = Field(description="The month, such as 2026-03.")
+    starts_at: UtcTime = Field(description="Start of the month.")
+    ends_at: UtcTime = Field(description="Start of the next month.")
+    as_of: UtcTime = Field(description="Time up to which usage is counted.")
+    rows: tuple[UsageRow, ...] = Field(description="One for each user of each project.")
+
+
+class UsageService:
+    """Access to usage: members read that of their projects, administrators that of all."""
+
+    def __init__(self, store: Store, months: UsageMonths, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._months = months
+        self._clock = clock
+
+    async def report(self, actor: Actor, project: str | None, month: str | None) -> UsageReport:
+        """Return the month of one project, or of all projects that the actor may see.
+
+        Raises:
+            NotFound: no such project that the actor may see.
+            InvalidInput: ``month`` is not a month.
+            Unavailable: accounting does not answer.
+        """
+        if project is not None:
+            require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
+            await self._store.get_project(project)
+        chosen = checked_month("month", month) or month_of(self._clock())
+        start, end = bounds(chosen)
+        month_usage = await self._months.month(chosen)
+        return UsageReport(
+            month=chosen,
+            starts_at=start,
+            ends_at=end,
+            as_of=min(month_usage.taken_at, end),
+            rows=tuple(
+                row_of(row)
+                for row in month_usage.rows
+                if (project is None or row.account == project)
+                and decide(PolicyAction.PROJECT_READ, actor, project=row.account).allowed
+            ),
+        )
+
+    async def reports(
+        self, actor: Actor, project: str, since: str | None, month: str | None
+    ) -> Sequence[UsageReport]:
+        """Return the months of one project from ``since`` to ``month``. Raises as ``report``."""
+        last = checked_month("month", month) or month_of(self._clock())
+        months = months_between(checked_month("since", since) or last, last)
+        if not 1 <= len(months) <= _CSV_MONTHS:
+            raise InvalidInput.field(
+                "since",
+                f"must not be later than {last}, nor {_CSV_MONTHS} months or more before it",
+                value=since,
+            )
+        return [await self.report(actor, project, year_month) for year_month in months]
+
+    async def balance(self, actor: Actor, project: str) -> Balance:
+        """Return the remaining budget of the project, according to the stored usage.
+
+        Raises ``NotFound``.
+        """
+        require(PolicyAction.PROJECT_READ, actor, "project", project, project=project)
+        budget = (await self._store.get_project(project)).budget
+        now = self._clock()
+        stored_months = await self._store.usage_months(counted_months(budget, now))
+        return balance_of(project, budget, stored_months, now)
+
+
+def checked_month(field: str, month: str | None) -> str | None:
+    """Return the month as given. Raises ``InvalidInput`` if it is not a month."""
+    if month is not None and _MONTH.fullmatch(month) is None:
+        raise InvalidInput.field(field, "is not a month", value=month, allowed="such as 2026-03")
+    return month
+
+
+def row_of(used: Usage) -> UsageRow:
+    """Return the usage as a row of the report, with seconds converted to hours."""
+    return UsageRow(
+        project=used.account,
+        user=used.user,
+        jobs=used.jobs,
+        cpu_hours=_hours(used.cpu_s),
+        gpu_hours=_hours(used.gpu_s),
+        gpu_hours_by_type={name: _hours(spent) for name, spent in used.gpu_s_by_type.items()},
+    )
+
+
+def _hours(seconds: int) -> float:
+    return round(seconds / 3_600, 4)

@@ -1,0 +1,68 @@
+"""Usage by month: stored once the month is settled, otherwise read from accounting."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from aitne.core.errors import NotSupported
+from aitne.core.ports.accounting import Accounting
+from aitne.core.ports.store import Store
+from aitne.core.ports.store.groups import StoredMonth
+from aitne.services.projects.balance import bounds
+from aitne.services.projects.job_usage import JobUsage
+
+log = logging.getLogger(__name__)
+
+SCHEDULER, PLATFORM = "scheduler", "platform"
+FRESH = timedelta(seconds=30)
+SETTLED_AFTER = timedelta(days=1)
+"""Delay with which ended jobs may reach the accounting database."""
+
+
+class UsageMonths:
+    """Usage of whole months: accounting is not queried per user."""
+
+    def __init__(
+        self, store: Store, accounting: Accounting | None, clock: Callable[[], datetime]
+    ) -> None:
+        """Store the dependencies; ``accounting`` is None if only the platform keeps accounts."""
+        self._store = store
+        self._accounting = accounting
+        self._own = JobUsage(store, clock)
+        self._clock = clock
+        self._turn = asyncio.Lock()
+
+    async def month(self, month: str, *, fresh: timedelta = FRESH) -> StoredMonth:
+        """Return the usage of the month, at most a moment old unless the month is settled.
+
+        Raises ``Unavailable``, as accounting does.
+        """
+        start, end = bounds(month)
+        async with self._turn:
+            now = self._clock()
+            stored_month = (await self._store.usage_months([month])).get(month)
+            if stored_month is not None and (
+                settled(stored_month, month) or now - stored_month.taken_at < fresh
+            ):
+                return stored_month
+            if start > now:
+                return StoredMonth(now, PLATFORM, ())
+            usage = await self._ask(start, min(end, now), now)
+            await self._store.keep_usage(month, usage)
+            return usage
+
+    async def _ask(self, start: datetime, end: datetime, now: datetime) -> StoredMonth:
+        if self._accounting is not None:
+            try:
+                return StoredMonth(now, SCHEDULER, await self._accounting.usage(start, end))
+            except NotSupported:
+                log.debug("The scheduler keeps no accounts; the platform's own record is used.")
+        return StoredMonth(now, PLATFORM, await self._own.usage(start, end))
+
+
+def settled(stored_month: StoredMonth, month: str) -> bool:
+    """Return whether the usage of the month can no longer change."""
+    return stored_month.taken_at > bounds(month)[1] + SETTLED_AFTER

@@ -1,0 +1,271 @@
+"""Terminals of this process: who may use them, and which ones exist."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from pydantic import Field
+
+from aitne.core.errors import (
+    Conflict,
+    InvalidInput,
+    NotAuthenticated,
+    NotFound,
+    NotSupported,
+    RateLimited,
+    SchedulerRejected,
+    Unavailable,
+)
+from aitne.core.jobs.states import JobState
+from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.job import Job
+from aitne.core.models.user import Actor
+from aitne.core.ports.accounts import Accounts
+from aitne.core.ports.attach import Attacher, AttachTarget
+from aitne.core.ports.store import Store
+from aitne.core.sessions.attach_protocol import ShellStart, SshStart
+from aitne.core.users.policy import PolicyAction, require
+from aitne.services.controller.runs import run_of
+from aitne.services.jobs.render import Renderer
+from aitne.services.platform.secrets import hashed, new_secret
+from aitne.services.sessions.terminal import Terminal, open_terminal
+
+TICKET_LIFETIME_S = 60
+HOLD_S = 60.0
+"""Seconds for which a terminal with a broken connection waits for its user."""
+MOST_OF_ONE_USER = 20
+ATTACHED = "job.attached"
+"""Event kind of a terminal that a user opened beside the job's program."""
+_TICKET = "terminal"
+
+
+class Ticket(Frozen):
+    """Ticket that opens one WebSocket, once."""
+
+    ticket: str = Field(description="Send it as the first message; it works once.")
+    expires_at: UtcTime = Field(description="Time until which the ticket is valid.")
+    node: str = Field(description="Node of the terminal.", examples=["gpu03"])
+    nodes: tuple[str, ...] = Field(description="All nodes of the job.", examples=[["gpu03"]])
+    account: str = Field(
+        description="Unix account of the job: the user name for ssh.", examples=["alice"]
+    )
+
+
+class OpenTerminal:
+    """Terminal, and the time since which it has no connection."""
+
+    def __init__(self, terminal: Terminal, number: int) -> None:
+        self.terminal = terminal
+        self.number = number
+        """Connection number, by which an older connection notices that it was replaced."""
+        self.closing: asyncio.TimerHandle | None = None
+
+
+class TerminalService:
+    """Terminals: each one requires a ticket, and each ticket a decision of the policy."""
+
+    def __init__(
+        self,
+        store: Store,
+        renderer: Renderer,
+        attacher: Attacher | None,
+        accounts: Accounts,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._renderer = renderer
+        self._attacher = attacher
+        self._accounts = accounts
+        self._clock = clock
+        self._held: dict[str, OpenTerminal] = {}
+        self._opening: dict[str, int] = {}
+        self._ends: set[asyncio.Task[None]] = set()
+
+    async def ticket(self, actor: Actor, job_id: UUID, node: str | None) -> Ticket:
+        """Issue a ticket with which the actor may open one terminal within a minute.
+
+        Raises:
+            NotFound: there is no such job, or the actor may not see it.
+            NotAllowed: the job belongs to another user, or the actor is impersonated.
+            InvalidInput: it does not run on that node.
+            Conflict: it does not run.
+            NotSupported: its scheduler cannot attach to jobs.
+            Unavailable: its nodes are not known yet.
+        """
+        job = await self._store.get_job(job_id)
+        require(PolicyAction.JOB_ATTACH, actor, "job", job_id, owner=job.owner, project=job.project)
+        chosen = self._node(job, node)
+        secret = new_secret()
+        expires_at = self._clock() + timedelta(seconds=TICKET_LIFETIME_S)
+        data = {"job_id": str(job_id), "node": chosen}
+        await self._store.put_secret(_TICKET, hashed(secret), actor.name, expires_at, data)
+        return Ticket(
+            ticket=secret,
+            expires_at=expires_at,
+            node=chosen,
+            nodes=job.nodes,
+            account=job.account or await self._account(job.owner),
+        )
+
+    async def account(self, actor: Actor) -> str:
+        """Return the Unix account that the actor's jobs run as: the user name for ssh.
+
+        Raises:
+            InvalidInput: the actor has no account that jobs may run as.
+        """
+        require(PolicyAction.USER_READ, actor, "user", actor.name, owner=actor.name)
+        return await self._account(actor.name)
+
+    async def _account(self, user: str) -> str:
+        # A directory service may be slow to answer.
+        return (await asyncio.to_thread(self._accounts.of, user)).user
+
+    async def open(
+        self, job_id: UUID, ticket: str, start: ShellStart | SshStart
+    ) -> tuple[str, Terminal]:
+        """Start a program beside the job.
+
+        Return the secret name of the terminal, and the terminal.
+
+        Raises:
+            NotAuthenticated: the ticket is invalid, was used, or is for another job.
+            Conflict: the job no longer runs, or the start was refused.
+            RateLimited: the user has too many terminals.
+            NotSupported, Unavailable: it cannot be started.
+        """
+        owner, node = await self._redeem(job_id, ticket)
+        job = await self._store.get_job(job_id)
+        if job.owner != owner:
+            raise NotAuthenticated("This ticket is for another job. Ask for a new one.")
+        chosen = self._node(job, node)
+        self._count(owner)
+        try:
+            terminal = await self._start(job, chosen, owner, start)
+        finally:
+            self._opening[owner] -= 1
+            if not self._opening[owner]:
+                del self._opening[owner]
+        name = new_secret()
+        self._held[name] = OpenTerminal(terminal, 1)
+        details = {"by": owner, "node": chosen, "kind": start.kind}
+        try:
+            await self._store.add_job_event(job_id, ATTACHED, details)
+        except BaseException:
+            await self._end(name)  # its name was not returned, so no request can end it
+            raise
+        return name, terminal
+
+    async def resume(self, job_id: UUID, ticket: str, name: str) -> Terminal:
+        """Return the terminal of that name, after its connection broke.
+
+        Raises:
+            NotAuthenticated: the ticket is invalid.
+            NotFound: it has ended meanwhile, or belongs to another user.
+        """
+        owner, _ = await self._redeem(job_id, ticket)
+        entry = self._held.get(name)
+        if entry is None or (entry.terminal.owner, entry.terminal.job_id) != (owner, job_id):
+            raise NotFound("terminal", "that was left")
+        if entry.closing is not None:
+            entry.closing.cancel()
+            entry.closing = None
+        entry.number += 1
+        return entry.terminal
+
+    def connection(self, name: str) -> int:
+        """Return the number of the present connection to the terminal; 0 if it has ended."""
+        entry = self._held.get(name)
+        return 0 if entry is None else entry.number
+
+    async def leave(self, name: str, number: int, *, hold: bool) -> None:
+        """End a connection to the terminal.
+
+        ``hold``: its user may return to the same terminal.
+        """
+        entry = self._held.get(name)
+        if entry is None or entry.number != number:
+            return
+        if not hold or entry.terminal.over:
+            await self._end(name)
+            return
+        loop = asyncio.get_running_loop()
+        entry.closing = loop.call_later(HOLD_S, self._give_up, name)
+
+    def _give_up(self, name: str) -> None:
+        task = asyncio.create_task(self._end(name), name="end a terminal")
+        self._ends.add(task)
+        task.add_done_callback(self._ends.discard)
+
+    async def _end(self, name: str) -> None:
+        entry = self._held.pop(name, None)
+        if entry is not None:
+            if entry.closing is not None:
+                entry.closing.cancel()
+            await entry.terminal.close()
+
+    async def end_of(self, owner: str) -> None:
+        """End all terminals of a user whose credentials have ended."""
+        names = [name for name, entry in self._held.items() if entry.terminal.owner == owner]
+        await asyncio.gather(*(self._end(name) for name in names))
+
+    async def close(self) -> None:
+        """End all terminals of this process and wait until they have ended."""
+        await asyncio.gather(*(self._end(name) for name in list(self._held)))
+        await asyncio.gather(*self._ends, return_exceptions=True)
+
+    # --- the parts -------------------------------------------------------------------------------
+
+    async def _redeem(self, job_id: UUID, ticket: str) -> tuple[str, str]:
+        taken = await self._store.take_secret(_TICKET, hashed(ticket), self._clock())
+        user = None if taken is None else await self._store.get_user(taken[0])
+        if taken is None or user is None or user.disabled or taken[1]["job_id"] != str(job_id):
+            raise NotAuthenticated(
+                "This ticket was used before, has expired, or is for another job. Ask for a new one "
+                f"with POST /api/v1/jobs/{job_id}/terminal."
+            )
+        return taken[0], str(taken[1]["node"])
+
+    def _node(self, job: Job, node: str | None) -> str:
+        if self._attacher is None:
+            raise NotSupported("This platform's scheduler cannot start programs in a running job.")
+        if job.is_array:
+            raise Conflict("An array job runs nothing itself: attach to one of its tasks.")
+        if not job.nodes and job.state in (JobState.RUNNING, JobState.READY):
+            raise Unavailable(
+                "The scheduler has not reported yet on which nodes the job runs. Try again soon."
+            )
+        if not job.attachable:
+            advice = "Start it again first." if job.state.terminal else "Wait until it is RUNNING."
+            raise Conflict(f"A terminal cannot be opened in this job: it is {job.state}. {advice}")
+        if node is not None and node not in job.nodes:
+            raise InvalidInput.field(
+                "node", "the job does not run there", value=node, allowed=", ".join(job.nodes)
+            )
+        return node or job.nodes[0]
+
+    def _count(self, owner: str) -> None:
+        """Count a terminal; the caller counts it down again. Raises ``RateLimited``."""
+        has = sum(entry.terminal.owner == owner for entry in self._held.values())
+        if has + self._opening.get(owner, 0) >= MOST_OF_ONE_USER:
+            raise RateLimited(
+                f"You have {MOST_OF_ONE_USER} terminals and SSH connections open. Close one first.",
+                10.0,
+            )
+        self._opening[owner] = self._opening.get(owner, 0) + 1
+
+    async def _start(
+        self, job: Job, node: str, owner: str, start: ShellStart | SshStart
+    ) -> Terminal:
+        if self._attacher is None:
+            raise NotSupported("This platform's scheduler cannot start programs in a running job.")
+        target = AttachTarget(
+            run=run_of(job), place=self._renderer.place(job), node=node, agent=self._renderer.agent
+        )
+        try:
+            connection = await self._attacher.attach(target)
+        except SchedulerRejected as error:
+            raise Conflict(error.message) from error
+        return await open_terminal(connection, start, node=node, owner=owner, job_id=job.id)

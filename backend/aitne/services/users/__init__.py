@@ -1,0 +1,1 @@
+"""Use cases of users: login, accounts, tokens, second factors and secrets."""

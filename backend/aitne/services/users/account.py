@@ -1,0 +1,384 @@
+"""Operations of users on their own accounts, and of administrators on those of others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthenticated, RateLimited
+from aitne.core.models.sign_in import SignIn
+from aitne.core.models.user import Actor, Role, User
+from aitne.core.ports.identity import PasswordHasher
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+from aitne.core.users.policy import (
+    PolicyAction,
+    refuse_impersonation,
+    require,
+    require_full_login,
+    require_recent_authentication,
+)
+from aitne.services.platform.secrets import hashed, new_secret
+from aitne.services.users.arrivals import OWN, LoginService
+from aitne.services.users.identity import OneTimeLink, lockout_key
+from aitne.services.users.passwords import check_new_password
+from aitne.services.users.second_factor import Enrolment, FactorState, SecondFactors
+
+IMPERSONATION_S = 3_600
+_RESET = "password_reset"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AccountDetails:
+    """Account of a user, as its owner sees it."""
+
+    user: User
+    has_password: bool
+    factor: FactorState
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """Protection of an account, as administrators see it."""
+
+    source: str
+    has_password: bool
+    second_factor: bool
+    locked_until: datetime | None
+    sign_ins: int
+
+
+class AccountService:
+    """Operations on credentials: password, second factor and sign-ins."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        hasher: PasswordHasher,
+        factors: SecondFactors,
+        arrivals: LoginService,
+    ) -> None:
+        self._arrivals = arrivals
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._hasher = hasher
+        self._factors = factors
+
+    async def get(self, actor: Actor) -> AccountDetails:
+        """Return the actor's own account. Raises ``NotAllowed``."""
+        require(PolicyAction.USER_READ, actor, "user", actor.name, owner=actor.name)
+        user = await self._store.get_user(actor.name)
+        stored = await self._store.password_hash(user.name)
+        return AccountDetails(user, stored is not None, await self._factors.state(user))
+
+    async def sign_ins(self, actor: Actor) -> Sequence[SignIn]:
+        """List the actor's sign-ins that have not ended. Raises ``NotAllowed``."""
+        require(PolicyAction.SIGN_IN_READ, actor, "user", actor.name, owner=actor.name)
+        return await self._store.list_sign_ins(actor.name, self._clock())
+
+    async def current(self, cookie: str | None) -> str | None:
+        """Return the ID of the sign-in of the browser with this cookie; None if there is none."""
+        return None if cookie is None else await self._store.sign_in_id(hashed(cookie))
+
+    async def revoke(self, actor: Actor, sign_in_id: str) -> None:
+        """End one of the actor's own sign-ins. Raises ``NotFound``."""
+        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        await self._store.revoke_sign_in(actor.name, sign_in_id)
+
+    async def revoke_all(self, actor: Actor, *, keep: str | None) -> int:
+        """End all of the actor's own sign-ins but the one of the cookie ``keep``.
+
+        Return the number of sign-ins that ended.
+        """
+        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        cookie_hash = None if keep is None else hashed(keep)
+        return await self._store.revoke_sign_ins(actor.name, keep=cookie_hash)
+
+    async def reauthenticate(
+        self, actor: Actor, cookie: str | None, *, code: str | None, password: str | None
+    ) -> None:
+        """Confirm the identity of the user at the browser by a code or the password.
+
+        Raises:
+            NotAllowed: the code or the password is wrong.
+            InvalidInput: neither is given, or the account has no such credential.
+            Conflict: the credential in use is not a browser login.
+            RateLimited: there were too many wrong attempts.
+            Unavailable: the identity source does not answer.
+        """
+        refuse_impersonation(actor, "confirm who they are")
+        if cookie is None or actor.authenticated_at is None:
+            raise Conflict("Only a login of the portal can be confirmed, not an access token.")
+        if code is not None:
+            await self._confirming(self._factors.check(actor.name, code))
+        elif password is not None:
+            await self._count_password(actor)
+            user, _ = await self._confirming(self._arrivals.by_form(actor.name, password))
+            if user.name != actor.name:
+                raise NotAllowed(f"This is the password of {user.name}, and you are {actor.name}.")
+            await self._store.clear_lockout(_password_key(actor))
+        else:
+            raise InvalidInput.field("password", "the password or a code is needed")
+        await self._store.note_authentication(hashed(cookie), self._clock())
+
+    async def change_password(
+        self,
+        actor: Actor,
+        password: str,
+        current: str | None,
+        *,
+        keep: str | None,
+        delete_tokens: bool = False,
+    ) -> None:
+        """Set the actor's password and end all logins but the one of the cookie ``keep``.
+
+        Tokens are deleted if requested.
+
+        Raises:
+            NotAllowed: the current password is wrong.
+            Conflict: an identity source manages the password, not the platform.
+            RateLimited: there were too many wrong attempts.
+        """
+        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        _own_password(await self._store.get_user(actor.name))
+        await self._prove_password(actor, current)
+        check_new_password(password, actor.user)
+        password_hash = await self._hasher.hash(password)
+        cookie_hash = None if keep is None else hashed(keep)
+        await self._store.set_password(
+            actor.name, password_hash, keep=cookie_hash, delete_tokens=delete_tokens
+        )
+
+    async def enrol(self, actor: Actor) -> Enrolment:
+        """Begin to set up a second factor.
+
+        Raises:
+            Conflict: the user has a second factor already.
+            NotAllowed: the token in use has fewer permissions than a login.
+        """
+        self._full(actor)
+        require_recent_authentication(actor, self._clock())
+        return await self._factors.enrol(actor.user)
+
+    async def confirm(self, actor: Actor, code: str) -> list[str]:
+        """Put the second factor into use and return the recovery codes.
+
+        Raises as ``SecondFactors.confirm``.
+        """
+        self._full(actor)
+        return await self._confirming(self._factors.confirm(actor.user, code))
+
+    async def renew_recovery_codes(self, actor: Actor, code: str) -> list[str]:
+        """Return new recovery codes, in exchange for a code.
+
+        Raises as ``SecondFactors.check``.
+        """
+        self._full(actor)
+        await self._confirming(self._factors.check(actor.name, code))
+        return await self._factors.renew_recovery_codes(actor.name)
+
+    async def disable_factor(self, actor: Actor, *, code: str | None, password: str | None) -> None:
+        """Remove the actor's second factor, in exchange for a code or the password.
+
+        Raises:
+            NotAllowed: the code or the password is wrong.
+            Conflict: the user has no second factor, or the site requires one.
+            RateLimited: there were too many wrong attempts.
+        """
+        self._full(actor)
+        state = await self._factors.state(actor.user)
+        if not state.enabled:
+            raise Conflict("There is no second factor to remove.")
+        if state.required:
+            raise Conflict(
+                "This platform requires a second factor. To change the device, ask an "
+                "administrator to reset it; you set up a new one with your next login."
+            )
+        if code is not None:
+            await self._confirming(self._factors.check(actor.name, code))
+        elif password is not None:
+            await self._prove_password(actor, password, first=False)
+        else:
+            raise InvalidInput.field("code", "a code or the password is needed")
+        await self._factors.remove(actor.name)
+
+    async def protection(self, actor: Actor, name: str) -> Protection:
+        """Return the protection of an account; for administrators.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
+        user = await self._administered(actor, name)
+        return Protection(
+            source=user.source or OWN,
+            has_password=await self._store.password_hash(name) is not None,
+            second_factor=await self._factors.has(name),
+            locked_until=await self._store.locked_until(lockout_key(name), self._clock()),
+            sign_ins=len(await self._store.list_sign_ins(name, self._clock())),
+        )
+
+    async def create_reset_link(self, actor: Actor, name: str) -> OneTimeLink:
+        """Create a link that can be used once to set a new password.
+
+        Raises:
+            Conflict: an identity source manages the password, or the account is disabled.
+            NotFound, NotAllowed: there is no such user, or the actor is no administrator.
+        """
+        user = await self._administered(actor, name)
+        require_full_login(actor, "A reset link")
+        _own_password(user)
+        if user.disabled:
+            raise Conflict(f"The account {name} is disabled. Enable it first.")
+        secret = new_secret()
+        expires_at = self._clock() + timedelta(seconds=self._settings.auth.reset_link_lifetime)
+        data = {"expires_at": expires_at.isoformat()}
+        await self._store.put_secret(_RESET, hashed(secret), name, expires_at, data)
+        return OneTimeLink(f"{self._settings.portal_url}/reset#token={secret}", expires_at)
+
+    async def reset_password(
+        self, token: str, password: str, *, delete_tokens: bool = False
+    ) -> str:
+        """Set the password with the token of a link, and return its user.
+
+        All logins end, and the account is unlocked.
+
+        Raises:
+            NotAuthenticated: the link was used or has expired.
+        """
+        # Hash the password first, so that a later failure does not use up the link.
+        password_hash = await self._hasher.hash(password)
+        now = self._clock()
+        taken = await self._store.take_secret(_RESET, hashed(token), now)
+        user = None if taken is None else await self._store.get_user(taken[0])
+        if taken is None or user is None or user.disabled or user.source is not None:
+            raise NotAuthenticated(
+                "This link was used before or has expired. Ask an administrator for a new one."
+            )
+        try:
+            check_new_password(password, user)
+        except InvalidInput:
+            until = datetime.fromisoformat(taken[1]["expires_at"])
+            await self._store.put_secret(_RESET, hashed(token), user.name, until, taken[1])
+            raise
+        await self._store.set_password(
+            user.name, password_hash, keep=None, delete_tokens=delete_tokens
+        )
+        await self._store.clear_lockout(lockout_key(user.name), below=True)
+        return user.name
+
+    async def unlock(self, actor: Actor, name: str) -> None:
+        """Delete the failures counted under the name. Raises ``NotFound``, ``NotAllowed``."""
+        await self._administered(actor, name)
+        await self._store.clear_lockout(lockout_key(name), below=True)
+
+    async def reset_factor(self, actor: Actor, name: str) -> None:
+        """Remove the second factor of a user and end the user's logins.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
+        await self._administered(actor, name)
+        await self._factors.remove(name)
+        await self._store.revoke_sign_ins(name)
+
+    async def sign_out(self, actor: Actor, name: str) -> int:
+        """End all logins of a user and return their number.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
+        await self._administered(actor, name)
+        return await self._store.revoke_sign_ins(name)
+
+    async def impersonate(self, actor: Actor, name: str, cookie: str | None) -> datetime:
+        """Let the browser's login act as ``name``; return the time at which that ends.
+
+        Raises:
+            NotAllowed: the actor is no administrator, or ``name`` is one.
+            Conflict: the credential in use is not a browser login, or the account is disabled.
+            NotFound: there is no such user.
+        """
+        user = await self._administered(actor, name)
+        if user.role is Role.ADMIN:
+            raise NotAllowed(
+                f"{name} is an administrator, and administrators cannot be impersonated."
+            )
+        if user.disabled:
+            raise Conflict(f"The account {name} is disabled, so {name} cannot be impersonated.")
+        if cookie is None:
+            raise Conflict(
+                "Only a login of the portal can impersonate a user, not an access token."
+            )
+        until = self._clock() + timedelta(seconds=IMPERSONATION_S)
+        await self._store.act_as(hashed(cookie), new_secret(), name, until)
+        return until
+
+    async def end_impersonation(self, actor: Actor, cookie: str | None) -> None:
+        """End the impersonation of the browser's login.
+
+        Raises ``Conflict`` if there is none.
+        """
+        if actor.impersonator is None or cookie is None:
+            raise Conflict("You do not impersonate another user.")
+        await self._store.act_as(hashed(cookie), new_secret(), None, None)
+
+    async def _administered(self, actor: Actor, name: str) -> User:
+        require(PolicyAction.USER_ADMINISTER, actor, "user", name, owner=name)
+        return await self._store.get_user(name)
+
+    def _full(self, actor: Actor) -> None:
+        require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
+        require_full_login(actor, "A second factor")
+
+    async def _prove_password(
+        self, actor: Actor, current: str | None, *, first: bool = True
+    ) -> None:
+        """Check the actor's present password.
+
+        ``first``: a full login is sufficient if there is no password yet.
+        """
+        refuse_impersonation(actor, "change passwords")
+        stored = await self._store.password_hash(actor.name)
+        if stored is None and first:  # a user who logged in by a link has no password yet
+            require_full_login(actor, "A first password")
+            return
+        await self._count_password(actor)
+        if current is None or not await self._hasher.verify(actor.name, current, stored):
+            raise NotAllowed("This requires your current password, and it is missing or wrong.")
+        await self._store.clear_lockout(_password_key(actor))
+
+    async def _count_password(self, actor: Actor) -> None:
+        """Count an attempt with the actor's password; a correct password resets the count.
+
+        Raises ``RateLimited``.
+        """
+        auth = self._settings.auth
+        attempt = await self._store.begin_attempt(
+            _password_key(actor),
+            self._clock(),
+            most=auth.max_failures,
+            window_s=float(auth.failure_window),
+            longest_s=float(auth.longest_lockout),
+        )
+        if not attempt.counted and attempt.locked_until is not None:
+            wait_s = (attempt.locked_until - self._clock()).total_seconds()
+            raise RateLimited(f"Too many wrong passwords. Wait {wait_s:.0f} seconds.", wait_s)
+
+    async def _confirming(self, check: Awaitable[T]) -> T:
+        """Convert the error of a wrong code, which does not end the login in use."""
+        try:
+            return await check
+        except NotAuthenticated as error:
+            raise NotAllowed(error.message) from error
+
+
+def _password_key(actor: Actor) -> str:
+    return f"password:{actor.name}"
+
+
+def _own_password(user: User) -> None:
+    if user.source is not None:
+        raise Conflict(f"{user.source} manages the password of {user.name}; change it there.")

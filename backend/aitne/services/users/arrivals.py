@@ -1,0 +1,224 @@
+"""Mapping from an identity source's answer to an account: found, created or refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import chain, count
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from aitne.core.errors import Conflict, NotAuthenticated, NotFound, Unavailable
+from aitne.core.models.base import UserName
+from aitne.core.models.user import Project, Role, User
+from aitne.core.ports.identity import (
+    FormSource,
+    Identity,
+    IdentitySource,
+    LoginDenied,
+    RedirectSource,
+)
+from aitne.core.ports.store import Store, UserStore
+from aitne.core.settings import Settings
+from aitne.services.users.shared_account import check_another_user
+
+log = logging.getLogger(__name__)
+
+OWN = "password"
+"""Name of the source that is the platform itself."""
+WRONG = "The name or the password is wrong."
+_NAME: TypeAdapter[str] = TypeAdapter(UserName)
+
+
+class IdentityUnavailable(Unavailable):
+    """Outage of the account's own source, so that the password could not be checked."""
+
+
+class LoginService:
+    """Identity sources of the site, queried in its order."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        sources: Sequence[IdentitySource],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._forms = [source for source in sources if isinstance(source, FormSource)]
+        self._redirects = {
+            source.name: source for source in sources if isinstance(source, RedirectSource)
+        }
+
+    @property
+    def takes_passwords(self) -> bool:
+        """Return whether any identity source takes a name and a password."""
+        return bool(self._forms)
+
+    @property
+    def redirects(self) -> Sequence[RedirectSource]:
+        """List the sources that log in by a redirect, shown as buttons."""
+        return tuple(self._redirects.values())
+
+    def redirect(self, name: str) -> RedirectSource:
+        """Return the redirect source of this name. Raises ``NotFound``."""
+        source = self._redirects.get(name)
+        if source is None:
+            raise NotFound("source of logins", name)
+        return source
+
+    async def by_form(self, username: str, password: str) -> tuple[User, str]:
+        """Return the user with this name and password, and the source that confirmed them.
+
+        Raises:
+            NotAuthenticated: name or password is wrong, or the account is disabled.
+            LoginDenied: both are correct, but the user may not log in here.
+            Unavailable: a source that may have the user does not answer; ``IdentityUnavailable`` if it is the
+                account's own source.
+        """
+        user = await self.find(username)
+        own_source = None if user is None else (user.source or OWN)
+        silent: Unavailable | None = None
+        judged = False
+        stored = None
+        if user is not None and own_source == OWN:
+            stored = await self._store.password_hash(user.name)
+        # The account's own source comes first: other sources need not see the password.
+        for source in sorted(self._forms, key=lambda form: form.name != own_source):
+            try:
+                identity = await source.authenticate(username, password, stored)
+            except Unavailable as error:
+                log.warning("%s did not check a login: %s", source.name, error.message)
+                silent = silent or error
+                continue
+            if identity is not None:
+                return await self.welcome(source.name, identity), source.name
+            judged = judged or source.name == own_source
+        if silent is not None:
+            raise silent if judged else IdentityUnavailable(silent.message)
+        raise NotAuthenticated(WRONG)
+
+    async def welcome(self, source: str, identity: Identity) -> User:
+        """Return the account of the identity; create it if the site allows that.
+
+        Raises:
+            NotAuthenticated: the account is disabled.
+            LoginDenied: there is no account, or the one of that name is another person's.
+        """
+        user = await self.find(identity.name) if source == OWN else None
+        if source != OWN:
+            user = await self._account(source, identity)
+        if user is None or user.disabled:
+            raise NotAuthenticated(WRONG)
+        claims: dict[str, Any] = {
+            "display_name": identity.display_name,
+            # Users choose the address for notifications themselves.
+            "mail": None if user.mail else identity.mail,
+            "role": identity.role,
+        }
+        news = {
+            field: value
+            for field, value in claims.items()
+            if value is not None and value != getattr(user, field)
+        }
+        if not news:
+            return user
+        try:
+            return await self._store.update_user(user.name, **news)
+        except Conflict as error:
+            log.warning(
+                "%s revokes the role of %s, which is kept: %s", source, user.name, error.message
+            )
+            return await self._store.update_user(user.name, **{**news, "role": None})
+
+    async def find(self, name: str) -> User | None:
+        """Return the account of that name; None if there is none or it is no valid name."""
+        try:
+            return await self._store.get_user(_NAME.validate_python(name))
+        except (NotFound, ValidationError):
+            return None
+
+    async def _account(self, source: str, identity: Identity) -> User:
+        if identity.subject is not None:
+            existing = await self._store.user_of_subject(source, identity.subject)
+            if existing is not None:
+                return existing
+        try:
+            name = _NAME.validate_python(identity.name)
+        except ValidationError as error:
+            raise LoginDenied(
+                f"{source} reports your name as {identity.name!r}. A user name here begins with a "
+                "lower-case letter and has at most 32 lower-case letters, digits, - and _. Ask an "
+                "administrator.",
+                "bad_name",
+            ) from error
+        user = await self.find(name)
+        if user is None:
+            return await self._make(source, name, identity)
+        if user.source != source:
+            raise LoginDenied(
+                f"{source} knows you as {name}, but the account {name} here is not {source}'s. If "
+                "both are yours, an administrator can link them: "
+                f"aitne admin user set {name} --source {source}",
+                "name_taken",
+            )
+        if identity.subject is None:
+            return user
+        subject = await self._store.subject_of(name)
+        if subject is None:
+            return await self._store.tie_user(name, source, identity.subject)
+        raise LoginDenied(
+            f"The account {name} here belongs to another person who had that name at {source} before. "
+            "Ask an administrator.",
+            "name_taken",
+        )
+
+    async def _make(self, source: str, name: str, identity: Identity) -> User:
+        if not self._settings.auth.create_users:
+            raise LoginDenied(
+                f"{source} knows you as {name}, but you have no account here. Ask an administrator "
+                "for one.",
+                "no_account",
+            )
+        try:
+            await check_another_user(self._store, self._settings)
+        except Conflict as error:
+            raise LoginDenied(error.message, "single_user") from error
+        now = self._clock()
+        project = await free_project(self._store, name)
+        user = User(
+            name=name,
+            display_name=identity.display_name or "",
+            role=identity.role or Role.USER,
+            default_project=project,
+            mail=identity.mail,
+            source=source,
+            created_at=now,
+        )
+        try:
+            await self._store.create_user(user, None, Project(name=project, created_at=now))
+        except Conflict:
+            return await self._account(source, identity)  # created by a concurrent request
+        if identity.subject is not None:
+            return await self._store.tie_user(name, source, identity.subject)
+        return user
+
+
+def default_project_of(name: str) -> str:
+    """Return the user's name in letters that a project's name may begin with."""
+    return name if name[0].isalpha() else f"u{name}"
+
+
+async def free_project(store: UserStore, user: str) -> str:
+    """Return a free name for a new user's own project.
+
+    A user never becomes a member of an existing project because the names are equal.
+    """
+    wished = default_project_of(user)
+    taken = {project.name for project in await store.list_projects(visible_to=None)}
+    candidates = (f"{wished[:30]}-own{n or ''}" for n in count())
+    return next(candidate for candidate in chain([wished], candidates) if candidate not in taken)

@@ -1,0 +1,481 @@
+"""Login, and the users that credentials belong to."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import IPv4Address, IPv6Network, ip_address
+from typing import Any
+
+from aitne.core.errors import AitneError, NotAuthenticated, NotFound, RateLimited
+from aitne.core.models.project import ProjectRole
+from aitne.core.models.sign_in import SignIn
+from aitne.core.models.user import Actor, Scope, User
+from aitne.core.ports.store import Store
+from aitne.core.settings import Settings
+from aitne.core.users.policy import refuse_impersonation, require_full_login
+from aitne.services.audit import AuditService
+from aitne.services.platform.secrets import hashed, new_secret
+from aitne.services.users.arrivals import IdentityUnavailable, LoginService
+from aitne.services.users.devices import device_words
+from aitne.services.users.known_browsers import KnownBrowsers
+from aitne.services.users.second_factor import Enrolment, SecondFactors
+
+TOKEN_PREFIX = "aitne_pat_"  # noqa: S105 - how a token begins
+TICKET_LIFETIME_S = 300
+REDIRECT_LIFETIME_S = 600
+_LINK_OVER = "This login link was used before or has expired. Ask for a new one, or log in with your password."
+_LINK, _TICKET, _REDIRECT = "login_link", "second_step", "redirect"
+_A_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_MOST_TRIES = 5
+"""Maximum number of codes tried with one ticket; then the password is required again."""
+
+
+class LoginExpired(NotAuthenticated):
+    """Second step of a login that came too late, or whose first step was already used."""
+
+    code = "login_expired"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOrigin:
+    """Origin of a request."""
+
+    address: str | None = None
+    agent: str | None = None
+    browser: str | None = None
+    """Cookie of a browser that has logged in before."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSession:
+    """Login of a browser."""
+
+    actor: Actor
+    csrf: str
+    acting_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WebLogin:
+    """New login: ``token`` goes into the cookie, and only its hash is stored."""
+
+    actor: Actor
+    csrf: str
+    token: str
+    browser: str
+    """Value of a permanent cookie.
+
+    With it, wrong passwords sent from elsewhere do not lock out this browser.
+    """
+    recovery_codes: tuple[str, ...] = ()
+    """Recovery codes of a second factor that was set up during the login; shown only once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecondStep:
+    """Request for a code after a correct password.
+
+    ``enrol`` if the user has no second factor yet.
+    """
+
+    ticket: str
+    expires_at: datetime
+    enrol: Enrolment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OneTimeLink:
+    """One-time link that logs a user in."""
+
+    url: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuthRedirect:
+    """URL at which a browser logs in with another provider.
+
+    The browser keeps ``proof`` meanwhile.
+    """
+
+    url: str
+    proof: str
+
+
+def lockout_key(username: str) -> str:
+    """Return the key by which failures under a name are counted.
+
+    A name can be any text here. Hashed, it fits the store and reveals nothing.
+    """
+    return f"name:{hashed(username.strip().casefold())}"
+
+
+def network_of(address: str | None) -> str:
+    """Return the key by which failures from an address are counted.
+
+    For IPv6 it is the /64 network, because a host can choose any address in it.
+    """
+    try:
+        parsed = ip_address(address or "")
+    except ValueError:
+        return "unknown"
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(IPv6Network((parsed, 64), strict=False))
+
+
+class IdentityService:
+    """Credentials of users: each is 256 random bits of which only a hash is stored."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        arrivals: LoginService,
+        factors: SecondFactors,
+        audit: AuditService,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._factors = factors
+        self._audit = audit
+        self._browsers = KnownBrowsers(settings, clock)
+        self.arrivals = arrivals
+
+    async def login(
+        self, username: str, password: str, visit: RequestOrigin
+    ) -> WebLogin | SecondStep:
+        """Log in with a name and a password.
+
+        A browser that the user has logged in with before is counted separately: otherwise anyone
+        could lock a user out by sending wrong passwords.
+
+        Raises:
+            NotAuthenticated: the password is wrong, or the account is unknown or disabled; the message
+                does not tell which.
+            LoginDenied: both are correct, but the user may not log in here.
+            RateLimited: too many failures for this name or from this address, or in this browser.
+            Unavailable: a source that may have the user does not answer.
+        """
+        key, address_key = lockout_key(username), f"address:{network_of(visit.address)}"
+        browser_number = self._browsers.number(username.strip().casefold(), visit.browser)
+        if browser_number is not None:
+            key = f"{key}/{browser_number}"
+        try:
+            if browser_number is None:
+                await self._count_address(address_key)
+            locks = await self._count(key)
+        except RateLimited:
+            await self._record(username, "denied", visit, {"why": "rate_limited"})
+            raise
+        try:
+            user, source = await self.arrivals.by_form(username, password)
+        except IdentityUnavailable as error:
+            # An outage does not count as an attempt.
+            max_failures = self._settings.auth.max_failures
+            await self._store.take_back_attempt(key, self._clock(), most=max_failures)
+            if browser_number is None:
+                await self._store.take_back_noted(address_key)
+            await self._record(username, "failed", visit, {"why": error.code})
+            raise
+        except AitneError as error:
+            details = {"why": error.code} | ({"locked": True} if locks else {})
+            outcome = "denied" if isinstance(error, NotAuthenticated) else "failed"
+            await self._record(username, outcome, visit, details)
+            raise
+        await self._store.clear_lockout(key)
+        if browser_number is None:
+            # Remove only this attempt: a login to another account must not reset the count of guesses.
+            await self._store.take_back_noted(address_key)
+        return await self._enter(user, source, visit, may_have_to_enrol=True)
+
+    async def finish(self, ticket: str, code: str, visit: RequestOrigin) -> WebLogin:
+        """Complete the second step, with the ticket of the first one.
+
+        Raises:
+            LoginExpired: the ticket is used up or expired.
+            NotAuthenticated: the code is wrong.
+            RateLimited: there were too many wrong codes.
+        """
+        now = self._clock()
+        taken = await self._store.take_secret(_TICKET, hashed(ticket), now)
+        user = await self.arrivals.find(taken[0]) if taken is not None else None
+        if taken is None or user is None or user.disabled:
+            raise LoginExpired("This took too long. Log in again with your password.")
+        data = taken[1]
+        codes: list[str] = []
+        try:
+            if data["enrol"]:
+                codes = await self._factors.confirm(user, code)
+                how = "totp"
+            else:
+                how = await self._factors.check(user.name, code)
+        except AitneError as error:
+            await self._record(user.name, "denied", visit, {"why": "second_factor"})
+            tries = int(data["tries"]) + 1
+            if isinstance(error, NotAuthenticated) and tries < _MOST_TRIES:
+                expires_at = datetime.fromisoformat(data["expires_at"])
+                ticket_data = {**data, "tries": tries}
+                await self._store.put_secret(
+                    _TICKET, hashed(ticket), user.name, expires_at, ticket_data
+                )
+            raise
+        login = await self._begin(user, str(data["source"]), visit, tuple(codes))
+        await self._record(
+            user.name, "allowed", visit, {"source": data["source"], "second_factor": how}
+        )
+        return login
+
+    async def create_login_link(self, actor: Actor) -> OneTimeLink:
+        """Create a link that logs the actor in once, without a second factor.
+
+        Raises:
+            NotAllowed: the token in use has fewer permissions than the login by the link.
+        """
+        refuse_impersonation(actor, "create login links")
+        require_full_login(actor, "A login link", outlives=False)
+        secret = new_secret()
+        expires_at = self._clock() + timedelta(seconds=self._settings.auth.login_link_lifetime)
+        until = actor.until
+        if until is not None:
+            expires_at = min(expires_at, until)
+        behind = {"token_id": actor.token_id, "until": None if until is None else until.isoformat()}
+        await self._store.put_secret(_LINK, hashed(secret), actor.name, expires_at, behind)
+        return OneTimeLink(f"{self._settings.portal_url}/login#link={secret}", expires_at)
+
+    async def login_by_link(self, token: str, visit: RequestOrigin | None = None) -> WebLogin:
+        """Log in with the token of a link. Raises ``NotAuthenticated``."""
+        visit = visit or RequestOrigin()
+        taken = await self._store.take_secret(_LINK, hashed(token), self._clock())
+        user = await self.arrivals.find(taken[0]) if taken is not None else None
+        if user is None or user.disabled:
+            raise NotAuthenticated(_LINK_OVER)
+        data = {} if taken is None else taken[1]
+        until = data.get("until")
+        try:
+            login = await self._begin(
+                user,
+                "link",
+                visit,
+                token_id=data.get("token_id"),
+                until=None if until is None else datetime.fromisoformat(until),
+            )
+        except NotFound as error:  # its token was revoked
+            raise NotAuthenticated(_LINK_OVER) from error
+        await self._record(user.name, "allowed", visit, {"source": "link"})
+        return login
+
+    async def begin_redirect(self, name: str, next_path: str) -> AuthRedirect:
+        """Return the URL for a login by the source ``name``, and the proof that the browser keeps.
+
+        Raises:
+            NotFound: no such source.
+            Unavailable: the provider does not answer.
+        """
+        source = self.arrivals.redirect(name)
+        state, proof = new_secret(), new_secret()
+        url, flow_data = await source.begin(state, self._redirect_uri(name))
+        await self._store.put_secret(
+            _REDIRECT,
+            hashed(state),
+            "",
+            self._clock() + timedelta(seconds=REDIRECT_LIFETIME_S),
+            {"source": name, "next": next_path, "proof": hashed(proof), "kept": dict(flow_data)},
+        )
+        return AuthRedirect(url, proof)
+
+    async def finish_redirect(
+        self, name: str, answer: Mapping[str, str], proof: str, visit: RequestOrigin
+    ) -> tuple[WebLogin | SecondStep, str]:
+        """Complete a redirected login; return its result and the path that the user asked for.
+
+        Raises:
+            NotFound: no such source.
+            NotAuthenticated: no such login was started, or it has expired, or another browser started it.
+            LoginDenied: the user may not log in here.
+            Unavailable: the provider does not answer.
+        """
+        source = self.arrivals.redirect(name)
+        taken = await self._store.take_secret(
+            _REDIRECT, hashed(answer.get("state", "")), self._clock()
+        )
+        if taken is None or taken[1]["source"] != name or taken[1]["proof"] != hashed(proof):
+            await self._record("?", "denied", visit, {"source": name, "why": "state"})
+            raise NotAuthenticated("This login was started too long ago, or in another browser.")
+        data = taken[1]
+        try:
+            identity = await source.finish(data["kept"], self._redirect_uri(name), answer)
+            user = await self.arrivals.welcome(name, identity)
+        except AitneError as error:
+            await self._record("?", "denied", visit, {"source": name, "why": error.message})
+            raise
+        return await self._enter(user, name, visit, may_have_to_enrol=False), str(data["next"])
+
+    async def logout(self, token: str) -> None:
+        """End a browser's login; an unknown login is no error."""
+        await self._store.end_sign_in(hashed(token))
+
+    async def is_logged_in(self, token: str) -> bool:
+        """Return whether a cookie's token belongs to a valid login."""
+        return await self._store.open_sign_in(hashed(token), self._clock(), None) is not None
+
+    async def actor_of_session(self, token: str, address: str | None = None) -> WebSession:
+        """Return the login that a cookie's token belongs to. Raises ``NotAuthenticated``."""
+        login = await self._store.open_sign_in(hashed(token), self._clock(), address)
+        if login is None:
+            raise NotAuthenticated("Your login has ended. Log in again.")
+        behind = {
+            "until": login.token_expires_at,
+            "token_id": login.sign_in.token_id,
+            "token_created_by": login.token_created_by,
+            "authenticated_at": login.sign_in.authenticated_at or login.sign_in.created_at,
+        }
+        if login.impersonator is None:
+            actor = await self._actor(login.user, frozenset(Scope))
+            return WebSession(actor.model_copy(update=behind), login.csrf)
+        actor = await self._actor(login.user, frozenset({Scope.READ, Scope.WRITE}))
+        actor = actor.model_copy(update={**behind, "impersonator": login.impersonator})
+        return WebSession(actor, login.csrf, login.sign_in.acting_until)
+
+    async def actor_of_token(self, token: str) -> Actor:
+        """Return the actor that a personal access token belongs to. Raises ``NotAuthenticated``."""
+        match = None
+        if token.startswith(TOKEN_PREFIX):
+            match = await self._store.token_user(hashed(token), self._clock())
+        if match is None:
+            raise NotAuthenticated(
+                "This token is unknown, was revoked or has expired. Create a new one under Tokens "
+                "in the portal."
+            )
+        user, stored = match
+        actor = await self._actor(user, stored.scopes)
+        return actor.model_copy(
+            update={
+                "until": stored.expires_at,
+                "token_id": stored.id,
+                "token_created_by": stored.created_by,
+            }
+        )
+
+    async def _enter(
+        self, user: User, source: str, visit: RequestOrigin, *, may_have_to_enrol: bool
+    ) -> WebLogin | SecondStep:
+        """Log in, or request a code first.
+
+        A provider that is redirected to has second factors of its own.
+        """
+        has = await self._factors.has(user.name)
+        if not has and not (may_have_to_enrol and self._factors.required(user)):
+            login = await self._begin(user, source, visit)
+            await self._record(user.name, "allowed", visit, {"source": source})
+            return login
+        ticket = new_secret()
+        expires_at = self._clock() + timedelta(seconds=TICKET_LIFETIME_S)
+        data: dict[str, Any] = {
+            "source": source,
+            "tries": 0,
+            "enrol": not has,
+            "expires_at": expires_at.isoformat(),
+        }
+        await self._store.put_secret(_TICKET, hashed(ticket), user.name, expires_at, data)
+        enrol = None if has else await self._factors.enrol(user)
+        return SecondStep(ticket, expires_at, enrol)
+
+    async def _begin(
+        self,
+        user: User,
+        source: str,
+        visit: RequestOrigin,
+        recovery_codes: tuple[str, ...] = (),
+        *,
+        token_id: str | None = None,
+        until: datetime | None = None,
+    ) -> WebLogin:
+        """Create a sign-in for the user.
+
+        It ends with the token ``token_id`` that it was made with, and at ``until`` at the latest.
+        """
+        token, csrf, now = new_secret(), new_secret(), self._clock()
+        expires_at = now + timedelta(seconds=self._settings.auth.session_lifetime)
+        sign_in = SignIn(
+            id=secrets.token_hex(8),
+            owner=user.name,
+            source=source,
+            device=device_words(visit.agent),
+            address=visit.address,
+            created_at=now,
+            last_seen_at=now,
+            expires_at=expires_at if until is None else min(expires_at, until),
+            token_id=token_id,
+        )
+        unknown = self._browsers.number(user.name, visit.browser) is None
+        await self._store.create_sign_in(sign_in, hashed(token), csrf, notify=unknown)
+        actor, browser = await self._actor(user, frozenset(Scope)), self._browsers.make(user.name)
+        return WebLogin(actor, csrf, token, browser, recovery_codes)
+
+    async def _actor(self, user: User, scopes: frozenset[Scope]) -> Actor:
+        roles = await self._store.roles_of(user.name)
+        manages = (name for name, role in roles.items() if role is ProjectRole.MANAGER)
+        return Actor(
+            user=user, scopes=scopes, projects=frozenset(roles), manages=frozenset(manages)
+        )
+
+    def _redirect_uri(self, name: str) -> str:
+        return f"{self._settings.portal_url}/api/v1/auth/{name}/callback"
+
+    async def _record(
+        self, name: str, outcome: str, visit: RequestOrigin, details: Mapping[str, Any]
+    ) -> None:
+        if _A_NAME.fullmatch(name) is None:
+            # A password that was typed into the field for the name must not be stored in the log.
+            user = await self.arrivals.find(name.strip().casefold())
+            name = "?" if user is None else user.name
+        await self._audit.record(
+            actor=name,
+            action="login",
+            object=None,
+            outcome=outcome,
+            address=visit.address,
+            details=details,
+        )
+
+    async def _count_address(self, key: str) -> None:
+        auth = self._settings.auth
+        tries = await self._store.note_attempt(
+            key, self._clock(), window_s=float(auth.failure_window)
+        )
+        if tries > auth.max_failures:
+            raise _too_many(float(auth.failure_window))
+
+    async def _count(self, key: str) -> bool:
+        """Count a login attempt.
+
+        Return whether its failure locks the name, or the name in this browser.
+        """
+        auth = self._settings.auth
+        attempt = await self._store.begin_attempt(
+            key,
+            self._clock(),
+            most=auth.max_failures,
+            window_s=float(auth.failure_window),
+            longest_s=float(auth.longest_lockout),
+        )
+        if not attempt.counted and attempt.locked_until is not None:
+            raise _too_many((attempt.locked_until - self._clock()).total_seconds())
+        return attempt.locked_until is not None
+
+
+def _too_many(wait_s: float) -> RateLimited:
+    return RateLimited(
+        f"Too many failed logins. Wait {wait_s:.0f} seconds, use a login link, or ask an "
+        "administrator to unlock the name.",
+        wait_s,
+    )

@@ -1,0 +1,56 @@
+"""Known browsers: wrong passwords sent from elsewhere do not lock their users out.
+
+The browser keeps a signed cookie for one name. It grants no access: it only permits attempts at the
+password of that name with a separate count. The signed data is not stored, so the database does not
+grow with the number of browsers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+
+from aitne.core.settings import Settings
+from aitne.services.platform.secrets import read_secret
+from aitne.services.users.second_factor import KEY_NAME
+
+LIFETIME_S = 365 * 86_400
+_LONGEST = 200
+
+
+class KnownBrowsers:
+    """Cookies of known browsers, signed with the key of second factors for another purpose."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], datetime]) -> None:
+        self._settings = settings
+        self._clock = clock
+
+    def make(self, name: str) -> str:
+        """Return the cookie for a browser in which the user has just logged in."""
+        number = secrets.token_urlsafe(16)
+        until = int(self._clock().timestamp()) + LIFETIME_S
+        return f"{number}.{until}.{self._signature(name, number, until)}"
+
+    def number(self, name: str, cookie: str | None) -> str | None:
+        """Return the number by which that browser's failures are counted.
+
+        None if the user has never logged in with it.
+        """
+        if cookie is None or len(cookie) > _LONGEST:
+            return None
+        parts = cookie.split(".")
+        if len(parts) != 3 or not (parts[1].isascii() and parts[1].isdecimal()):
+            return None
+        number, until, signature = parts[0], int(parts[1]), parts[2]
+        expected = self._signature(name, number, until)
+        if not hmac.compare_digest(signature.encode("utf-8", "surrogatepass"), expected.encode()):
+            return None
+        return number if self._clock().timestamp() < until else None
+
+    def _signature(self, name: str, number: str, until: int) -> str:
+        key = read_secret(self._settings, KEY_NAME).encode()
+        message = f"browser\0{name}\0{number}\0{until}".encode("utf-8", "surrogatepass")
+        return hmac.new(key, message, hashlib.sha256).hexdigest()

@@ -1,0 +1,50 @@
+"""Preferences of a user in the portal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aitne.core.models.base import Strict
+from aitne.core.models.preferences import MODELS
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import Check, PreferenceStore
+from aitne.core.users.policy import PolicyAction, require
+
+
+class PreferenceService:
+    """Preferences of the actor; those of other users are not accessible."""
+
+    def __init__(self, store: PreferenceStore) -> None:
+        self._store = store
+
+    async def get(self, actor: Actor, key: str) -> Strict:
+        """Return the stored preference, or the defaults.
+
+        A value of an older release that this release cannot read counts as never set.
+
+        Raises ``NotAllowed``.
+        """
+        require(PolicyAction.PREFERENCE_READ, actor, "preference", key, owner=actor.name)
+        return _read(key, await self._store.preference(actor.name, key))
+
+    async def put(
+        self, actor: Actor, key: str, value: Strict, *, check: Check[Strict] = None
+    ) -> Strict:
+        """Store the preference and return it. Raises ``NotAllowed``."""
+        require(PolicyAction.PREFERENCE_WRITE, actor, "preference", key, owner=actor.name)
+        document = value.model_dump(mode="json", exclude_defaults=True)
+        store_check: Check[dict[str, Any] | None] = (
+            None if check is None else lambda stored: check(_read(key, stored))
+        )
+        await self._store.put_preference(actor.name, key, document, check=store_check)
+        return value
+
+
+def _read(key: str, document: dict[str, Any] | None) -> Strict:
+    model = MODELS[key]
+    if document is None:
+        return model()
+    try:
+        return model.model_validate(document)
+    except ValueError:
+        return model()

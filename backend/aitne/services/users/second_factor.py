@@ -1,0 +1,230 @@
+"""Second factor: time-based one-time codes (RFC 6238), and recovery codes for a lost device.
+
+The database has one half of a secret, the salt; the other half is in a file of the platform. The
+database alone is not sufficient to create codes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import io
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from aitne.core.errors import Conflict, NotAuthenticated, RateLimited
+from aitne.core.models.sign_in import SecondFactor
+from aitne.core.models.user import Role, User
+from aitne.core.ports.store import SignInStore
+from aitne.core.settings import Settings
+from aitne.services.platform.secrets import read_secret
+
+KEY_NAME = "second_factor_key"
+STEP_S = 30
+RECOVERY_CODES = 10
+_AROUND = (0, -1, 1)
+"""Time steps around the present one that are accepted, because the clocks of devices differ."""
+_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
+_WRONG = "The code is wrong, or was used before. Wait for the next one and try again."
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolment:
+    """Secret that the user's device has to store; shown only once."""
+
+    secret: str
+    uri: str
+    qr_svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class FactorState:
+    """State of the second factor of a user."""
+
+    enabled: bool
+    required: bool
+    confirmed_at: datetime | None
+    recovery_codes_left: int
+
+
+class SecondFactors:
+    """Setup of second factors and check of codes; callers decide whether a code is required."""
+
+    def __init__(
+        self, store: SignInStore, settings: Settings, clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+
+    def required(self, user: User) -> bool:
+        """Return whether the site requires a second factor of the user."""
+        rule = self._settings.auth.second_factor
+        return rule == "all" or (rule == "admins" and user.role is Role.ADMIN)
+
+    async def has(self, name: str) -> bool:
+        """Return whether the user has confirmed a second factor with a correct code."""
+        factor = await self._store.second_factor(name)
+        return factor is not None and factor.confirmed_at is not None
+
+    async def state(self, user: User) -> FactorState:
+        """Return the state of the user's second factor."""
+        factor = await self._store.second_factor(user.name)
+        enabled = factor is not None and factor.confirmed_at is not None
+        return FactorState(
+            enabled=enabled,
+            required=self.required(user),
+            confirmed_at=factor.confirmed_at if factor is not None else None,
+            recovery_codes_left=await self._store.count_recovery_codes(user.name),
+        )
+
+    async def enrol(self, user: User) -> Enrolment:
+        """Create a secret; it is not required before ``confirm``.
+
+        Raises:
+            Conflict: there is a confirmed factor.
+        """
+        factor = SecondFactor(owner=user.name, salt=secrets.token_hex(20), created_at=self._clock())
+        await self._store.enrol_second_factor(factor)
+        return self._shown(factor)
+
+    async def confirm(self, user: User, code: str) -> list[str]:
+        """Confirm the second factor; return the recovery codes, which are shown only once.
+
+        Raises:
+            NotAuthenticated: the code is wrong.
+            Conflict: there is no factor to confirm.
+            RateLimited: there were too many wrong codes.
+        """
+        factor = await self._store.second_factor(user.name)
+        if factor is None or factor.confirmed_at is not None:
+            raise Conflict("There is no second factor to confirm. Set one up first.")
+        await self._count(user.name)
+        step = self._matching(factor, code)
+        if step is None:
+            raise NotAuthenticated(_WRONG)
+        codes = _new_codes()
+        hashes = [self._code_hash(user.name, recovery_code) for recovery_code in codes]
+        if not await self._store.confirm_second_factor(user.name, self._clock(), step, hashes):
+            raise Conflict("There is no second factor to confirm. Set one up first.")
+        await self._store.clear_lockout(_key(user.name))
+        return codes
+
+    async def check(self, name: str, code: str) -> str:
+        """Use up a code and return its kind: ``totp`` or ``recovery_code``.
+
+        Raises:
+            NotAuthenticated: the code is wrong, or was used before.
+            RateLimited: there were too many wrong codes.
+        """
+        await self._count(name)
+        factor = await self._store.second_factor(name)
+        if factor is None or factor.confirmed_at is None:
+            raise NotAuthenticated(_WRONG)
+        step = self._matching(factor, code)
+        if step is not None and await self._store.use_step(name, step):
+            how = "totp"
+        elif await self._store.use_recovery_code(name, self._code_hash(name, _plain(code))):
+            how = "recovery_code"
+        else:
+            raise NotAuthenticated(_WRONG)
+        await self._store.clear_lockout(_key(name))
+        return how
+
+    async def renew_recovery_codes(self, name: str) -> list[str]:
+        """Replace all recovery codes and return the new ones.
+
+        Raises ``Conflict`` if there is no second factor.
+        """
+        if not await self.has(name):
+            raise Conflict("There is no second factor, so there are no recovery codes.")
+        codes = _new_codes()
+        await self._store.put_recovery_codes(
+            name, [self._code_hash(name, recovery_code) for recovery_code in codes]
+        )
+        return codes
+
+    async def remove(self, name: str) -> bool:
+        """Remove the second factor with its recovery codes and lockout.
+
+        Return whether there was one.
+        """
+        await self._store.clear_lockout(_key(name))
+        return await self._store.delete_second_factor(name)
+
+    async def _count(self, name: str) -> None:
+        auth = self._settings.auth
+        attempt = await self._store.begin_attempt(
+            _key(name),
+            self._clock(),
+            most=auth.max_failures,
+            window_s=float(auth.failure_window),
+            longest_s=float(auth.longest_lockout),
+        )
+        if not attempt.counted and attempt.locked_until is not None:
+            wait_s = (attempt.locked_until - self._clock()).total_seconds()
+            raise RateLimited(
+                f"Too many wrong codes. Wait {wait_s:.0f} seconds, or ask an administrator to reset "
+                "your second factor.",
+                wait_s,
+            )
+
+    def _matching(self, factor: SecondFactor, code: str) -> int | None:
+        """Return the time step of the code; None if it matches none."""
+        import pyotp
+
+        digits = code.replace(" ", "")
+        totp = pyotp.TOTP(self._secret(factor.salt), interval=STEP_S)
+        now = int(self._clock().timestamp()) // STEP_S
+        for step in (now + offset for offset in _AROUND):
+            expected = totp.generate_otp(step)
+            if step > factor.last_step and hmac.compare_digest(expected.encode(), digits.encode()):
+                return step
+        return None
+
+    def _shown(self, factor: SecondFactor) -> Enrolment:
+        import pyotp
+        import segno
+
+        secret = self._secret(factor.salt)
+        uri = pyotp.TOTP(secret, interval=STEP_S).provisioning_uri(
+            name=factor.owner, issuer_name=self._settings.title
+        )
+        picture = io.BytesIO()
+        # With its namespace, because it is an image file and not part of a page.
+        segno.make(uri, error="m").save(
+            picture, kind="svg", scale=4, border=4, light="#fff", xmldecl=False
+        )
+        return Enrolment(secret=secret, uri=uri, qr_svg=picture.getvalue().decode())
+
+    def _secret(self, salt: str) -> str:
+        return base64.b32encode(self._keyed("secret", salt)[:20]).decode()
+
+    def _code_hash(self, name: str, code: str) -> str:
+        # Short enough to be guessed from a plain hash, so it is keyed.
+        return self._keyed("recovery", f"{name}\0{code}").hex()
+
+    def _keyed(self, what: str, text: str) -> bytes:
+        key = read_secret(self._settings, KEY_NAME).encode()
+        message = f"{what}\0{text}".encode("utf-8", "surrogatepass")
+        return hmac.new(key, message, hashlib.sha256).digest()
+
+
+def _key(name: str) -> str:
+    return f"factor:{name}"
+
+
+def _new_codes() -> list[str]:
+    def part() -> str:
+        return "".join(secrets.choice(_ALPHABET) for _ in range(5))
+
+    return [f"{part()}-{part()}" for _ in range(RECOVERY_CODES)]
+
+
+def _plain(code: str) -> str:
+    """Return a recovery code in the form in which it was issued, however it was typed."""
+    letters = code.replace(" ", "").replace("-", "").lower()
+    return f"{letters[:5]}-{letters[5:]}"

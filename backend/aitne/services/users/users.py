@@ -1,0 +1,247 @@
+"""Accounts, projects and personal access tokens."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed, RateLimited
+from aitne.core.models.job import JobType
+from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
+from aitne.core.ports.identity import PasswordHasher
+from aitne.core.ports.store import Check, Page, Store
+from aitne.core.settings import Settings
+from aitne.core.users.policy import (
+    PolicyAction,
+    require,
+    require_full_login,
+    require_recent_authentication,
+)
+from aitne.services.platform.secrets import hashed, new_secret
+from aitne.services.users.arrivals import OWN, free_project
+from aitne.services.users.identity import TOKEN_PREFIX
+from aitne.services.users.passwords import check_new_password
+from aitne.services.users.shared_account import check_another_user
+
+MOST_GUESSES, GUESSES_WITHIN_S = 10, 300.0
+"""Maximum number of attempts at the present password, and their period in seconds.
+
+The limit prevents misuse of a login that was left open.
+"""
+
+
+class UserService:
+    """Operations of administrators on all accounts, and of users on their own."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        clock: Callable[[], datetime],
+        accounts: PasswordHasher,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._accounts = accounts
+
+    async def list(
+        self, actor: Actor, *, search: str | None = None, cursor: str | None, limit: int
+    ) -> Page[User]:
+        """List all accounts, or those that match ``search``.
+
+        Raises ``NotAllowed`` unless the actor is an administrator.
+        """
+        _administer(actor)
+        return await self._store.list_users(search=search, cursor=cursor, limit=limit)
+
+    async def get(self, actor: Actor, name: str) -> User:
+        """Return one account. Raises ``NotFound``, also for one that the actor may not see."""
+        require(PolicyAction.USER_READ, actor, "user", name, owner=name)
+        return await self._store.get_user(name)
+
+    async def create(
+        self,
+        actor: Actor,
+        *,
+        name: str,
+        password: str | None = None,
+        display_name: str = "",
+        role: Role = Role.USER,
+        default_project: str | None = None,
+    ) -> User:
+        """Create an account, and its default project if that is missing.
+
+        Without ``default_project`` the user gets a new project.
+
+        Raises:
+            NotAllowed: the actor is no administrator.
+            Conflict: the name is taken, or the platform serves one user.
+        """
+        _administer(actor)
+        await check_another_user(self._store, self._settings)
+        now = self._clock()
+        user = User(
+            name=name,
+            display_name=display_name,
+            role=role,
+            default_project=default_project or await free_project(self._store, name),
+            created_at=now,
+        )
+        project = Project(name=user.default_project, created_at=now)
+        password_hash = None
+        if password is not None:
+            check_new_password(password, user)
+            password_hash = await self._accounts.hash(password)
+        return await self._store.create_user(user, password_hash, project)
+
+    async def update(
+        self,
+        actor: Actor,
+        name: str,
+        *,
+        display_name: str | None = None,
+        role: Role | None = None,
+        disabled: bool | None = None,
+        password: str | None = None,
+        current_password: str | None = None,
+        source: str | None = None,
+        check: Check[User] = None,
+    ) -> User:
+        """Change the given fields of an account.
+
+        Raises:
+            NotFound: no such account that the actor may see.
+            NotAllowed: only administrators change role and disabled; the current password is wrong.
+            Conflict: no enabled administrator would be left.
+        """
+        require(PolicyAction.USER_EDIT, actor, "user", name, owner=name)
+        if role is not None or disabled is not None or source is not None:
+            _administer(actor)
+        user = await self._store.get_user(name)
+        keeper = user.source if source is None else None if source == OWN else source
+        password_hash = None
+        if password is not None:
+            if keeper is not None:
+                raise Conflict(f"{keeper} manages the password of {name}; change it there.")
+            if not actor.is_admin or actor.name == name:
+                await self._check_password(actor, name, current_password)
+            check_new_password(password, user)
+            password_hash = await self._accounts.hash(password)
+        changed = await self._store.update_user(
+            name,
+            display_name=display_name,
+            role=role,
+            disabled=disabled,
+            password_hash=password_hash,
+            # The user's name at a source is only cleared when another source takes over.
+            source=None if keeper == user.source else keeper or "",
+            check=check,
+        )
+        if disabled:
+            await self._end_sessions(name)
+        return changed
+
+    async def _end_sessions(self, name: str) -> None:
+        """End the sessions of a disabled account.
+
+        A session outlives its owner's login at the portal.
+        """
+        for job in await self._store.live_jobs():
+            if job.owner == name and job.type is JobType.SESSION:
+                await self._store.request_cancel(
+                    job.id, self._clock(), f"Ended because the account {name} was disabled."
+                )
+
+    async def projects(self, actor: Actor) -> Sequence[Project]:
+        """List the actor's projects; all projects for an administrator."""
+        return await self._store.list_projects(visible_to=None if actor.is_admin else actor.name)
+
+    async def list_tokens(self, actor: Actor, *, owner: str | None = None) -> Sequence[Token]:
+        """List the tokens of the actor, or, for an administrator, of ``owner``."""
+        name = owner or actor.name
+        require(PolicyAction.TOKEN_READ, actor, "user", name, owner=name)
+        return await self._store.list_tokens((await self._store.get_user(name)).name)
+
+    async def create_token(
+        self,
+        actor: Actor,
+        *,
+        name: str,
+        scopes: frozenset[Scope],
+        lifetime_s: int | None,
+        owner: str | None = None,
+        notify: bool = True,
+    ) -> tuple[Token, str]:
+        """Create a token; the second value is its secret, which is not stored.
+
+        Its owner is notified, unless ``notify`` is False.
+
+        Raises:
+            NotFound: the actor may not see ``owner``.
+            NotAllowed: it would have more permissions than the credential in use.
+            ReauthenticationRequired: the user logged in too long ago.
+            InvalidInput: its scopes exceed the permissions of its owner.
+        """
+        whose = owner or actor.name
+        require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        require_recent_authentication(actor, self._clock())
+        user = await self._store.get_user(whose)
+        if excess := scopes - actor.scopes:
+            raise NotAllowed(
+                f"The token in use lacks the scope {', '.join(sorted(excess))}: a token cannot "
+                "create one with more scopes."
+            )
+        if Scope.ADMIN in scopes and user.role is not Role.ADMIN:
+            raise InvalidInput.field(
+                "scopes",
+                f"{whose} is no administrator",
+                value=Scope.ADMIN,
+                allowed=f"{Scope.READ}, {Scope.WRITE}",
+            )
+        now = self._clock()
+        expires_at = None if lifetime_s is None else now + timedelta(seconds=lifetime_s)
+        if actor.until is not None and (expires_at is None or expires_at > actor.until):
+            raise NotAllowed(
+                f"The token in use ends at {actor.until:%Y-%m-%d %H:%M} UTC: a token cannot create one "
+                "that is valid for longer."
+            )
+        secret = new_secret(TOKEN_PREFIX)
+        token = Token(
+            id=secrets.token_hex(8),
+            owner=whose,
+            name=name,
+            scopes=scopes,
+            created_at=now,
+            expires_at=expires_at,
+            created_by=actor.token_created_by if whose == actor.name else actor.name,
+        )
+        await self._store.create_token(token, hashed(secret), notify=notify)
+        return token, secret
+
+    async def delete_token(self, actor: Actor, token_id: str, *, owner: str | None = None) -> None:
+        """Revoke a token. Raises ``NotFound``."""
+        whose = owner or actor.name
+        require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)
+        await self._store.delete_token(whose, token_id)
+
+    async def _check_password(self, actor: Actor, name: str, current: str | None) -> None:
+        stored = await self._store.password_hash(name)
+        if stored is None:  # a user who logged in by a link has no password yet
+            require_full_login(actor, "A first password")
+            return
+        key = f"password:{name}"
+        guesses = await self._store.note_attempt(key, self._clock(), window_s=GUESSES_WITHIN_S)
+        if guesses > MOST_GUESSES:
+            raise RateLimited(
+                f"Too many wrong passwords. Wait {GUESSES_WITHIN_S:.0f} seconds.", GUESSES_WITHIN_S
+            )
+        if current is None or not await self._accounts.verify(name, current, stored):
+            raise NotAllowed("Setting your own password requires the current one, and it is wrong.")
+        await self._store.clear_attempts(key)
+
+
+def _administer(actor: Actor) -> None:
+    if not actor.is_admin:
+        raise NotAllowed("Only an administrator may do this, with a token of the scope admin.")

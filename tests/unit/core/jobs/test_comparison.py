@@ -1,0 +1,126 @@
+"""Two runs side by side."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from aitne.core.jobs.comparison import ComparisonInput, compare
+from aitne.core.models.comparison import Comparison
+from aitne.core.models.job import Job, Sample
+from aitne.core.models.snapshot import Snapshot, Taken
+from aitne.core.models.sweep import SweepFile, SweepSpec
+from tests.support.jobs import CREATED_AT, make_array, make_job
+
+
+def snapshot_of(job: Job, **taken: Any) -> Snapshot:
+    facts = {"schema": 1, "taken_at": CREATED_AT, "workdir": "/w", **taken}
+    return Snapshot(
+        attempt=1,
+        taken=Taken.model_validate(facts) if taken else None,
+        image=job.spec.image,
+        image_digest=None,
+        datasets=job.spec.datasets,
+        modules=(),
+        spec=job.spec,
+    )
+
+
+def run_of(job: Job, taken: dict[str, Any] | None = None, **fields: Any) -> ComparisonInput:
+    return ComparisonInput(job=job, snapshot=snapshot_of(job, **(taken or {})), **fields)
+
+
+def different(found: Comparison) -> dict[str, tuple[Any, Any]]:
+    return {
+        f"{section.key} {row.field}": (row.a, row.b)
+        for section in found.sections
+        for row in section.rows
+        if not row.same
+    }
+
+
+def sample(used_bytes: int, **gpu: float) -> Sample:
+    gpus = ({"index": 0, **gpu},) if gpu else ()
+    return Sample(time=CREATED_AT, node="n1", cpu=1.0, memory_bytes=used_bytes, gpu=gpus)
+
+
+def test_a_run_does_not_differ_from_itself() -> None:
+    job = make_job(spec={"env": {"A": "1"}, "commands": ("true",)})
+    git = {"git": {"root": "/w", "commit": "a" * 40, "diff": "+x\n", "dirty": True}}
+    run = run_of(job, git, samples=[sample(1 << 30)], values={"loss": 0.5})
+    found = compare(run, run)
+    assert (found.differences, different(found)) == (0, {})
+    assert found.a.diff == "+x\n"
+
+
+def test_fields_of_the_job_file_and_of_the_code() -> None:
+    one = make_job(spec={"env": {"SEED": "1"}, "max_duration_s": 60, "commands": ("a", "b")})
+    two = make_job(spec={"env": {"SEED": "2", "X": ""}, "max_duration_s": 60, "commands": ("a",)})
+    gits = [
+        {"git": {"root": "/w", "commit": each * 40, "branch": "main", "untracked": ["n"]}}
+        for each in "ab"
+    ]
+    found = different(compare(run_of(one, gits[0]), run_of(two, gits[1])))
+    assert found == {
+        "job commands": ("a\nb", "a"),
+        "job env.SEED": ("1", "2"),
+        "job env.X": (None, ""),
+        "code commit": ("a" * 40, "b" * 40),
+    }
+
+
+def test_changes_of_one_length_that_say_something_else_are_a_difference() -> None:
+    job = make_job()
+    gits = [
+        {"git": {"root": "/w", "commit": "a" * 40, "diff": each, "diff_bytes": 8, "dirty": True}}
+        for each in ("+lr=0.1\n", "+lr=0.2\n")
+    ]
+    assert [*different(compare(*(run_of(job, each) for each in gits)))] == ["code diff"]
+
+
+def test_tasks_of_a_sweep_differ_by_their_settings() -> None:
+    sweep = SweepSpec.of(SweepFile.model_validate({"parameters": {"lr": [0.1, 0.2]}}))
+    array, _ = make_array("0-1")
+    tasks = [
+        make_job(array_job_id=array.id, array_task_id=task, spec={"sweep": sweep, "array": "0-1"})
+        for task in (0, 1)
+    ]
+    found = compare(*(run_of(task) for task in tasks))
+    assert different(found) == {"parameters lr": (0.1, 0.2)}
+
+
+def test_packages_that_are_equal_are_counted_not_listed() -> None:
+    def environment(**packages: str) -> dict[str, Any]:
+        return {"environment": {"kind": "venv", "path": "/v", "packages": packages}}
+
+    job = make_job()
+    one = run_of(job, environment(torch="2.1", numpy="1", old="1"))
+    two = run_of(job, environment(torch="2.2", numpy="1", new="1"))
+    found = compare(one, two)
+    assert different(found) == {
+        "packages new": (None, "1"),
+        "packages old": ("1", None),
+        "packages torch": ("2.1", "2.2"),
+    }
+    (section,) = [each for each in found.sections if each.key == "packages"]
+    assert section.same_left_out == 1
+    (section,) = [each for each in compare(one, run_of(job)).sections if each.key == "packages"]
+    assert section.note is not None
+    billed = run_of(job, environment(), image_packages={"torch": "9"})
+    assert different(compare(billed, two))["packages torch"] == ("9", "2.2")
+
+
+def test_measured_values_differ_only_beyond_noise() -> None:
+    job = make_job()
+    one = run_of(job, samples=[sample(100, utilization=0.5, memory_bytes=10), sample(90)])
+    two = run_of(job, samples=[sample(102, utilization=0.9, memory_bytes=10)])
+    assert different(compare(one, two)) == {"use gpu_mean": (0.5, 0.9)}
+
+
+def test_how_long_it_waited_and_ran() -> None:
+    began = CREATED_AT + timedelta(seconds=5)
+    runs = [
+        run_of(make_job(started_at=began, ended_at=began + timedelta(seconds=each), exit_code=0))
+        for each in (10, 20)
+    ]
+    assert different(compare(*runs)) == {"outcome duration_s": (10.0, 20.0)}

@@ -1,0 +1,94 @@
+"""The job file: what a user may write, and what is said of the rest."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from aitne.core.models.job_file import JobFile
+from aitne.core.models.resources import GpuRequest
+from aitne.core.sessions.names import server_name, session_url
+
+JOB_ID = UUID("0b4e1b5a-7c1d-4f0e-9a53-2f6f0a7d1c11")
+
+
+def test_job_file_accepts_all_fields_together() -> None:
+    file = JobFile.model_validate(
+        {
+            "type": "job",
+            "name": "edsr 🦊",
+            "project": "vision",
+            "commands": ["python train.py"],
+            "env": {"OMP_NUM_THREADS": "4"},
+            "workdir": "~/src",
+            "resources": {"nodes": 2, "gpu": "a100:4", "cpu": 32, "memory": "200G"},
+            "max_duration": "4h",
+            "retry": {"max": 3, "on": ["node_failed", "preempted", "lost"]},
+            "array": "0-9%2",
+            "after": [str(JOB_ID)],
+        }
+    )
+    assert file.resources.gpu == GpuRequest(count=4, type="a100")
+    assert file.resources.memory == 200 << 30
+    assert file.max_duration == 4 * 3_600
+    assert JobFile.model_validate_json(file.model_dump_json()) == file
+
+
+@pytest.mark.parametrize(
+    ("fields", "where", "message"),
+    [
+        ({"nmae": "x"}, "nmae", "Extra inputs are not permitted"),
+        ({"resources": {"cores": 2}}, "resources.cores", "Extra inputs"),
+        ({"resources": {"memory": "16"}}, "resources.memory", "such as 512M or 16G"),
+        ({"resources": {"cpu": "two"}}, "resources.cpu", "valid integer"),
+        ({"resources": {"cpu": 0}}, "resources.cpu", "greater than or equal to 1"),
+        ({"resources": {"gpu": "a100"}}, "resources.gpu", "such as a100:4"),
+        ({"resources": {"gpu": True}}, "resources.gpu", "such as a100:4"),
+        ({"resources": {"gpu": {"count": 1, "type": "a\nb"}}}, "resources.gpu.type", "pattern"),
+        ({"resources": {"gpu": {"count": 1, "typ": "a"}}}, "resources.gpu", "such as a100:4"),
+        ({"max_duration": "4x"}, "max_duration", "such as 30m"),
+        ({"max_duration": "0s"}, "max_duration", "greater than or equal to 1"),
+        ({"array": "9-0"}, "array", "indices such as 0-9"),
+        ({"env": {"SLURM_X": "1"}}, "env", "belongs to the platform"),
+        ({"env": {"1X": "1"}}, "env.1X.[key]", "pattern"),
+        ({"env": {"X": "a\0b"}}, "env.X", "NUL"),
+        ({"env": {f"V{n}": "x" * 30_000 for n in range(20)}}, "env", "all variables together"),
+        ({"commands": ["a\0b"]}, "commands.0", "NUL"),
+        ({"commands": ["🦊" * 40_000]}, "commands.0", "longer than 120000 bytes"),
+        ({"commands": [""]}, "commands.0", "at least 1 character"),
+        ({"name": ""}, "name", "at least 1 character"),
+        ({"name": "a\0"}, "name", "NUL"),
+        ({"workdir": "src"}, "workdir", "an absolute path"),
+        ({"workdir": "~other/src"}, "workdir", "an absolute path"),
+        ({"retry": {"on": ["cancelled"]}}, "retry.on", "is never retried"),
+        ({"project": "A b"}, "project", "pattern"),
+        ({"after": ["7"]}, "after.0", "UUID"),
+    ],
+)
+def test_invalid_job_file_field_is_named(
+    fields: dict[str, object], where: str, message: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        JobFile.model_validate(fields)
+    (error,) = caught.value.errors()
+    assert ".".join(map(str, error["loc"])) == where
+    assert message in error["msg"]
+
+
+@given(st.text(min_size=1, max_size=200).filter(lambda text: "\0" not in text))
+def test_any_name_comes_back_unchanged(name: str) -> None:
+    file = JobFile(name=name, commands=[name], env={"X": name})
+    again = JobFile.model_validate_json(file.model_dump_json())
+    assert (again.name, again.commands, again.env) == (name, [name], {"X": name})
+
+
+def test_a_sessions_server_has_a_name_the_hub_takes() -> None:
+    assert server_name(JOB_ID) == "s-0b4e1b5a7c1d"
+    assert (
+        session_url("http://127.0.0.1:8001", "ada", JOB_ID)
+        == "http://127.0.0.1:8001/user/ada/s-0b4e1b5a7c1d/lab"
+    )

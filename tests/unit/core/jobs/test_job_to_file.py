@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from aitne.core.jobs.job_to_file import job_to_file
+from aitne.core.jobs.job_yaml import write_job_file
+from aitne.core.models.job_file import JobFile
+from tests.support.jobs import make_spec
+
+
+def test_a_job_says_what_made_it() -> None:
+    spec = make_spec(
+        name="edsr",
+        commands=("set -e\npython train.py",),
+        env={"A": "1", "AITNE_PARAM_X": "2"},
+        environment={"modules": ("cuda/12.6",)},
+        resources={
+            "nodes": 2,
+            "cpu": 8,
+            "memory_bytes": 16 << 30,
+            "gpu": {"count": 4, "type": "a100"},
+        },
+        max_duration_s=5_400,
+        array="0-9%2",
+        retry={"max": 2, "on": ["lost"]},
+        slurm={"partition": "gpu", "exclusive": True},
+    )
+    file = job_to_file(spec)
+    assert file == {
+        "name": "edsr",
+        "project": "vision",
+        "environment": {"modules": ["cuda/12.6"]},
+        "commands": ["set -e\npython train.py"],
+        "env": {"A": "1"},
+        "resources": {"nodes": 2, "cpu": 8, "memory": "16G", "gpu": "a100:4"},
+        "max_duration": "1h30m",
+        "retry": {"max": 2, "on": ["lost"]},
+        "array": "0-9%2",
+        "slurm": {"partition": "gpu", "exclusive": True},
+    }
+    assert JobFile.model_validate(file).max_duration == 5_400
+    assert "  - |-\n    set -e\n    python train.py\n" in write_job_file(file)
+
+
+def test_job_file_contains_values_other_than_defaults() -> None:
+    spec = make_spec(type="session", inactivity_duration_s=1_800, slurm={"requeue": False})
+    file = job_to_file(spec)
+    assert (file["inactivity_duration"], file["slurm"]) == ("30m", {"requeue": False})
+    assert JobFile.model_validate(file).inactivity_duration == 1_800
+    always = job_to_file(make_spec(type="session", inactivity_duration_s=None))
+    assert JobFile.model_validate(always).inactivity_duration == "off"
+    assert "inactivity_duration" not in job_to_file(make_spec())
+
+
+def test_of_a_template_only_its_name_and_parameters_are_said() -> None:
+    spec = make_spec(type="session", template="jupyterlab", parameters={"x": 1}, commands=("run",))
+    file = job_to_file(spec)
+    assert (file["type"], file["template"], file["parameters"]) == (
+        "session",
+        "jupyterlab",
+        {"x": 1},
+    )
+    assert "commands" not in file

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aitne.cli import jobfile
+from aitne.core.jobs import sbatch_options
+from aitne.core.jobs.job_yaml import write_job_file
+from aitne.core.jobs.sbatch_import import MAX_CHARS, ImportedScript
+from aitne.core.jobs.sbatch_import import import_sbatch as import_from
+from aitne.core.jobs.sbatch_options import MOST_NOTES
+from aitne.core.models.job_file import JobFile
+from aitne.core.units import format_duration
+
+SCRIPT = "#!/bin/bash\n{}\npython train.py\n"
+HERE = "/where/sbatch/was/called"
+
+
+def import_sbatch(text: str) -> ImportedScript:
+    """What it becomes beside the folder that it is read in."""
+    found = import_from(text, HERE)
+    if found.file.get("workdir") == HERE:
+        del found.file["workdir"]
+    return found
+
+
+def fields(*lines: str) -> dict[str, Any]:
+    """What the lines become, beside the command; nothing may be left out."""
+    found = import_sbatch(SCRIPT.format("\n".join(f"#SBATCH {line}" for line in lines)))
+    assert found.notes == ()
+    assert found.file.pop("commands") == ["python train.py"]
+    return found.file
+
+
+def noted(*lines: str) -> list[str]:
+    found = import_sbatch(SCRIPT.format("\n".join(f"#SBATCH {line}" for line in lines)))
+    return [note.option for note in found.notes]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--job-name=edsr", {"name": "edsr"}),
+        ("--job-name edsr", {"name": "edsr"}),
+        ("-J edsr", {"name": "edsr"}),
+        ("-Jedsr", {"name": "edsr"}),
+        ('-J "two words"', {"name": "two words"}),
+        (r"-J two\ words", {"name": "two words"}),
+        ("-J 'a #1' # why", {"name": "a #1"}),
+        ("--part=gpu", {"slurm": {"partition": "gpu"}}),
+        (
+            "-p gpu,long -A lab -q high",
+            {"slurm": {"partition": "gpu,long", "account": "lab", "qos": "high"}},
+        ),
+        (
+            "-C nvlink&ib --reservation=r1",
+            {"slurm": {"constraint": "nvlink&ib", "reservation": "r1"}},
+        ),
+        ("--exclusive --no-requeue", {"slurm": {"exclusive": True, "requeue": False}}),
+        ("--signal=USR1@90", {"slurm": {"signal": "USR1@90"}}),
+        ("--signal=term", {"slurm": {"signal": "TERM@60"}}),
+        ("-t 90", {"max_duration": "1h30m"}),
+        ("-t 90:30", {"max_duration": "1h30m30s"}),
+        ("--time=1:30:00", {"max_duration": "1h30m"}),
+        ("--time=2-12", {"max_duration": "2d12h"}),
+        ("--time 1-02:03:04", {"max_duration": "1d2h3m4s"}),
+        ("-a 0-9:3%2", {"array": "0-9:3%2"}),
+        ("-D /data/x", {"workdir": "/data/x"}),
+        ("--export=NONE,A=1,B=x", {"env": {"A": "1", "B": "x"}}),
+        ("-N2", {"resources": {"nodes": 2}}),
+        ("-N 2-2", {"resources": {"nodes": 2}}),
+        ("-c 8", {"resources": {"cpu": 8}}),
+        ("-n1 -c8", {"resources": {"cpu": 8}}),
+        ("-N2 --ntasks-per-node=4 -c8", {"resources": {"nodes": 2, "cpu": 32}}),
+        ("-N2 -n8", {"resources": {"nodes": 2, "cpu": 4}}),
+        ("--mem=16G", {"resources": {"memory": "16G"}}),
+        ("--mem=16000", {"resources": {"memory": "16000M"}}),
+        ("--mem=2048k", {"resources": {"memory": "2M"}}),
+        ("-c4 --mem-per-cpu=2G", {"resources": {"cpu": 4, "memory": "8G"}}),
+        ("--gres=gpu:2 --mem-per-gpu=8G", {"resources": {"gpu": 2, "memory": "16G"}}),
+        ("--gres=gpu", {"resources": {"gpu": 1}}),
+        ("--gres=gpu:a100:4", {"resources": {"gpu": "a100:4"}}),
+        ("--gres=gpu:1g.10gb:2", {"resources": {"gpu": "1g.10gb:2"}}),
+        ("--gres=gpu:a100", {"resources": {"gpu": "a100:1"}}),
+        (
+            "--gres=gpu:2,shard:8,fpga:u280:1",
+            {"resources": {"gpu": 2, "gres": {"shard": 8, "fpga:u280": 1}}},
+        ),
+        ("-G 8 -N 2", {"resources": {"nodes": 2, "gpu": 4}}),
+        ("-G a100:8 -N 2", {"resources": {"nodes": 2, "gpu": "a100:4"}}),
+        ("--gpus-per-node=a100:3", {"resources": {"gpu": "a100:3"}}),
+        ("--gpus-per-task=1 --ntasks-per-node=4", {"resources": {"cpu": 4, "gpu": 4}}),
+        ("-Qv -N 3", {"resources": {"nodes": 3}}),
+    ],
+)
+def test_an_option_has_its_field(line: str, expected: dict[str, Any]) -> None:
+    found = import_sbatch(SCRIPT.format(f"#SBATCH {line}"))
+    assert found.file.pop("commands") == ["python train.py"]
+    assert found.file == expected
+    assert not any(note.serious for note in found.notes)
+
+
+def test_the_last_of_an_option_counts() -> None:
+    assert fields("-t 10", "--time=20", "-N 4", "--nodes 1") == {
+        "resources": {"nodes": 1},
+        "max_duration": "20m",
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("--output=x.log", "--output"),
+        ("-e x.err", "--error"),
+        ("--mail-type=END --mail-user=a@b.c", "--mail-type"),
+        ("-d afterok:12:13", "--dependency"),
+        ("--begin=now+1hour", "--begin"),
+        ("-w node[1-4]", "--nodelist"),
+        ("--mem=0", "--mem"),
+        ("-t UNLIMITED", "--time"),
+        ("-N 2-4", "--nodes"),
+        ("-N 0", "--nodes"),
+        ("-n 7 -N 2", "--ntasks"),
+        ("-n 8", "--ntasks"),
+        ("-G 7 -N 2", "--gpus"),
+        ("-G many", "--gpus"),
+        ("--gres=gpu:a:b:c", "--gres"),
+        ("-a 5-1", "--array"),
+        ("-D work", "--chdir"),
+        ("--export=ALL", "--export"),
+        ("--exclusive=user", "--exclusive=user"),
+        ("--signal=B:USR1@60", "--signal"),
+        ("--signal=@", "--signal"),
+        ("--frobnicate=3", "--frobnicate"),
+        ("--mem", "--mem"),
+        ("-Z", "-Z"),
+        ("word", "word"),
+        ("-p a;b", "slurm.partition"),
+        ("--export=SLURM_X=1", "env"),
+        ("hetjob", "hetjob"),
+    ],
+)
+def test_unsupported_sbatch_option_is_noted(line: str, option: str) -> None:
+    assert option in noted(line)
+
+
+@pytest.mark.parametrize("line", ["--bell", "--no-bell", "--quiet", "-v"])
+def test_option_without_effect_on_jobs_is_not_serious(line: str) -> None:
+    found = import_sbatch(SCRIPT.format(f"#SBATCH {line}"))
+    assert [note for note in found.notes if note.serious and note.option != "workdir"] == []
+
+
+def test_option_that_changes_the_environment_is_serious() -> None:
+    found = import_sbatch(SCRIPT.format("#SBATCH --get-user-env"))
+    [note] = [note for note in found.notes if note.option == "--get-user-env"]
+    assert note.serious
+    assert "clean environment" in note.message
+
+
+def test_sbatch_option_is_either_left_out_or_ignored() -> None:
+    assert not sbatch_options.IGNORED & sbatch_options.LEFT_OUT.keys()
+
+
+def test_imported_job_gets_working_directory_of_sbatch_or_note() -> None:
+    script = SCRIPT.format("")
+    assert import_from(script, "/data/ada").file["workdir"] == "/data/ada"
+    unknown = import_from(script)
+    assert "workdir" not in unknown.file
+    assert [(note.option, note.serious) for note in unknown.notes] == [("workdir", True)]
+    for folder in (None, "/data/ada"):
+        assert import_from(SCRIPT.format("#SBATCH -D /x"), folder).file["workdir"] == "/x"
+        relative = import_from(SCRIPT.format("#SBATCH -D sub"), folder)
+        assert [note.option for note in relative.notes] == ["--chdir"]
+        assert "workdir" not in relative.file
+
+
+def test_directives_end_with_the_first_command() -> None:
+    found = import_sbatch("#!/bin/bash\n# -- \n##SBATCH -N 9\n #SBATCH -N 8\n\nx=1\n#SBATCH -N 7\n")
+    assert found.file == {"commands": ["x=1"]}
+    assert [(note.line, note.option, note.serious) for note in found.notes] == [
+        (7, "#SBATCH", False)
+    ]
+
+
+def test_the_environment_is_taken_out_of_the_commands() -> None:
+    found = import_sbatch(
+        "#!/bin/bash\n#SBATCH -N1\n\nmodule purge\nmodule load cuda/12.6 gcc # both\n"
+        "source ~/envs/v/bin/activate\n\n# go\nmodule load late\npython a.py\n"
+    )
+    assert found.file["environment"] == {"modules": ["cuda/12.6", "gcc"], "venv": "~/envs/v"}
+    assert found.file["commands"] == ["module load late\npython a.py"]
+    assert [note.serious for note in found.notes] == [False]
+
+
+@pytest.mark.parametrize(
+    "line", ["conda activate $ENV", "source venv/bin/activate", "module load $M"]
+)
+def test_shell_dependent_line_stays_command(line: str) -> None:
+    found = import_sbatch(f"#!/bin/bash\n{line}\npython a.py\n")
+    assert found.file == {"commands": [f"{line}\npython a.py"]}
+
+
+def test_other_interpreters_and_windows_are_noticed() -> None:
+    assert [note.line for note in import_sbatch("#!/usr/bin/python3\nprint(1)\n").notes] == [1]
+    windows = import_sbatch("#!/bin/bash\r\n#SBATCH -N 2\r\necho\r\n")
+    assert windows.file == {"commands": ["echo"], "resources": {"nodes": 2}}
+    assert [note.option for note in windows.notes] == ["line ends"]
+
+
+def test_a_file_that_is_no_script_is_refused() -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        import_sbatch("\x7fELF\0")
+    with pytest.raises(ValueError, match="KiB"):
+        import_sbatch("#" * (MAX_CHARS + 1))
+
+
+_OPTIONS = st.sampled_from(sorted(sbatch_options.KNOWN))
+_VALUES = st.one_of(
+    st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20),
+    st.sampled_from(["gpu:a100:4", "1-2:3", "0", "16G", "a,b", "@", "-1", "99999999", "%", "1e9"]),
+)
+_LINES = st.one_of(
+    st.builds("#SBATCH --{}={}".format, _OPTIONS, _VALUES),
+    st.builds("#SBATCH --{} {}".format, _OPTIONS, _VALUES),
+    st.builds("#SBATCH -{}{}".format, st.sampled_from(sorted(sbatch_options.SHORT)), _VALUES),
+    st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=40),
+)
+
+
+@given(st.lists(_LINES, max_size=8), st.booleans())
+def test_imported_script_always_gives_valid_job_file(lines: list[str], shebang: bool) -> None:
+    text = "\n".join([*(["#!/bin/bash"] if shebang else []), *lines])
+    found = import_sbatch(text)
+    file = JobFile.model_validate(found.file)
+    read, _ = jobfile._parse("x", write_job_file(found.file).encode())
+    assert JobFile.model_validate(read) == file
+    assert all(1 <= note.line <= text.count("\n") + text.count("\r") + 1 for note in found.notes)
+
+
+@given(
+    st.integers(1, 64),
+    st.integers(1, 16),
+    st.integers(1, 32),
+    st.integers(0, 8),
+    st.integers(1, 512),
+    st.integers(60, 10**6),
+)
+def test_amounts_survive_in_every_spelling(
+    nodes: int, tasks: int, cpus: int, gpus: int, memory: int, seconds: int
+) -> None:
+    hours, rest = divmod(seconds, 3_600)
+    clock = f"{hours}:{rest // 60:02}:{rest % 60:02}"
+    gpu = [f"--gres=gpu:{gpus}"] if gpus else []
+    long = [f"--nodes={nodes}", f"--ntasks-per-node={tasks}", f"--cpus-per-task={cpus}"]
+    short = [f"-N {nodes}", f"-n{nodes * tasks}", f"-c {cpus}"]
+    expected: dict[str, Any] = {"nodes": nodes, "cpu": tasks * cpus}
+    if gpus:
+        expected["gpu"] = gpus
+    for spelling in (long, short):
+        found = fields(*spelling, *gpu, f"--mem {memory << 10}", f"-t{clock}")
+        assert found["max_duration"] == format_duration(seconds)
+        assert found["resources"] == {**expected, "memory": f"{memory}G"} or memory % 1024 == 0
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "#!/bin/bash\nmodule load " + " " * 100_000 + "!\n",
+        "#!/bin/bash\nrun\n" + "\n" * 100_000 + "more\n",
+        "#SBATCH " + "x" * 200_000,
+        "#!/bin/bash\n" + ("#SBATCH -" + "H" * 4_000 + "\n") * 60,
+        "#!/bin/bash\n" + ("#SBATCH " + "a " * 2_000 + "\n") * 60,
+        "#!/bin/bash\n" + ("#SBATCH --gres=" + "(" * 4_000 + "\n") * 60,
+        "#!/bin/bash\n#SBATCH --gres=" + "(" * 200_000,
+        "#!/bin/bash\n" + "#SBATCH --array=0-999\n" * 10_000,
+    ],
+)
+def test_no_script_keeps_the_platform_busy(script: str) -> None:
+    began = time.process_time()
+    notes = import_sbatch(script).notes
+    # Each of them once took from a minute to days, in which nobody else was served.
+    assert time.process_time() - began < 5
+    assert len(notes) <= MOST_NOTES
+
+
+def test_a_module_line_with_a_comment_loads_its_modules() -> None:
+    found = import_sbatch("#!/bin/bash\nmodule load  cuda/12.4 gcc  # both\npython a.py\n")
+    assert found.file["environment"] == {"modules": ["cuda/12.4", "gcc"]}

@@ -1,0 +1,172 @@
+"""The permission table, cell by cell."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from aitne.core.errors import NotAllowed, NotFound
+from aitne.core.models.user import Actor, Role, Scope, User
+from aitne.core.users.policy import (
+    TABLE,
+    PolicyAction,
+    Relation,
+    decide,
+    refuse_impersonation,
+    relations,
+    require,
+)
+
+# One row per action: what OWNER, MEMBER, MANAGER, ADMIN and OTHER may do, and the scope it needs.
+EXPECTED: dict[PolicyAction, tuple[str, Scope]] = {
+    PolicyAction.JOB_READ: ("yes yes yes yes no", Scope.READ),
+    PolicyAction.JOB_CREATE: ("no yes yes yes no", Scope.WRITE),
+    PolicyAction.JOB_CANCEL: ("yes no no yes no", Scope.WRITE),
+    PolicyAction.JOB_EXTEND: ("yes no no yes no", Scope.WRITE),
+    PolicyAction.JOB_OPEN: ("yes no no no no", Scope.WRITE),
+    PolicyAction.JOB_ATTACH: ("yes no no no no", Scope.WRITE),
+    PolicyAction.JOB_RESUBMIT: ("yes no no no no", Scope.WRITE),
+    PolicyAction.CLUSTER_READ: ("yes yes yes yes yes", Scope.READ),
+    PolicyAction.NODE_ADMINISTER: ("no no no yes no", Scope.ADMIN),
+    PolicyAction.PROJECT_REQUEST: ("yes yes yes yes yes", Scope.WRITE),
+    PolicyAction.PROJECT_JOIN: ("yes yes yes yes yes", Scope.WRITE),
+    PolicyAction.PROJECT_LEAVE: ("no yes yes no no", Scope.WRITE),
+    PolicyAction.PROJECT_MANAGE: ("no no yes yes no", Scope.WRITE),
+    PolicyAction.PROJECT_ADMINISTER: ("no no no yes no", Scope.ADMIN),
+    PolicyAction.ACCOUNTING_SYNC: ("no no no yes no", Scope.ADMIN),
+    PolicyAction.PROJECT_READ: ("no yes yes yes no", Scope.READ),
+    PolicyAction.IMAGE_READ: ("no yes yes yes no", Scope.READ),
+    PolicyAction.IMAGE_ADMINISTER: ("no no no yes no", Scope.ADMIN),
+    PolicyAction.DATASET_READ: ("yes yes yes yes no", Scope.READ),
+    PolicyAction.DATASET_ADD: ("no yes yes yes no", Scope.WRITE),
+    PolicyAction.DATASET_EDIT: ("yes no no yes no", Scope.WRITE),
+    PolicyAction.DATASET_REVOKE: ("yes no yes yes no", Scope.WRITE),
+    PolicyAction.DATASET_VERIFY: ("yes yes yes yes no", Scope.WRITE),
+    PolicyAction.STORAGE_READ: ("yes no no no no", Scope.READ),
+    PolicyAction.TOKEN_READ: ("yes no no yes no", Scope.READ),
+    PolicyAction.TOKEN_WRITE: ("yes no no yes no", Scope.WRITE),
+    PolicyAction.NOTIFICATION_READ: ("yes no no no no", Scope.READ),
+    PolicyAction.NOTIFICATION_WRITE: ("yes no no no no", Scope.WRITE),
+    PolicyAction.SECRET_READ: ("yes no no no no", Scope.READ),
+    PolicyAction.SECRET_WRITE: ("yes no no no no", Scope.WRITE),
+    PolicyAction.PREFERENCE_READ: ("yes no no no no", Scope.READ),
+    PolicyAction.PREFERENCE_WRITE: ("yes no no no no", Scope.WRITE),
+    PolicyAction.SIGN_IN_READ: ("yes no no no no", Scope.READ),
+    PolicyAction.SIGN_IN_WRITE: ("yes no no no no", Scope.WRITE),
+    PolicyAction.USER_READ: ("yes no no yes no", Scope.READ),
+    PolicyAction.USER_EDIT: ("yes no no yes no", Scope.WRITE),
+    PolicyAction.PLATFORM_ADMINISTER: ("no no no yes no", Scope.ADMIN),
+    PolicyAction.USER_ADMINISTER: ("no no no yes no", Scope.ADMIN),
+}
+
+
+def actor(
+    name: str = "ada",
+    *,
+    role: Role = Role.USER,
+    scopes: frozenset[Scope] = frozenset(Scope),
+    projects: frozenset[str] = frozenset(),
+    manages: frozenset[str] = frozenset(),
+    disabled: bool = False,
+) -> Actor:
+    user = User(
+        name=name,
+        role=role,
+        default_project="vision",
+        disabled=disabled,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    return Actor(user=user, scopes=scopes, projects=projects, manages=manages)
+
+
+ACTORS = {
+    Relation.OWNER: actor("ada"),
+    Relation.MEMBER: actor("bob", projects=frozenset({"vision"})),
+    Relation.MANAGER: actor("eva", projects=frozenset({"vision"}), manages=frozenset({"vision"})),
+    Relation.ADMIN: actor("root", role=Role.ADMIN),
+    Relation.OTHER: actor("eve", projects=frozenset({"speech"}), manages=frozenset({"speech"})),
+}
+
+
+def test_the_whole_table_is_covered() -> None:
+    assert set(TABLE) == set(PolicyAction) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("action", PolicyAction)
+@pytest.mark.parametrize("relation", Relation)
+def test_each_cell(action: PolicyAction, relation: Relation) -> None:
+    cells, scope = EXPECTED[action]
+    may = dict(zip(Relation, cells.split(), strict=True))[relation] == "yes"
+    decision = decide(action, ACTORS[relation], owner="ada", project="vision")
+    assert decision.allowed is may
+    assert may or decision.reason.endswith(".")
+    without = ACTORS[relation].model_copy(update={"scopes": frozenset(Scope) - {scope}})
+    assert not decide(action, without, owner="ada", project="vision").allowed
+
+
+@pytest.mark.parametrize("action", PolicyAction)
+def test_permitted_action_implies_visibility(action: PolicyAction) -> None:
+    for each in ACTORS.values():
+        decision = decide(action, each, owner="ada", project="vision")
+        assert decision.visible or not decision.allowed
+
+
+def test_an_administrator_without_the_scope_is_a_user_like_any_other() -> None:
+    limited = actor("root", role=Role.ADMIN, scopes=frozenset({Scope.READ, Scope.WRITE}))
+    assert relations(limited, owner="ada") == {Relation.OTHER}
+    with pytest.raises(NotFound):
+        require(PolicyAction.JOB_READ, limited, "job", 1, owner="ada", project="vision")
+
+
+def test_hidden_job_and_refused_action_raise_different_errors() -> None:
+    with pytest.raises(NotFound, match="no job 7 that you may see"):
+        require(
+            PolicyAction.JOB_CANCEL, ACTORS[Relation.OTHER], "job", 7, owner="ada", project="vision"
+        )
+    with pytest.raises(NotAllowed, match="Only its owner or an administrator"):
+        require(
+            PolicyAction.JOB_CANCEL,
+            ACTORS[Relation.MEMBER],
+            "job",
+            7,
+            owner="ada",
+            project="vision",
+        )
+
+
+def test_a_missing_scope_is_named() -> None:
+    reader = actor(scopes=frozenset({Scope.READ}))
+    with pytest.raises(NotAllowed, match="lacks the scope write"):
+        require(PolicyAction.JOB_CANCEL, reader, "job", 7, owner="ada", project="vision")
+
+
+def test_a_disabled_account_may_do_nothing() -> None:
+    gone = actor(disabled=True, role=Role.ADMIN)
+    assert not any(
+        decide(action, gone, owner="ada", project="vision").allowed for action in PolicyAction
+    )
+
+
+def test_object_without_owner_has_no_owner_relation() -> None:
+    assert relations(actor(), owner=None, project=None) == {Relation.OTHER}
+
+
+def test_impersonating_administrator_may_read_and_stop_only() -> None:
+    ada = actor("ada", projects=frozenset({"vision"}), manages=frozenset({"vision"}))
+    seen = ada.model_copy(update={"impersonator": "root"})
+    may = {
+        action
+        for action in PolicyAction
+        if decide(action, seen, owner="ada", project="vision").allowed
+    }
+    reads = {action for action, rule in TABLE.items() if rule.scope is Scope.READ}
+    assert may == (reads | {PolicyAction.JOB_CANCEL, PolicyAction.JOB_EXTEND}) - {
+        PolicyAction.TOKEN_READ,
+        PolicyAction.SIGN_IN_READ,
+    }
+    with pytest.raises(NotAllowed, match="root impersonates ada"):
+        require(PolicyAction.JOB_OPEN, seen, "job", 7, owner="ada", project="vision")
+    with pytest.raises(NotAllowed, match="root impersonates ada"):
+        refuse_impersonation(seen, "open their sessions")
+    refuse_impersonation(ada, "open their sessions")

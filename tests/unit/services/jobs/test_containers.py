@@ -1,0 +1,133 @@
+"""What a job's program sees in a container, and what has to be there first."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from aitne.core.models.dataset import DatasetUse
+from aitne.core.models.image import ImageUse
+from aitne.core.models.job import DistributedSpec, Job
+from aitne.core.models.storage import Area, AreaKind
+from aitne.core.platform.node_software import NodeSoftware
+from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLimits
+from aitne.services.jobs.containers import agents_workdir, caches_of, container_of, needs_of
+from tests.support.jobs import make_job, make_session
+
+SOFTWARE = NodeSoftware(
+    agent=("python3", "/shared/sw/agent-1.pyz"),
+    launcher=PurePosixPath("/shared/sw/lab-1/launcher.py"),
+    spawner=("python3", "-I", "/shared/sw/launch-1/launch.pyz"),
+)
+SIF = ImageUse(
+    reference="torch:1.0",
+    digest="sha256:" + "a" * 64,
+    path="/images/torch.sif",
+    size_bytes=9,
+    mtime_ns=8,
+)
+DATA = DatasetUse(name="div2k", version="2", path="/data/div2k-2", manifest="b" * 64)
+SCRATCH = Area(name="scratch", kind=AreaKind.USER, path="/scratch/ada")
+FIELDS = {"image_use": SIF, "datasets": (DATA,), "home": "/home/ada", "areas": (SCRATCH,)}
+
+
+def box(job: Job, folder: str = "/home/ada/.aitne/jobs/1") -> ContainerSpec:
+    return container_of(job, folder, SOFTWARE, RuntimeLimits())
+
+
+def job(**fields: object) -> Job:
+    return make_job(spec=FIELDS | fields)
+
+
+def test_folder_binds_keep_paths_and_datasets_are_read_only() -> None:
+    assert box(job()).binds == (
+        Bind(source="/data/div2k-2", target="/datasets/div2k"),
+        Bind(source="/home/ada", target="/home/ada", writable=True),
+        Bind(source="/scratch/ada", target="/scratch/ada", writable=True),
+    )
+
+
+def test_a_job_folder_outside_home_is_seen_too_and_nothing_twice() -> None:
+    sources = [bind.source for bind in box(job(), "/srv/aitne/jobs/1").binds]
+    assert sources == ["/data/div2k-2", "/home/ada", "/scratch/ada", "/srv/aitne/jobs/1"]
+    inside = Area(name="scratch", kind=AreaKind.USER, path="/home/ada/scratch")
+    assert [bind.source for bind in box(job(areas=(inside,), datasets=())).binds] == ["/home/ada"]
+
+
+def test_only_a_session_sees_its_launcher() -> None:
+    session = make_session(spec=FIELDS)
+    assert Bind(source="/shared/sw/lab-1", target="/opt/aitne/lab") in box(session).binds
+    assert not any(bind.target.startswith("/opt") for bind in box(job()).binds)
+
+
+def test_only_a_job_with_ranks_sees_what_starts_them() -> None:
+    spawner = Bind(source="/shared/sw/launch-1", target="/opt/aitne/launch")
+    assert spawner in box(job(distributed=DistributedSpec(ranks_per_node=2))).binds
+
+
+@pytest.mark.parametrize(
+    ("workdir", "inside", "agents"),
+    [
+        (None, "/home/ada", "/home/ada"),
+        ("~", "/home/ada", "/home/ada"),
+        ("~/x y", "/home/ada/x y", "/home/ada/x y"),
+        ("/scratch/ada/run", "/scratch/ada/run", "/scratch/ada/run"),
+        ("~/", "/home/ada", "/home/ada"),
+        ("~/x//y/", "/home/ada/x/y", "/home/ada/x/y"),
+        ("/scratch/ada/./run/", "/scratch/ada/run", "/scratch/ada/run"),
+        ("~/../bob", "/home/ada/../bob", "/"),
+        ("/datasets/div2k", "/datasets/div2k", "/"),
+        ("/opt/examples", "/opt/examples", "/"),
+        ("/scratch/adam", "/scratch/adam", "/"),
+    ],
+)
+def test_where_it_runs(workdir: str | None, inside: str, agents: str) -> None:
+    made = box(job(workdir=workdir))
+    assert made.workdir == inside
+    assert agents_workdir(job(workdir=workdir), made) == agents
+
+
+def test_needed_paths_of_job_are_listed() -> None:
+    image, data, home, scratch = needs_of(job())
+    assert (home.what, home.path, home.kind) == ("the home folder", "/home/ada", "folder")
+    assert (image.path, image.kind, image.sha256) == ("/images/torch.sif", "file", "a" * 64)
+    assert (image.size_bytes, image.mtime_ns, image.within) == (9, 8, ())
+    assert (data.path, data.within) == ("/data/div2k-2", ("/data/div2k-2",))
+    assert (scratch.what, scratch.path) == ("the scratch folder", "/scratch/ada")
+
+
+def test_an_own_image_stays_in_its_owners_folders() -> None:
+    own = ImageUse(reference="/home/ada/x.sif", path="/home/ada/x.sif")
+    image = needs_of(job(image_use=own))[0]
+    assert image.within == ("/scratch/ada", "/home/ada")
+    assert image.sha256 is None
+
+
+def test_without_an_image_only_the_datasets_are_needed() -> None:
+    assert [need.what for need in needs_of(job(image_use=None))] == ["the dataset div2k:2"]
+    bare = box(job(image_use=None))
+    assert (bare.image, bare.binds) == (None, ())
+
+
+def test_caches_go_where_the_site_says() -> None:
+    assert caches_of(job().spec) == {}
+    found = caches_of(job(caches="/scratch/ada/.cache").spec)
+    assert found["XDG_CACHE_HOME"] == "/scratch/ada/.cache"
+    assert found["PIP_CACHE_DIR"] == "/scratch/ada/.cache/pip"
+    assert found["HF_HOME"] == "/scratch/ada/.cache/huggingface"
+
+
+def test_a_container_is_not_led_to_caches_that_it_does_not_have() -> None:
+    assert caches_of(job(caches="/fast/ada").spec) == {}
+    assert caches_of(job(caches="/scratch/ada/.cache", areas=()).spec) == {}
+    assert (
+        caches_of(job(caches="/fast/ada", image_use=None).spec)["TORCH_HOME"] == "/fast/ada/torch"
+    )
+
+
+def test_gpus_network_and_names() -> None:
+    mine = job(container={"writable": True, "network": False})
+    made = box(mine)
+    assert (made.writable, made.network, made.gpus) == (True, False, False)
+    assert (made.labels["aitne.job"], made.labels["aitne.attempt"]) == (str(mine.id), "1")

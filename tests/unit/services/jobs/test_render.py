@@ -1,0 +1,179 @@
+"""What the scheduler and the agent are given."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from aitne.adapters.node_software import SoftwareFolder, own_software
+from aitne.core.errors import InvalidInput
+from aitne.core.jobs.agent_protocol import AgentRanks, AgentSpec
+from aitne.core.models.dataset import DatasetUse
+from aitne.core.models.image import ImageUse
+from aitne.core.models.job import Job
+from aitne.core.models.resources import Resources
+from aitne.core.ports.runtime import RuntimeLimits
+from aitne.core.settings import Settings
+from aitne.services.jobs.render import Renderer
+from tests.support.jobs import make_array, make_job, make_session
+from tests.support.runtimes import FakeRuntime
+
+SETTINGS = Settings(data_dir=Path("/srv/aitne"), port=9000)
+RUNTIMES = {
+    "bare": FakeRuntime(),
+    "apptainer": FakeRuntime("apptainer"),
+}
+
+
+@pytest.fixture
+def renderer() -> Renderer:
+    return Renderer(SETTINGS, RUNTIMES, own_software())
+
+
+def sent(renderer: Renderer, job: Job) -> AgentSpec:
+    request = renderer.submit_request(job, (), "secret")
+    return AgentSpec.model_validate_json(request.files["agent.json"])
+
+
+def test_each_command_is_a_program_of_its_own(renderer: Renderer) -> None:
+    spec = sent(renderer, make_job(spec={"commands": ("a && b", "c"), "env": {"X": "1"}}))
+    assert spec.commands == (("bash", "-c", "a && b"), ("bash", "-c", "c"))
+    assert spec.env == {"VIRTUAL_ENV": "/session", "X": "1"}
+    assert spec.path == ("/session/bin",)
+    assert (spec.workdir, spec.platform_url) == ("~", "http://127.0.0.1:9000")
+
+
+def test_a_users_variable_wins_over_the_runtimes(renderer: Renderer) -> None:
+    assert sent(renderer, make_job(spec={"env": {"PATH": "/mine"}})).env["PATH"] == "/mine"
+
+
+def test_a_session_starts_its_launcher_in_the_session_environment(renderer: Renderer) -> None:
+    (app,) = sent(renderer, make_session()).apps
+    launcher = own_software().launcher
+    assert app.argv == ("/session/bin/python", str(launcher))
+    assert (app.kind, app.readiness_path, app.timeout_s) == ("jupyterhub", "/", 120)
+    assert Path(launcher).is_file()
+
+
+def test_in_an_image_the_program_stays_its_own_and_the_runtime_comes_before_it(
+    renderer: Renderer,
+) -> None:
+    image = ImageUse(
+        reference="jupyter:1",
+        digest="sha256:" + "a" * 64,
+        path="/images/j.sif",
+        env={"X": "image", "Y": "image"},
+        python="/opt/jupyter/bin/python",
+    )
+    fields = {"image_use": image, "runtime": "apptainer", "home": "/home/ada", "env": {"X": "1"}}
+    made = make_session(spec=fields)
+    session = sent(renderer, made)
+    (app,) = session.apps
+    assert app.argv == ("/opt/jupyter/bin/python", "/opt/aitne/lab/launcher.py")
+    assert session.launch.prefix == ("apptainer",)
+    assert session.env == {
+        "X": "1",
+        "Y": "image",
+        "AITNE_DATASETS": "/datasets",
+        "AITNE_WORKSPACE": str(made.id),
+    }
+    assert (session.path, session.datasets) == ((), {})
+    assert session.needs[0].sha256 == "a" * 64
+
+
+def test_without_an_image_datasets_are_linked(renderer: Renderer) -> None:
+    data = DatasetUse(name="div2k", version="2", path="/data/div2k", manifest="b" * 64)
+    spec = sent(renderer, make_job(spec={"datasets": (data,)}))
+    assert spec.datasets == {"div2k": "/data/div2k"}
+    assert "AITNE_DATASETS" not in spec.env
+    assert [need.path for need in spec.needs] == ["/data/div2k"]
+
+
+def test_agent_receives_limits_only_if_it_enforces_them(renderer: Renderer) -> None:
+    by_agent = sent(renderer, make_job(spec={"held_by": {"agent_memory": True}}))
+    assert by_agent.limits == RuntimeLimits(memory_bytes=1 << 30)
+    assert sent(renderer, make_job()).limits == RuntimeLimits()
+
+
+def test_on_slurm_the_nodes_own_python_runs_the_agent_from_the_shared_folder() -> None:
+    settings = Settings(
+        data_dir=Path("/srv/aitne"),
+        port=9000,
+        scheduler="slurm",
+        slurm={"software_dir": "/shared/sw", "portal_address": "http://portal:9000/"},
+    )
+    renderer = Renderer(settings, RUNTIMES, SoftwareFolder(settings).software())
+    job = make_session()
+    last = renderer.script(job).splitlines()[-1]
+    assert re.fullmatch(
+        r'exec /usr/bin/python3 -I /shared/sw/agent-[0-9a-f]{12}\.pyz "\$AITNE_JOB_DIR"', last
+    )
+    spec = sent(renderer, job)
+    assert (spec.platform_url, spec.listen) == ("http://portal:9000", "node")
+    (app,) = spec.apps
+    assert re.fullmatch(r"/shared/sw/lab-[0-9a-f]{12}/launcher\.py", app.argv[1])
+
+
+RANKS = {"distributed": {"ranks_per_node": 3, "backend": "gloo"}, "commands": ("train $A",)}
+
+
+def test_ranks_are_started_by_the_platforms_own_program(renderer: Renderer) -> None:
+    job = make_job(spec={**RANKS, "resources": Resources(nodes=2)})
+    spec = sent(renderer, job)
+    place = ("--nodes", "2", "--node-rank", "{node_rank}", "--ranks", "3", "--run-dir", "{run_dir}")
+    known = ("--job", str(job.id), "--grace", "86400")
+    program = (*own_software().spawner, "node", *place, *known, "--")
+    assert spec.commands == ((*program, "bash", "-c", "train $A"),)
+    assert spec.ranks == AgentRanks(
+        nodes=2,
+        ranks_per_node=3,
+        agent=own_software().agent,
+        env={
+            "AITNE_TRANSPORT": "torch_pg",
+            "AITNE_STRATEGY": "allreduce",
+            "AITNE_COMPRESS": "none",
+        },
+    )
+
+
+def test_in_an_image_its_own_python_starts_the_ranks(renderer: Renderer) -> None:
+    image = ImageUse(reference="torch:1", digest="sha256:" + "a" * 64, path="/images/t.sif")
+    fields = {"image_use": image, "runtime": "apptainer", "home": "/home/ada"}
+    (argv,) = sent(renderer, make_job(spec={**RANKS, **fields})).commands
+    assert argv[:4] == ("python3", "-I", "/opt/aitne/launch/launch.pyz", "node")
+
+
+def test_an_environment_is_loaded_once_for_all_ranks_of_a_node(renderer: Renderer) -> None:
+    (argv,) = sent(renderer, make_job(spec={**RANKS, "environment": {"venv": "~/v"}})).commands
+    assert argv[-4:] == ("--", "bash", "-c", "train $A")
+    assert argv.index("aitne-environment") < argv.index(own_software().spawner[-1])
+
+
+def test_the_token_travels_only_as_a_file(renderer: Renderer) -> None:
+    request = renderer.submit_request(make_job(), ("7", "8"), "t0k3n")
+    assert request.files["token"] == b"t0k3n"
+    assert request.after == ("7", "8")
+    assert "t0k3n" not in request.model_dump_json(exclude={"files"})
+    assert b"t0k3n" not in request.files["agent.json"]
+    assert json.loads(request.files["agent.json"])["protocol"] == 1
+
+
+def test_tasks_share_their_arrays_folder(renderer: Renderer) -> None:
+    array, tasks = make_array("0-9%2")
+    request = renderer.submit_request(array, (), "t")
+    assert (request.job_id, request.array) == (array.id, "0-9%2")
+    assert request.job_dir == f"/srv/aitne/jobs/{array.id}/1"
+    again = tasks[3].model_copy(update={"attempt": 2})
+    request = renderer.submit_request(again, (), "t")
+    assert (request.job_id, request.attempt, request.array) == (array.id, 2, "3")
+    assert request.job_dir == f"/srv/aitne/jobs/{array.id}/2"
+    assert sent(renderer, again).job_id == array.id
+
+
+def test_a_runtime_that_is_gone_is_named(renderer: Renderer) -> None:
+    job = make_job(spec={"image": "old", "runtime": "docker"})
+    with pytest.raises(InvalidInput, match="needs the runtime docker"):
+        renderer.agent_spec(job)

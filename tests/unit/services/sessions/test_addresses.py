@@ -1,0 +1,81 @@
+"""Where the Hub's proxy may be led: to the nodes that the scheduler gave, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from aitne.core.errors import Unavailable
+from aitne.core.settings import Settings
+from aitne.services.sessions.addresses import NodeAddresses
+from tests.support.jobs import make_session
+from tests.unit.services.conftest import Bench, make_node
+
+NAMES = {"gpu01": ["10.1.0.1", "fd00::1"], "gpu01-ib": ["10.2.0.1"], "gpu02": ["10.1.0.2"]}
+
+
+async def resolve(name: str) -> Sequence[str]:
+    return NAMES.get(name, ())
+
+
+async def addresses(bench: Bench, **slurm: str) -> NodeAddresses:
+    nodes = [make_node("gpu01").model_copy(update={"address": "gpu01-ib"}), make_node("gpu02")]
+    await bench.nodes(*nodes)
+    settings = Settings(data_dir=Path("/x"), scheduler="slurm", port=9000, slurm=slurm)
+    return NodeAddresses(bench.store, settings, resolve)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["gpu01:40001", "gpu01-ib:40001", "10.1.0.1:40001", "10.2.0.1:1024", "[fd00::1]:40001"],
+)
+async def test_the_names_and_addresses_of_the_jobs_nodes_are_right(
+    bench: Bench, address: str
+) -> None:
+    job = make_session(nodes=("gpu01",), address=address)
+    assert await (await addresses(bench)).problem(job) is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "gpu02:40001",
+        "10.1.0.2:40001",
+        "127.0.0.1:40001",
+        "portal:40001",
+        "169.254.169.254:8080",
+        "[::1]:40001",
+    ],
+)
+async def test_every_other_place_is_refused_by_name(bench: Bench, address: str) -> None:
+    job = make_session(nodes=("gpu01",), address=address)
+    problem = await (await addresses(bench)).problem(job)
+    assert problem is not None
+    assert address in problem
+    assert "gpu01" in problem
+
+
+@pytest.mark.parametrize("port", [1, 22, 443, 1023, 9000, 9001, 9002, 9003, 65_536, 99_999])
+async def test_the_portals_own_ports_and_those_of_root_are_refused(bench: Bench, port: int) -> None:
+    NAMES["n1"] = ["127.0.0.1"]
+    job = make_session(nodes=("n1",), address=f"127.0.0.1:{port}")
+    problem = await (await addresses(bench)).problem(job)
+    assert problem is not None
+    assert "sessions do not use this port" in problem
+    fine = make_session(nodes=("n1",), address="127.0.0.1:40001")
+    assert await (await addresses(bench)).problem(fine) is None
+
+
+async def test_before_the_scheduler_has_told_the_nodes_nothing_is_concluded(bench: Bench) -> None:
+    job = make_session(nodes=(), address="10.1.0.1:40001")
+    with pytest.raises(Unavailable, match="not known yet"):
+        await (await addresses(bench)).problem(job)
+
+
+async def test_the_network_that_the_site_names(bench: Bench) -> None:
+    there = await addresses(bench, agent_host="10.9.0.0/16")
+    assert await there.problem(make_session(nodes=("gpu01",), address="10.9.3.4:40001")) is None
+    for address in ("10.8.3.4:40001", "gpu02:40001"):
+        assert await there.problem(make_session(nodes=("gpu01",), address=address)) is not None
