@@ -11,7 +11,7 @@ from aitne.core.models.job import Job
 from aitne.core.models.node import GpuCount, Node
 from aitne.core.models.resources import GpuRequest, Resources
 from tests.support.jobs import make_job
-from tests.unit.core.test_capacity import G, node
+from tests.unit.core.cluster.test_capacity import G, node
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
