@@ -8,26 +8,26 @@ import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
 import { startLanguage } from "@/i18n";
 import { nonceStyles } from "@/lib/nonce";
-import { loadAnewWhenReplaced } from "@/lib/replaced";
+import { reloadAfterUpgrade } from "@/lib/reload";
 import { queryClient } from "@/query-client";
 import { router } from "@/router";
 import { cssVariables, theme } from "@/theme";
 
-/** Nothing is said before the page is there; what is said meanwhile waits in the library's store. */
-const Notices = lazy(async () => ({ default: (await import("@/components/Notices")).Notices }));
+/** Loaded after the page; earlier toasts wait in the library's store. */
+const Toasts = lazy(async () => ({ default: (await import("@/components/Toasts")).Toasts }));
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("index.html has no #root");
 
 nonceStyles();
-loadAnewWhenReplaced();
+reloadAfterUpgrade();
 await startLanguage();
 createRoot(root).render(
   <StrictMode>
     <MantineProvider theme={theme} defaultColorScheme="auto" cssVariablesResolver={cssVariables}>
       <QueryClientProvider client={queryClient}>
         <Suspense>
-          <Notices />
+          <Toasts />
         </Suspense>
         <RouterProvider router={router} />
       </QueryClientProvider>

@@ -1,25 +1,25 @@
-/** One cache for the whole portal. It is kept true by the live feed, so it seldom asks again by itself. */
+/** The portal's query cache. The live feed updates it, so it seldom refetches by itself. */
 import { MutationCache, QueryCache, QueryClient } from "@tanstack/react-query";
 import { ApiProblem } from "@/api/problem";
 
 type Listener = () => void;
 let onLoggedOut: Listener = () => undefined;
 
-/** Called whenever the API says that nobody is logged in. */
+/** Sets the handler for API responses of requests without a valid login. */
 export function setLoggedOutHandler(handler: Listener): void {
   onLoggedOut = handler;
 }
 
-function notice(error: unknown): void {
+function onError(error: unknown): void {
   if (error instanceof ApiProblem && error.status === 401) onLoggedOut();
 }
 
 export const queryClient = new QueryClient({
-  queryCache: new QueryCache({ onError: notice }),
-  mutationCache: new MutationCache({ onError: notice }),
+  queryCache: new QueryCache({ onError }),
+  mutationCache: new MutationCache({ onError }),
   defaultOptions: {
     queries: {
-      // "Online" is a guess of the browser about the internet, which a platform in a lab may not need.
+      // The browser's "online" refers to the internet, which a platform in a local network does not need.
       networkMode: "always",
       staleTime: 60_000,
       refetchOnWindowFocus: false,

@@ -222,7 +222,7 @@ const inviteRoute = createRoute({
   component: lazyRouteComponent(() => import("@/pages/Invite"), "InvitePage"),
 });
 
-/** For administrators; there is no such page for anybody else. */
+/** For administrators; "not found" for other users. */
 const adminRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/admin",
@@ -244,7 +244,7 @@ const adminJobsRoute = createRoute({
   path: "/jobs",
   validateSearch: readFilters,
   search: { middlewares: [stripSearchParams(FILTER_DEFAULTS)] },
-  component: lazyRouteComponent(() => import("@/pages/admin/Work"), "AdminJobsPage"),
+  component: lazyRouteComponent(() => import("@/pages/admin/Jobs"), "AdminJobsPage"),
 });
 
 const adminNodesRoute = createRoute({
@@ -306,16 +306,16 @@ export const router = createRouter({
   scrollRestoration: true,
 });
 
-let leaving = false;
+let redirecting = false;
 
-// However many requests hear it at once, the way to the login page is taken once.
+// Concurrent requests without a valid login redirect to the login page only once.
 setLoggedOutHandler(() => {
-  if (leaving || router.state.location.pathname === "/login") return;
-  leaving = true;
+  if (redirecting || router.state.location.pathname === "/login") return;
+  redirecting = true;
   const next = router.state.location.href;
   void router.navigate({ to: "/login", search: next === "/" ? {} : { next } }).finally(() => {
     queryClient.clear();
-    leaving = false;
+    redirecting = false;
   });
 });
 

@@ -1,4 +1,4 @@
-/** The portal's look: a quiet indigo, teal for what is ready, system fonts, soft corners. */
+/** The portal's theme: indigo as primary colour, teal for ready states, system fonts, rounded corners. */
 import {
   Alert,
   type CSSVariablesResolver,
@@ -23,10 +23,10 @@ const gray: MantineColorsTuple = [
   "#f7f8fb", "#eff1f6", "#e5e8f0", "#d9dde8", "#c6ccda", "#a5adc0", "#7b849b", "#586178", "#3d4459", "#252a3a",
 ];
 
-/** Which of the portal's own tones (see `cssVariables`) stands for a palette. */
+/** The portal's tone (see `cssVariables`) of each palette. */
 const TONES: Partial<Record<string, string>> = { red: "bad", orange: "warn", moon: "good", indigo: "active", gray: "neutral" };
 
-/** Soft variants take the tones, which were chosen for contrast in both schemes. */
+/** Soft variants use the tones, which have sufficient contrast in both schemes. */
 const variants: VariantColorsResolver = (input) => {
   const tone = TONES[input.color ?? input.theme.primaryColor];
   if (tone === undefined) return defaultVariantColorsResolver(input);
@@ -39,7 +39,7 @@ const variants: VariantColorsResolver = (input) => {
     case "subtle":
       return { background: "transparent", hover: soft, color, border: "1px solid transparent" };
     case "filled":
-      // Mantine's red is too light for white words.
+      // Mantine's red is too light for white text.
       return tone === "bad" ? { background: "var(--bad-strong)", hover: "color-mix(in srgb, var(--bad-strong), #000 12%)", color: "#fff", border: "1px solid transparent" } : defaultVariantColorsResolver(input);
     case "outline":
       return { background: "transparent", hover: soft, color, border: `1px solid color-mix(in srgb, ${color} 45%, transparent)` };
@@ -48,7 +48,7 @@ const variants: VariantColorsResolver = (input) => {
   }
 };
 
-/** Its title line is a <header>, which would count as a second banner of the page. */
+/** The title line is a <header>; its role prevents a second banner landmark of the page. */
 const dialog = { overlayProps: { backgroundOpacity: 0.45, blur: 2 }, attributes: { header: { role: "presentation" } } };
 
 export const theme = createTheme({
@@ -69,11 +69,11 @@ export const theme = createTheme({
     Alert: Alert.extend({ styles: { message: { color: "var(--mantine-color-text)" } } }),
     Notification: { styles: { description: { color: "var(--mantine-color-dimmed)" } } },
     Tooltip: { defaultProps: { openDelay: 250, withArrow: true, events: { hover: true, focus: true, touch: true } } },
-    // Dialogs, drawers and notices have one: an icon, which a screen reader cannot say.
+    // Close buttons of dialogs, drawers and toasts contain only an icon and need a label.
     CloseButton: { defaultProps: () => ({ "aria-label": i18next.t("Close") }) },
     Modal: { defaultProps: { centered: true, ...dialog } },
     Drawer: { defaultProps: dialog },
-    // Its placeholder for the first focus is no item, which a menu must not have.
+    // The placeholder for the initial focus is not a menu item, which a menu must not contain.
     Menu: { defaultProps: { shadow: "md", position: "bottom-end", withInitialFocusPlaceholder: false } },
   },
 });

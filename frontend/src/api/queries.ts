@@ -2,7 +2,7 @@
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { client, getRaw, isStatus, must, setCsrfToken } from "@/api/client";
 import type { Job, JobFile, JobProfile, Template } from "@/api/types";
-import { said } from "@/i18n/server";
+import { translateServerText } from "@/i18n/server";
 import { type JobFilters, toSearch } from "@/lib/job-filters";
 
 export type { JobFilters };
@@ -48,7 +48,7 @@ export const templatesQuery = queryOptions({
 
 /** A template as the reader's language has it: those that come with the platform are known there. */
 function inOwnWords(template: Template): Template {
-  const words = <Text extends { title: string; description: string }>(text: Text): Text => ({ ...text, title: said(text.title).text, description: said(text.description).text });
+  const words = <Text extends { title: string; description: string }>(text: Text): Text => ({ ...text, title: translateServerText(text.title).text, description: translateServerText(text.description).text });
   return { ...words(template), parameters: template.parameters.map(words) };
 }
 

@@ -15,25 +15,25 @@ interface Props {
 const FIELDS = ["modules", "setup"];
 const MONO = { input: { fontFamily: "var(--mono)", fontSize: 13.5 } };
 
-/** What few need: what is loaded on the node first, or how a container is closed off. */
+/** Optional settings: modules and setup on the node, or the isolation of a container. */
 export function AdvancedFields({ values, bare, errors, onChange }: Props) {
   const { t } = useTranslation();
   const [open, setOpen] = useState(false);
-  const wrong = bare && FIELDS.some((field) => errors[field] !== undefined);
-  const shown = open || wrong;
+  const invalid = bare && FIELDS.some((field) => errors[field] !== undefined);
+  const expanded = open || invalid;
   return (
     <fieldset className={classes.group}>
       <legend className={classes.legend}>
         <UnstyledButton
           className={classes.fold}
-          aria-expanded={shown}
-          onClick={() => setOpen(!shown)}
+          aria-expanded={expanded}
+          onClick={() => setOpen(!expanded)}
           data-testid="launch-advanced"
         >
-          {shown ? <ChevronDown size={14} aria-hidden /> : <ChevronRight size={14} aria-hidden />} {t("Advanced")}
+          {expanded ? <ChevronDown size={14} aria-hidden /> : <ChevronRight size={14} aria-hidden />} {t("Advanced")}
         </UnstyledButton>
       </legend>
-      <Collapse expanded={shown}>
+      <Collapse expanded={expanded}>
         <div className={classes.group}>
           {bare ? (
             <EnvironmentFields
@@ -65,7 +65,7 @@ function EnvironmentFields({ value, errors, onChange }: EnvironmentProps) {
     <>
       <TagsInput
         label={t("Modules")}
-        description={t("Loaded on the node first, such as cuda/12.6. Enter after each.")}
+        description={t("Environment modules to load, e.g. cuda/12.6. Press Enter after each.")}
         value={value.modules}
         error={errors.modules}
         maxTags={50}
@@ -78,7 +78,7 @@ function EnvironmentFields({ value, errors, onChange }: EnvironmentProps) {
       />
       <Textarea
         label={t("Setup")}
-        description={t("Lines of bash before the program. The first that fails ends the job.")}
+        description={t("Bash commands to run before the program. The job fails if a command fails.")}
         value={value.setup}
         error={errors.setup}
         autosize
@@ -103,15 +103,15 @@ function ContainerFields({ value, onChange }: ContainerProps) {
   return (
     <>
       <Switch
-        label={t("Let the image's own files be changed")}
-        description={t("The changes end with the job. Home and projects can be written either way.")}
+        label={t("Writable container file system")}
+        description={t("Changes are discarded when the job ends. Home and project folders are always writable.")}
         checked={value.writable}
         onChange={(event) => onChange({ writable: event.currentTarget.checked })}
         data-testid="launch-writable"
       />
       <Switch
         label={t("Network")}
-        description={t("Without it the program reaches only itself.")}
+        description={t("If disabled, only the loopback interface is available.")}
         checked={value.network}
         onChange={(event) => onChange({ network: event.currentTarget.checked })}
         data-testid="launch-network"

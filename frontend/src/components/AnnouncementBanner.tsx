@@ -9,15 +9,15 @@ import classes from "./Banner.module.css";
 
 const ICONS: Record<Severity, typeof Info> = { info: Info, warning: TriangleAlert, critical: CircleAlert };
 
-/** What administrators tell: a line each, the most important on top. */
+/** The announcements of administrators that the user has not dismissed, one line each. */
 export function AnnouncementBanner() {
   const { data } = useQuery(announcementsQuery);
-  const shown = data?.filter((each) => !each.dismissed) ?? [];
-  if (shown.length === 0) return null;
+  const announcements = data?.filter((announcement) => !announcement.dismissed) ?? [];
+  if (announcements.length === 0) return null;
   return (
     <div className={classes.stack}>
-      {shown.map((each) => (
-        <Line key={each.id} announcement={each} />
+      {announcements.map((announcement) => (
+        <Line key={announcement.id} announcement={announcement} />
       ))}
     </div>
   );
@@ -30,9 +30,9 @@ function Line({ announcement }: { announcement: Announcement }) {
   const dismiss = useMutation({
     mutationFn: () => dismissAnnouncement(id),
     onMutate: () =>
-      cache.setQueryData(announcementsQuery.queryKey, (old) => old?.map((each) => (each.id === id ? { ...each, dismissed: true } : each))),
+      cache.setQueryData(announcementsQuery.queryKey, (old) => old?.map((entry) => (entry.id === id ? { ...entry, dismissed: true } : entry))),
     onError: (error) => {
-      notifyProblem(t("The announcement stays"), error);
+      notifyProblem(t("Could not dismiss the announcement"), error);
       void cache.invalidateQueries({ queryKey: adminKeys.announcements });
     },
   });
@@ -44,7 +44,7 @@ function Line({ announcement }: { announcement: Announcement }) {
         <span className="visually-hidden">{t(SEVERITIES[severity].label)}: </span>
         {text}
       </p>
-      {dismissible && <CloseButton size="sm" aria-label={t("Put this announcement away")} onClick={() => dismiss.mutate()} />}
+      {dismissible && <CloseButton size="sm" aria-label={t("Dismiss announcement")} onClick={() => dismiss.mutate()} />}
     </div>
   );
 }

@@ -9,7 +9,7 @@ interface BarProps {
   thin?: boolean;
 }
 
-/** How much of something is taken. */
+/** The used share of a capacity. */
 export function UsageBar({ used, total, label, thin }: BarProps) {
   const share = total === 0 ? 0 : Math.min(1, used / total);
   return (

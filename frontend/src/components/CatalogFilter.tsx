@@ -6,13 +6,13 @@ import classes from "@/pages/Catalog.module.css";
 interface Props {
   text: string;
   onText: (text: string) => void;
-  /** Null: there is nothing retired to show. */
+  /** Null if there are no retired entries. */
   retired: boolean | null;
   onRetired: (retired: boolean) => void;
   count: string;
 }
 
-/** Search, and whether to show also what new jobs may no longer use. */
+/** The search field, and a switch that includes retired entries. */
 export function CatalogFilter({ text, onText, retired, onRetired, count }: Props) {
   const { t } = useTranslation();
   return (
@@ -28,7 +28,7 @@ export function CatalogFilter({ text, onText, retired, onRetired, count }: Props
         data-testid="catalog-search"
       />
       {retired !== null && (
-        <Switch label={t("Retired too")} checked={retired} onChange={(event) => onRetired(event.currentTarget.checked)} data-testid="catalog-retired" />
+        <Switch label={t("Show retired")} checked={retired} onChange={(event) => onRetired(event.currentTarget.checked)} data-testid="catalog-retired" />
       )}
       <span role="status" className={`${classes.count ?? ""} tabular`}>
         {count}

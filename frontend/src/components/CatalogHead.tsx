@@ -10,7 +10,7 @@ interface Props {
   icon: LucideIcon;
   entry: { name: string; version: string; description: string };
   look: { tone: Tone; label: string };
-  /** Buttons for those who may change it. */
+  /** Buttons of users with write access. */
   children?: ReactNode;
 }
 

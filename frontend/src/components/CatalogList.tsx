@@ -12,33 +12,33 @@ interface Props<Item> {
   query: { isPending: boolean; error: unknown; refetch: () => unknown; data: { items: Item[] } | undefined };
   isRetired: (item: Item) => boolean;
   filter: (items: Item[], text: string, retired: boolean) => Item[];
-  count: (found: number) => string;
-  /** There is none at all. */
+  count: (matches: number) => string;
+  /** The empty state of a catalogue without entries. */
   none: { icon: LucideIcon; title: string; text: string; action?: ReactNode };
-  /** What is said when no one in use has the words, with and without the retired ones. */
+  /** The texts of a search without matches: with retired entries hidden, and with all entries. */
   unmatched: { used: string; any: string };
-  children: (found: readonly Item[]) => ReactNode;
-  /** Stands below the list. */
+  children: (matches: readonly Item[]) => ReactNode;
+  /** Below the list. */
   footer?: ReactNode;
 }
 
-/** The page of what jobs can use, with its search: images or datasets. */
+/** A page with the searchable list of images or datasets. */
 export function CatalogList<Item>({ title, query, isRetired, filter, count, none, unmatched, children, footer }: Props<Item>) {
   const { t } = useTranslation();
   const [text, setText] = useState("");
   const [retired, setRetired] = useState(false);
   const items = query.data?.items;
-  const found = items && filter(items, text, retired);
+  const matches = items && filter(items, text, retired);
   const hasRetired = items?.some(isRetired) ?? false;
   return (
     <>
       <PageTitle title={title} />
       {items && items.length > 0 && (
-        <CatalogFilter text={text} onText={setText} retired={hasRetired ? retired : null} onRetired={setRetired} count={count(found?.length ?? 0)} />
+        <CatalogFilter text={text} onText={setText} retired={hasRetired ? retired : null} onRetired={setRetired} count={count(matches?.length ?? 0)} />
       )}
       <QueryCard
         query={query}
-        items={found}
+        items={matches}
         rows={4}
         empty={
           items?.length === 0 ? (
@@ -46,7 +46,7 @@ export function CatalogList<Item>({ title, query, isRetired, filter, count, none
               {none.text}
             </EmptyState>
           ) : (
-            <EmptyState icon={SearchX} title={t("Nothing matches")}>
+            <EmptyState icon={SearchX} title={t("No matches")}>
               {hasRetired && !retired ? unmatched.used : unmatched.any}
             </EmptyState>
           )
@@ -54,7 +54,7 @@ export function CatalogList<Item>({ title, query, isRetired, filter, count, none
       >
         {children}
       </QueryCard>
-      {found !== undefined && found.length > 0 && footer}
+      {matches !== undefined && matches.length > 0 && footer}
     </>
   );
 }

@@ -5,13 +5,13 @@ import { useTranslation } from "react-i18next";
 interface Props {
   value: string;
   onChange: (value: string) => void;
-  /** A recovery code instead of the device's six digits. */
+  /** A recovery code instead of a one-time code. */
   recovery?: boolean;
   error?: string | undefined;
   ref?: Ref<HTMLInputElement>;
 }
 
-/** Six digits that a phone or password manager fills in by itself, or a recovery code. */
+/** A field for a six-digit one-time code, with autofill, or for a recovery code. */
 export function CodeField({ value, onChange, recovery = false, error, ref }: Props) {
   const { t } = useTranslation();
   return (

@@ -2,7 +2,7 @@ import { useTranslation } from "react-i18next";
 import { CopyButton } from "@/components/CopyButton";
 import classes from "./CommandLine.module.css";
 
-/** A command to type, with a button that copies it. */
+/** A shell command with a copy button. */
 export function CommandLine({ command, what }: { command: string; what?: string }) {
   const { t } = useTranslation();
   return (

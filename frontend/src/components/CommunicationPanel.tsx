@@ -14,12 +14,12 @@ import classes from "./CommunicationPanel.module.css";
 
 const UsageChart = lazy(() => import("@/components/UsageChart"));
 
-/** More ranks than this are read in a table of a report, not drawn one by one. */
-const MOST_DRAWN = 32;
+/** The maximum number of ranks in the chart. */
+const MAX_RANKS = 32;
 
 const percentText = (value: number) => `${Math.round(value)} %`;
 
-/** What the ranks of a distributed job say to each other, while it runs and afterwards. */
+/** Communication metrics of a distributed job, during and after the run. */
 export function CommunicationPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(profileQuery(job.id));
@@ -27,10 +27,10 @@ export function CommunicationPanel({ job }: { job: Job }) {
   if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data === null) {
     return (
-      <EmptyState icon={RadioTower} title={job.ended_at === null ? t("Nothing yet") : t("Nothing was recorded")}>
+      <EmptyState icon={RadioTower} title={job.ended_at === null ? t("No data yet") : t("No data recorded")}>
         {job.ended_at === null
-          ? t("Here stands what the ranks exchange and how long they wait for it, once a program that uses aitne.distrib has made its first steps.")
-          : t("A program that uses aitne.distrib tells what its ranks exchange. This one did not use it, or ended before its first steps.")}
+          ? t("Communication metrics appear after the first training steps of a program that uses aitne.distrib.")
+          : t("Programs that use aitne.distrib record communication metrics. This job did not use it, or ended before its first steps.")}
       </EmptyState>
     );
   }
@@ -40,7 +40,7 @@ export function CommunicationPanel({ job }: { job: Job }) {
 function Profile({ profile }: { profile: JobProfile }) {
   const { t } = useTranslation();
   const history = useMemo(() => historyOf(profile), [profile]);
-  const late = stragglerOf(profile);
+  const straggler = stragglerOf(profile);
   return (
     <div className={classes.panel} data-testid="profile">
       <Stack gap={4}>
@@ -50,25 +50,25 @@ function Profile({ profile }: { profile: JobProfile }) {
           {profile.final ? "" : ` ${t("so far")}`}
         </Text>
       </Stack>
-      {late !== null && (
+      {straggler !== null && (
         <Alert color="yellow" variant="light" icon={<TriangleAlert size={18} />} data-testid="profile-straggler">
-          {late}
+          {straggler}
         </Alert>
       )}
       <dl className={classes.tiles}>
-        <Tile name={t("Communicating")} value={formatShare(profile.communicating)} />
-        <Tile name={t("Hidden behind computation")} value={formatShare(profile.overlap)} />
-        <Tile name={t("Standing still for it")} value={formatShare(profile.blocked)} />
-        <Tile name={t("One step")} value={profile.step_s === null ? "–" : formatSpan(profile.step_s)} />
+        <Tile name={t("Communication")} value={formatShare(profile.communicating)} />
+        <Tile name={t("Overlapped with compute")} value={formatShare(profile.overlap)} />
+        <Tile name={t("Exposed communication")} value={formatShare(profile.blocked)} />
+        <Tile name={t("Step time")} value={profile.step_s === null ? "–" : formatSpan(profile.step_s)} />
       </dl>
       {history.times.length > 1 && (
         <div>
           <div className={classes.legend}>
-            <Key colour="var(--mantine-color-moon-5)" text={t("communicating, % of each step")} />
-            <Key colour="repeating-linear-gradient(90deg, var(--mantine-color-indigo-5) 0 4px, transparent 4px 6px)" text={t("standing still for it")} />
+            <LegendEntry colour="var(--mantine-color-moon-5)" text={t("Communication (% of step time)")} />
+            <LegendEntry colour="repeating-linear-gradient(90deg, var(--mantine-color-indigo-5) 0 4px, transparent 4px 6px)" text={t("Exposed communication")} />
           </div>
           <Suspense fallback={<Skeleton h={132} />}>
-            <UsageChart label={t("Shares of each step over time")} series={history} limit={100} format={percentText} colour="moon" contrast />
+            <UsageChart label={t("Communication share of step time")} series={history} limit={100} format={percentText} colour="moon" contrast />
           </Suspense>
         </div>
       )}
@@ -87,7 +87,7 @@ function Tile({ name, value }: { name: string; value: string }) {
   );
 }
 
-function Key({ colour, text }: { colour: string; text: string }) {
+function LegendEntry({ colour, text }: { colour: string; text: string }) {
   return (
     <span>
       <span className={classes.key} style={{ background: colour }} aria-hidden />
@@ -103,7 +103,7 @@ function Messages({ profile }: { profile: JobProfile }) {
   return (
     <div className={`${tableClasses.wrap ?? ""} ${classes.messages ?? ""}`}>
       <Title order={2} size="h6" mb={2} id={title} className={classes.caption}>
-        {t("By size of message")}
+        {t("By message size")}
       </Title>
       <table className={`${tableClasses.table} tabular`} aria-labelledby={title}>
         <thead>
@@ -162,24 +162,24 @@ function Messages({ profile }: { profile: JobProfile }) {
 
 function Ranks({ profile }: { profile: JobProfile }) {
   const { t } = useTranslation();
-  const drawn = profile.ranks.filter((rank) => rank.own_s !== null && rank.step_s !== null).slice(0, MOST_DRAWN);
+  const ranks = profile.ranks.filter((rank) => rank.own_s !== null && rank.step_s !== null).slice(0, MAX_RANKS);
   const title = useId();
-  const longest = Math.max(0, ...drawn.map((rank) => rank.step_s ?? 0));
-  if (drawn.length < 2 || longest === 0) return null;
+  const longest = Math.max(0, ...ranks.map((rank) => rank.step_s ?? 0));
+  if (ranks.length < 2 || longest === 0) return null;
   return (
     <div>
       <Title order={2} size="h6" mb={6} id={title}>
         {t("By rank")}
       </Title>
       <div className={classes.legend} style={{ marginBottom: 8 }}>
-        <Key colour="var(--mantine-color-indigo-5)" text={t("its own work in a step")} />
-        <Key colour="var(--waits)" text={t("standing still for communication")} />
+        <LegendEntry colour="var(--mantine-color-indigo-5)" text={t("Compute time per step")} />
+        <LegendEntry colour="var(--exposed)" text={t("Exposed communication")} />
       </div>
       <ul className={`${classes.ranks ?? ""} tabular`} aria-labelledby={title}>
-        {drawn.map((rank) => {
-          const own = rank.own_s ?? 0;
-          const waits = Math.max(0, (rank.step_s ?? 0) - own);
-          const late = rank.rank === profile.straggler?.rank;
+        {ranks.map((rank) => {
+          const compute = rank.own_s ?? 0;
+          const exposed = Math.max(0, (rank.step_s ?? 0) - compute);
+          const isStraggler = rank.rank === profile.straggler?.rank;
           return (
             <li key={rank.rank} className={classes.rank}>
               <span>
@@ -189,24 +189,24 @@ function Ranks({ profile }: { profile: JobProfile }) {
               <span
                 className={classes.split}
                 role="img"
-                aria-label={t(late ? "own work {{own}}, standing still {{waits}}, the others wait for it" : "own work {{own}}, standing still {{waits}}", {
-                  own: formatSpan(own),
-                  waits: formatSpan(waits),
+                aria-label={t(isStraggler ? "compute {{own}}, exposed communication {{waits}}, straggler" : "compute {{own}}, exposed communication {{waits}}", {
+                  own: formatSpan(compute),
+                  waits: formatSpan(exposed),
                 })}
               >
-                <span className={late ? classes.late : classes.own} style={{ width: `${(100 * own) / longest}%` }} />
-                <span className={classes.waits} style={{ width: `${(100 * waits) / longest}%` }} />
+                <span className={isStraggler ? classes.straggler : classes.compute} style={{ width: `${(100 * compute) / longest}%` }} />
+                <span className={classes.exposed} style={{ width: `${(100 * exposed) / longest}%` }} />
               </span>
               <span className={classes.right} aria-hidden>
-                {formatSpan(own)}
+                {formatSpan(compute)}
               </span>
             </li>
           );
         })}
       </ul>
-      {profile.size > drawn.length && (
+      {profile.size > ranks.length && (
         <Text size="xs" c="dimmed" mt={8}>
-          {t("{{drawn}} of {{size}} ranks.", { drawn: drawn.length, size: profile.size })}
+          {t("Showing {{drawn}} of {{size}} ranks.", { drawn: ranks.length, size: profile.size })}
         </Text>
       )}
     </div>

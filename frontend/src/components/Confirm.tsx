@@ -1,14 +1,14 @@
 import { lazy, Suspense, useState } from "react";
 import type { ConfirmProps } from "@/components/ConfirmDialog";
 
-/** Fetched when somebody is asked for the first time: dialogs are much code for a page that has none. */
+/** Loaded when the first dialog opens, to keep its code out of the initial bundle. */
 const ConfirmDialog = lazy(async () => ({ default: (await import("@/components/ConfirmDialog")).ConfirmDialog }));
 
-/** Asks before something that cannot be taken back. */
+/** A confirmation dialog for an irreversible action. */
 export function Confirm(props: ConfirmProps) {
-  const [asked, setAsked] = useState(false);
-  if (props.opened && !asked) setAsked(true);
-  return asked ? (
+  const [mounted, setMounted] = useState(false);
+  if (props.opened && !mounted) setMounted(true);
+  return mounted ? (
     <Suspense>
       <ConfirmDialog {...props} />
     </Suspense>

@@ -6,15 +6,16 @@ export interface ConfirmProps {
   opened: boolean;
   title: string;
   children: ReactNode;
-  /** The button that does it. */
+  /** Label of the button that confirms. */
   action: string;
+  /** Label of the button that closes the dialog; the default is "Cancel". */
   keep?: string;
   busy?: boolean;
   onConfirm: () => void;
   onClose: () => void;
 }
 
-/** Asks before something that cannot be taken back. */
+/** A confirmation dialog for an irreversible action. */
 export function ConfirmDialog({ opened, title, children, action, keep, busy, onConfirm, onClose }: ConfirmProps) {
   const { t } = useTranslation();
   return (
@@ -24,7 +25,7 @@ export function ConfirmDialog({ opened, title, children, action, keep, busy, onC
       </Text>
       <Group justify="flex-end" mt="lg" gap="xs">
         <Button variant="default" onClick={onClose} data-autofocus data-testid="confirm-no">
-          {keep ?? t("Keep it")}
+          {keep ?? t("Cancel")}
         </Button>
         <Button color="red" loading={busy ?? false} onClick={onConfirm} data-testid="confirm-yes">
           {action}

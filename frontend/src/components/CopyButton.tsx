@@ -6,9 +6,9 @@ import { copyText } from "@/lib/clipboard";
 
 interface Props {
   text: string | (() => string);
-  /** What is copied, for the tooltip and screen readers. */
+  /** Name of the copied text, for the tooltip and screen readers. */
   what: string;
-  /** Set: a button with this text instead of an icon. */
+  /** Text of the button; the default is an icon. */
   children?: string;
 }
 

@@ -11,36 +11,36 @@ import classes from "./Picker.module.css";
 
 interface Props {
   value: string[];
-  /** Who launches, and for which project: what else they may read is shown, but not to choose. */
+  /** User and project of the job; datasets without read access are listed but disabled. */
   user: string;
   project: string;
-  /** Whether it runs without a container. */
+  /** Whether the job runs without a container. */
   bare: boolean;
   error: string | undefined;
   onChange: (datasets: string[]) => void;
 }
 
-/** Data that the job reads, and where it finds it. */
+/** Selection of datasets, with the path of each in the job. */
 export function DatasetField({ value, user, project, bare, error, onChange }: Props) {
   const { t } = useTranslation();
   const query = useQuery(datasetsQuery);
   const datasets = (query.data?.items ?? []).filter((dataset) => !dataset.retired);
-  const known = new Map(datasets.map((dataset) => [datasetReference(dataset), dataset]));
+  const byReference = new Map(datasets.map((dataset) => [datasetReference(dataset), dataset]));
   if (datasets.length === 0 && value.length === 0) return <NoDatasets failed={query.isError} pending={query.isPending} />;
-  const closed = (reference: string) => {
-    const dataset = known.get(reference);
+  const isUnreadable = (reference: string) => {
+    const dataset = byReference.get(reference);
     return dataset !== undefined && !isReadable(dataset, user, project);
   };
-  const options = [...new Set([...known.keys(), ...value])].map((reference) => ({
+  const options = [...new Set([...byReference.keys(), ...value])].map((reference) => ({
     value: reference,
     label: reference.replace(":", " "),
-    disabled: closed(reference) && !value.includes(reference),
+    disabled: isUnreadable(reference) && !value.includes(reference),
   }));
   return (
     <>
       <MultiSelect
         label={t("Datasets")}
-        description={bare ? t("To read. Whether they can be changed there is up to the file system.") : t("To read: a job cannot change them.")}
+        description={bare ? t("Read access. Without a container, file permissions control write access.") : t("Read-only in the job.")}
         placeholder={value.length === 0 ? t("None") : ""}
         data={options}
         value={value}
@@ -49,18 +49,18 @@ export function DatasetField({ value, user, project, bare, error, onChange }: Pr
         clearable
         hidePickedOptions={false}
         maxDropdownHeight={340}
-        filter={search(known)}
-        nothingFoundMessage={t("No dataset has these words.")}
+        filter={search(byReference)}
+        nothingFoundMessage={t("No dataset matches.")}
         renderOption={({ option, checked }) => (
-          <Option dataset={known.get(option.value)} label={option.label} closed={closed(option.value)} checked={checked ?? false} />
+          <Option dataset={byReference.get(option.value)} label={option.label} unreadable={isUnreadable(option.value)} checked={checked ?? false} />
         )}
         onChange={(next) => onChange(chooseDatasets(value, next))}
         data-testid="launch-datasets"
       />
       {value.length > 0 && (
-        <ul className={classes.places} aria-label={t("Where the datasets will be")}>
+        <ul className={classes.places} aria-label={t("Dataset paths")}>
           {value.map((reference) => (
-            <Place key={reference} reference={reference} dataset={known.get(reference)} bare={bare} />
+            <DatasetPath key={reference} reference={reference} dataset={byReference.get(reference)} bare={bare} />
           ))}
         </ul>
       )}
@@ -74,14 +74,14 @@ function NoDatasets({ failed, pending }: { failed: boolean; pending: boolean }) 
     <Input.Wrapper label={t("Datasets")} labelElement="div">
       <Text size="sm" c="dimmed" role="status">
         {failed ? (
-          t("The datasets could not be asked for.")
+          t("Could not load the datasets.")
         ) : pending ? (
-          t("Looking for datasets…")
+          t("Loading datasets…")
         ) : (
           <>
-            {t("There are none that you may read.")}{" "}
+            {t("No datasets available.")}{" "}
             <Anchor component={Link} to="/datasets" size="sm" underline="always">
-              {t("How to add one")}
+              {t("How to add a dataset")}
             </Anchor>
           </>
         )}
@@ -90,10 +90,10 @@ function NoDatasets({ failed, pending }: { failed: boolean; pending: boolean }) 
   );
 }
 
-function search(known: ReadonlyMap<string, Dataset>): OptionsFilter {
+function search(byReference: ReadonlyMap<string, Dataset>): OptionsFilter {
   return ({ options, search: text }) =>
     (options as ComboboxItem[]).filter((option) => {
-      const dataset = known.get(option.value);
+      const dataset = byReference.get(option.value);
       return matchesDataset(dataset ?? { ...asDataset(option.value), description: "", owner: "" }, text);
     });
 }
@@ -106,11 +106,11 @@ function asDataset(reference: string): { name: string; version: string } {
 interface OptionProps {
   dataset: Dataset | undefined;
   label: string;
-  closed: boolean;
+  unreadable: boolean;
   checked: boolean;
 }
 
-function Option({ dataset, label, closed, checked }: OptionProps) {
+function Option({ dataset, label, unreadable, checked }: OptionProps) {
   const { t } = useTranslation();
   return (
     <span className={classes.option}>
@@ -121,7 +121,7 @@ function Option({ dataset, label, closed, checked }: OptionProps) {
         </span>
         {dataset && (
           <span className={classes.optionSub}>
-            {closed ? readersText(dataset) : [dataset.description, t("{{count}} files", { count: dataset.files })].filter(Boolean).join(" · ")}
+            {unreadable ? readersText(dataset) : [dataset.description, t("{{count}} files", { count: dataset.files })].filter(Boolean).join(" · ")}
           </span>
         )}
         {dataset && isDamaged(dataset) && (
@@ -135,7 +135,7 @@ function Option({ dataset, label, closed, checked }: OptionProps) {
   );
 }
 
-function Place({ reference, dataset, bare }: { reference: string; dataset: Dataset | undefined; bare: boolean }) {
+function DatasetPath({ reference, dataset, bare }: { reference: string; dataset: Dataset | undefined; bare: boolean }) {
   const { t } = useTranslation();
   const { name, version } = splitReference(reference);
   return (
@@ -147,7 +147,7 @@ function Place({ reference, dataset, bare }: { reference: string; dataset: Datas
       {dataset && isDamaged(dataset) && (
         <span className={classes.warning} role="alert">
           <TriangleAlert size={14} aria-hidden />
-          {t("{{count}} paths differed when it was last verified.", { count: dataset.damaged_files ?? 0 })}
+          {t("{{count}} paths differed at the last verification.", { count: dataset.damaged_files ?? 0 })}
         </span>
       )}
     </li>

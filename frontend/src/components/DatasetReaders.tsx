@@ -9,19 +9,19 @@ import { Confirm } from "@/components/Confirm";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import classes from "@/pages/Catalog.module.css";
 
-/** The projects whose members may read it; its owner changes them. */
-export function DatasetReaders({ dataset, mine }: { dataset: Dataset; mine: boolean }) {
+/** The projects with read access to a dataset; the owner can change them. */
+export function DatasetReaders({ dataset, editable }: { dataset: Dataset; editable: boolean }) {
   const { t } = useTranslation();
   const [revoking, setRevoking] = useState<string | null>(null);
   const change = useChange(dataset);
   return (
     <section className={`card ${classes.panel ?? ""}`} aria-labelledby="readers-title">
       <Title order={2} size="h5" mb="sm" id="readers-title">
-        {t("Who may read it")}
+        {t("Read access")}
       </Title>
       {dataset.projects.length === 0 && (
         <Text size="sm" c="dimmed">
-          {t("Only {{owner}}, its owner.", { owner: dataset.owner })}
+          {t("Owner only ({{owner}})", { owner: dataset.owner })}
         </Text>
       )}
       <ul className={classes.projects}>
@@ -30,7 +30,7 @@ export function DatasetReaders({ dataset, mine }: { dataset: Dataset; mine: bool
             <span>
               <FolderOpen size={15} aria-hidden style={{ verticalAlign: "-2px" }} /> {project}
             </span>
-            {mine && (
+            {editable && (
               <Button variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(project)} aria-label={t("Revoke {{project}}", { project })}>
                 {t("Revoke")}
               </Button>
@@ -38,7 +38,7 @@ export function DatasetReaders({ dataset, mine }: { dataset: Dataset; mine: bool
           </li>
         ))}
       </ul>
-      {mine && <GrantField dataset={dataset} busy={change.isPending} onGrant={(project) => change.mutate({ grant: project })} />}
+      {editable && <GrantField dataset={dataset} busy={change.isPending} onGrant={(project) => change.mutate({ grant: project })} />}
       <Confirm
         opened={revoking !== null}
         title={t("Revoke {{revoking}}?", { revoking: revoking ?? "" })}
@@ -47,7 +47,7 @@ export function DatasetReaders({ dataset, mine }: { dataset: Dataset; mine: bool
         onClose={() => setRevoking(null)}
         onConfirm={() => change.mutate({ revoke: revoking ?? "" }, { onSettled: () => setRevoking(null) })}
       >
-        {t("Members of the project can no longer name it in new jobs. Jobs that run keep reading it.")}
+        {t("Project members can no longer use the dataset in new jobs. Running jobs keep access.")}
       </Confirm>
     </section>
   );
@@ -58,8 +58,8 @@ function useChange(dataset: Dataset) {
   const cache = useQueryClient();
   return useMutation({
     mutationFn: (change: Grant) => changeReaders(dataset, change),
-    onSuccess: (_, change) => notifyDone("grant" in change ? t("Its members may read it now.") : t("Its members may no longer read it.")),
-    onError: (error) => notifyProblem(t("It stays as it was"), error),
+    onSuccess: (_, change) => notifyDone("grant" in change ? t("Access granted.") : t("Access revoked.")),
+    onError: (error) => notifyProblem(t("Could not change access"), error),
     onSettled: () => void cache.invalidateQueries({ queryKey: catalogKeys.datasets }),
   });
 }
@@ -67,20 +67,20 @@ function useChange(dataset: Dataset) {
 function GrantField({ dataset, busy, onGrant }: { dataset: Dataset; busy: boolean; onGrant: (project: string) => void }) {
   const { t } = useTranslation();
   const projects = useQuery(projectsQuery).data?.items.map((project) => project.name) ?? [];
-  const [chosen, setChosen] = useState<string | null>(null);
-  const left = projects.filter((project) => !dataset.projects.includes(project));
-  const project = chosen !== null && left.includes(chosen) ? chosen : null;
-  if (left.length === 0) return null;
+  const [selection, setSelection] = useState<string | null>(null);
+  const available = projects.filter((project) => !dataset.projects.includes(project));
+  const project = selection !== null && available.includes(selection) ? selection : null;
+  if (available.length === 0) return null;
   return (
     <Group gap="xs" mt="md" align="flex-end" wrap="nowrap">
       <Select
-        label={t("Let another project read it")}
+        label={t("Grant access to project")}
         placeholder={t("Project")}
         style={{ flex: 1, maxWidth: 260 }}
-        data={left}
+        data={available}
         value={project}
-        onChange={setChosen}
-        searchable={left.length > 8}
+        onChange={setSelection}
+        searchable={available.length > 8}
         data-testid="dataset-grant-project"
       />
       <Button

@@ -12,7 +12,7 @@ export function DetailRow({ name, children }: { name: string; children: ReactNod
 }
 
 interface IdentifierProps {
-  /** What is copied, and shown unless `short` is. */
+  /** The copied value; displayed unless `short` is set. */
   value: string;
   what: string;
   short?: string;

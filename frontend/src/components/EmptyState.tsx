@@ -7,7 +7,7 @@ interface Props {
   title: string;
   children?: ReactNode;
   action?: ReactNode;
-  /** Set where this is all there is on the page. */
+  /** Whether the title is the heading of the page. */
   heading?: boolean;
 }
 

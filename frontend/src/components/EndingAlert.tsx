@@ -8,7 +8,7 @@ import { SOON_S } from "@/lib/ending";
 import { isTerminal } from "@/lib/states";
 import { formatTicking } from "@/lib/time";
 
-/** On a session's page, in its last minutes: how long it has, and the way to more. */
+/** The remaining time of a session in its last minutes, with a menu to extend it. */
 export function EndingAlert({ job }: { job: Job }) {
   if (job.type !== "session" || job.expires_at === null || isTerminal(job.state)) return null;
   return <Countdown job={job} expiresAt={job.expires_at} />;
@@ -16,15 +16,15 @@ export function EndingAlert({ job }: { job: Job }) {
 
 function Countdown({ job, expiresAt }: { job: Job; expiresAt: string }) {
   const { t } = useTranslation();
-  const left = (new Date(expiresAt).getTime() - useNow().getTime()) / 1000;
-  if (left > SOON_S) return null;
+  const remaining = (new Date(expiresAt).getTime() - useNow().getTime()) / 1000;
+  if (remaining > SOON_S) return null;
   return (
     <Alert color="orange" icon={<AlarmClock size={18} />} mb="md" data-testid="ending-alert">
       <Group justify="space-between">
         <span className="tabular">
-          {left > 0 ? t("It ends in {{left}}. Save your work, or give it more time.", { left: formatTicking(left) }) : t("Its time is up.")}
+          {remaining > 0 ? t("Session ends in {{left}}. Save your work or extend the session.", { left: formatTicking(remaining) }) : t("Time limit reached.")}
         </span>
-        {left > 0 && <ExtendMenu job={job} />}
+        {remaining > 0 && <ExtendMenu job={job} />}
       </Group>
     </Alert>
   );

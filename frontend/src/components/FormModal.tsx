@@ -4,20 +4,20 @@ import { FormProblem } from "@/components/FormProblem";
 
 interface Props {
   title: string;
-  /** What the button does. */
+  /** Label of the submit button. */
   action: string;
   testId?: string;
   size?: string;
   busy: boolean;
   disabled?: boolean;
-  /** Why it was refused, where no field says so itself. */
+  /** The error of the request, unless a field displays it. */
   error: unknown;
   onClose: () => void;
   onSubmit: () => void;
   children: ReactNode;
 }
 
-/** A dialog that is one form: its fields below each other, and one button at the end. */
+/** A dialog with a form and its submit button. */
 export function FormModal({ title, action, testId, size = "md", busy, disabled = false, error, onClose, onSubmit, children }: Props) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault();

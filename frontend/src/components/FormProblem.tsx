@@ -4,7 +4,7 @@ import { Trans } from "react-i18next";
 import { messageOf } from "@/api/problem";
 import { formatTicking } from "@/lib/time";
 
-/** Why a form was not accepted, and for how long to wait where that is asked. */
+/** The error of a form, and the delay before the next attempt if there is one. */
 export function FormProblem({ error, wait = 0, id }: { error: unknown; wait?: number; id?: string }) {
   if (error === null || error === undefined) return null;
   return (

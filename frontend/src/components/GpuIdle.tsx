@@ -13,7 +13,7 @@ import tableClasses from "@/components/table.module.css";
 import { isTerminal } from "@/lib/states";
 import classes from "./GpuIdle.module.css";
 
-/** Beside a job's name in tables: it holds GPUs and does next to nothing with them. */
+/** An icon beside the name of a job with idle GPUs. */
 export function GpuIdleMark({ job }: { job: Job }) {
   const { t } = useTranslation();
   if (job.gpu_idle_since === null || isTerminal(job.state)) return null;
@@ -24,19 +24,19 @@ export function GpuIdleMark({ job }: { job: Job }) {
   );
 }
 
-/** On the job's page: since when, and what may be done. */
+/** On the job page: the duration of the idle state, and what the user can do. */
 export function GpuIdleHint({ job }: { job: Job }) {
   const { t } = useTranslation();
   if (job.gpu_idle_since === null || isTerminal(job.state)) return null;
   return (
-    <Alert color="orange" icon={<Moon size={18} />} mb="md" title={t("It leaves its GPUs idle")} data-testid="gpu-idle">
-      {t("It has been so since")} <RelativeTime at={job.gpu_idle_since} />.{" "}
-      {t("Look whether its program uses them at all, whether it waits for data or writes, or cancel it so that others can.")}
+    <Alert color="orange" icon={<Moon size={18} />} mb="md" title={t("Idle GPUs")} data-testid="gpu-idle">
+      {t("Idle since")} <RelativeTime at={job.gpu_idle_since} />.{" "}
+      {t("Check whether the program uses the GPUs or is blocked on data input or output, or cancel the job to free the GPUs.")}
     </Alert>
   );
 }
 
-/** For administrators: who holds GPUs that do nothing. */
+/** For administrators: jobs with idle GPUs. */
 export function IdleGpuList() {
   const { t } = useTranslation();
   const query = useQuery(idleGpusQuery);
@@ -44,8 +44,8 @@ export function IdleGpuList() {
   if (!query.data) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data.items.length === 0) {
     return (
-      <EmptyState icon={CircleCheck} title={t("No GPU is left idle")}>
-        {t("Jobs whose GPUs had next to nothing to do for half an hour stand here.")}
+      <EmptyState icon={CircleCheck} title={t("No idle GPUs")}>
+        {t("Jobs whose GPUs were nearly idle for 30 minutes are listed here.")}
       </EmptyState>
     );
   }

@@ -10,27 +10,27 @@ import { isTerminal } from "@/lib/states";
 import { formatDuration, formatTicking } from "@/lib/time";
 import { useCacheUpdater } from "@/live/LiveProvider";
 
-interface Space {
+interface Margins {
   mb?: string;
   mt?: string;
 }
 
-/** On the card and the page of a session that nobody works in: when it ends for that, and the way out. */
-export function IdleAlert({ job, ...space }: { job: Job } & Space) {
+/** On the card and page of an inactive session: the time until it ends, and a button to keep it running. */
+export function IdleAlert({ job, ...margins }: { job: Job } & Margins) {
   if (job.type !== "session" || job.idle_ends_at === null || isTerminal(job.state) || job.cancel_requested) return null;
-  return <Countdown job={job} endsAt={job.idle_ends_at} space={space} />;
+  return <Countdown job={job} endsAt={job.idle_ends_at} margins={margins} />;
 }
 
-function Countdown({ job, endsAt, space }: { job: Job; endsAt: string; space: Space }) {
+function Countdown({ job, endsAt, margins }: { job: Job; endsAt: string; margins: Margins }) {
   const { t } = useTranslation();
-  const left = (new Date(endsAt).getTime() - useNow().getTime()) / 1000;
+  const remaining = (new Date(endsAt).getTime() - useNow().getTime()) / 1000;
   return (
-    <Alert color="orange" icon={<Moon size={18} />} role="status" data-testid="idle-alert" {...space}>
+    <Alert color="orange" icon={<Moon size={18} />} role="status" data-testid="idle-alert" {...margins}>
       <Group justify="space-between" gap="xs">
         <span className="tabular">
-          {left > 0
-            ? t("Nobody works in it. It ends in {{left}}.", { left: formatTicking(left) })
-            : t("Nobody works in it. It ends now.")}
+          {remaining > 0
+            ? t("Session is inactive. Ends in {{left}}.", { left: formatTicking(remaining) })
+            : t("Session is inactive and ends now.")}
         </span>
         <KeepButton job={job} />
       </Group>
@@ -38,27 +38,27 @@ function Countdown({ job, endsAt, space }: { job: Job; endsAt: string; space: Sp
   );
 }
 
-/** Only who may extend a session may keep it. */
+/** Requires the permission to extend the session. */
 export function KeepButton({ job }: { job: Job }) {
   const { t } = useTranslation();
   const updater = useCacheUpdater();
   const keep = useMutation({
     mutationFn: () => keepSession(job.id),
-    onSuccess: (answer) => {
-      updater.put(answer);
+    onSuccess: (updated) => {
+      updater.put(updated);
       notifyDone(
-        t("{{name}} stays. It would end after another {{time}} without activity.", {
+        t("Inactivity timer of {{name}} reset. The session ends after {{time}} without activity.", {
           name: job.name,
           time: formatDuration(job.inactivity_duration_s ?? 0),
         }),
       );
     },
-    onError: (error) => notifyProblem(t("{{name}} was not kept", { name: job.name }), error),
+    onError: (error) => notifyProblem(t("Could not reset the inactivity timer of {{name}}", { name: job.name }), error),
   });
   if (!job.actions.includes("extend")) return null;
   return (
     <Button size="compact-sm" color="orange" variant="light" loading={keep.isPending} onClick={() => keep.mutate()} data-testid="session-keep">
-      {t("Keep it")}
+      {t("Keep session")}
     </Button>
   );
 }

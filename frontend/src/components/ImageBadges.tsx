@@ -3,7 +3,7 @@ import { ToneBadge } from "@/components/ToneBadge";
 import { runtimeTitle } from "@/lib/images";
 import classes from "./Picker.module.css";
 
-/** By what an image can be run, and what it needs of the node. */
+/** The runtimes of an image and its GPU requirement. */
 export function ImageBadges({ image }: { image: Pick<Image, "artifacts" | "needs"> }) {
   return (
     <span className={classes.badges}>

@@ -7,7 +7,7 @@ import { type Image, imagesQuery } from "@/api/catalog";
 import type { Template } from "@/api/types";
 import { ImageBadges } from "@/components/ImageBadges";
 import { BARE, fittingImages, imageBytes, imageOf, imageReference, matchesImage, runtimeTitle } from "@/lib/images";
-import { type LaunchValues, USUAL_CONTAINER } from "@/lib/launch";
+import { type LaunchValues, DEFAULT_CONTAINER } from "@/lib/launch";
 import { formatBytes } from "@/lib/units";
 import classes from "./Picker.module.css";
 
@@ -18,34 +18,34 @@ interface Props {
   onChange: (change: Partial<LaunchValues>) => void;
 }
 
-/** What the job runs in: an image of the catalogue, or the node as it is. */
+/** The image of the job: an image of the catalogue, or no container. */
 export function ImageField({ template, values, errors, onChange }: Props) {
   const { t } = useTranslation();
   const query = useQuery(imagesQuery);
   const images = fittingImages(query.data?.items ?? [], template, values.project);
-  const usual = template.image === BARE ? BARE : nameOf(images, template.image);
-  const chosen = values.image ?? usual;
-  const image = imageOf(images, chosen);
-  const known = new Map(images.map((each) => [imageReference(each), each]));
-  const options = optionsOf(images, chosen, usual);
+  const defaultReference = template.image === BARE ? BARE : fullReference(images, template.image);
+  const selected = values.image ?? defaultReference;
+  const image = imageOf(images, selected);
+  const byReference = new Map(images.map((entry) => [imageReference(entry), entry]));
+  const options = optionsOf(images, selected, defaultReference);
   return (
     <>
       <Select
         label={t("Image")}
-        description={t("The software that it runs with.")}
+        description={t("Container image with the software of the job.")}
         data={options}
-        value={chosen}
+        value={selected}
         error={errors.image}
         searchable
         allowDeselect={false}
         maxDropdownHeight={340}
-        leftSection={chosen === BARE ? <Server size={16} aria-hidden /> : <Box size={16} aria-hidden />}
-        filter={search(known)}
-        // What is typed replaces the name that stands there.
+        leftSection={selected === BARE ? <Server size={16} aria-hidden /> : <Box size={16} aria-hidden />}
+        filter={search(byReference)}
+        // Typing replaces the current name.
         onFocus={(event) => event.currentTarget.select()}
-        nothingFoundMessage={t("No image has these words.")}
-        renderOption={({ option, checked }) => <Option image={known.get(option.value)} label={option.label} checked={checked ?? false} />}
-        onChange={(next) => onChange({ image: next === usual ? null : next, container: USUAL_CONTAINER })}
+        nothingFoundMessage={t("No image matches.")}
+        renderOption={({ option, checked }) => <Option image={byReference.get(option.value)} label={option.label} checked={checked ?? false} />}
+        onChange={(next) => onChange({ image: next === defaultReference ? null : next, container: DEFAULT_CONTAINER })}
         data-testid="launch-image"
       />
       {image && (
@@ -58,7 +58,7 @@ export function ImageField({ template, values, errors, onChange }: Props) {
       )}
       {query.isError && !query.data && (
         <Text size="xs" c="var(--warn)" role="status">
-          {t("The images could not be asked for. It can run on the node as it is, or in the template's image.")}
+          {t("Could not load the images. Available: no container, or the template's image.")}
         </Text>
       )}
       {image && image.artifacts.length > 1 && (
@@ -73,22 +73,22 @@ export function ImageField({ template, values, errors, onChange }: Props) {
   );
 }
 
-/** The reference with a version where the catalogue knows one, so that it is one of the options. */
-function nameOf(images: readonly Image[], reference: string): string {
+/** The reference with the version of the catalogue, to match one of the options. */
+function fullReference(images: readonly Image[], reference: string): string {
   const image = imageOf(images, reference);
   return image === undefined ? reference : imageReference(image);
 }
 
-function optionsOf(images: readonly Image[], chosen: string, usual: string): ComboboxItem[] {
-  const names = [...new Set([BARE, ...images.map(imageReference), usual, chosen])];
+function optionsOf(images: readonly Image[], selected: string, defaultReference: string): ComboboxItem[] {
+  const names = [...new Set([BARE, ...images.map(imageReference), defaultReference, selected])];
   return names.map((value) => ({ value, label: value === BARE ? runtimeTitle(BARE) : value.replace(":", " ") }));
 }
 
-function search(known: ReadonlyMap<string, Image>): OptionsFilter {
+function search(byReference: ReadonlyMap<string, Image>): OptionsFilter {
   return ({ options, search: text }) =>
     options.filter((option) => {
       if (!("value" in option)) return true;
-      const image = known.get(option.value);
+      const image = byReference.get(option.value);
       return matchesImage(image ?? { name: option.label, version: option.value, description: "" }, text);
     });
 }
@@ -102,7 +102,7 @@ function Option({ image, label, checked }: { image: Image | undefined; label: st
           <strong>{label}</strong>
           {image && <span className={classes.dim}>{formatBytes(imageBytes(image))}</span>}
         </span>
-        <span className={classes.optionSub}>{image ? image.description : label === runtimeTitle(BARE) ? t("No container: what is installed on the node.") : t("Not in the catalogue.")}</span>
+        <span className={classes.optionSub}>{image ? image.description : label === runtimeTitle(BARE) ? t("Uses the software installed on the node.") : t("Not in the catalogue.")}</span>
         {image && <ImageBadges image={image} />}
       </span>
       {checked && <Check size={16} aria-hidden />}
@@ -127,7 +127,7 @@ function Runtimes({ image, value, error, onChange }: RuntimeProps) {
         fullWidth
         aria-labelledby={id}
         data={[
-          { value: "", label: t("The site's choice") },
+          { value: "", label: t("Default") },
           ...image.artifacts.map(({ runtime }) => ({ value: runtime, label: runtimeTitle(runtime) })),
         ]}
         value={value ?? ""}

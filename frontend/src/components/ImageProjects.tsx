@@ -7,17 +7,17 @@ import { messageOf } from "@/api/problem";
 import { projectsQuery } from "@/api/projects";
 import { notifyDone } from "@/components/notify";
 
-/** Which projects see an image: everybody, or the members of some. */
+/** The visibility of an image: all users, or the members of selected projects. */
 export function ImageProjects({ image, onClose }: { image: Image; onClose: () => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const known = useQuery(projectsQuery).data?.items.map((project) => project.name) ?? [];
-  const [everybody, setEverybody] = useState(image.projects.length === 0);
+  const projectNames = useQuery(projectsQuery).data?.items.map((project) => project.name) ?? [];
+  const [allUsers, setAllUsers] = useState(image.projects.length === 0);
   const [projects, setProjects] = useState(image.projects);
   const save = useMutation({
-    mutationFn: () => changeImage(image, { projects: everybody ? [] : projects }),
+    mutationFn: () => changeImage(image, { projects: allUsers ? [] : projects }),
     onSuccess: () => {
-      notifyDone(t("It is saved who sees the image."));
+      notifyDone(t("Visibility saved."));
       onClose();
     },
     onSettled: () => void cache.invalidateQueries({ queryKey: catalogKeys.images }),
@@ -27,7 +27,7 @@ export function ImageProjects({ image, onClose }: { image: Image; onClose: () =>
     save.mutate();
   };
   return (
-    <Modal opened onClose={onClose} title={<strong>{t("Who sees {{name}} {{version}}?", { name: image.name, version: image.version })}</strong>} size="sm">
+    <Modal opened onClose={onClose} title={<strong>{t("Visibility of {{name}} {{version}}", { name: image.name, version: image.version })}</strong>} size="sm">
       <form onSubmit={submit}>
         <Stack gap="md">
           {save.error !== null && (
@@ -35,16 +35,16 @@ export function ImageProjects({ image, onClose }: { image: Image; onClose: () =>
               {messageOf(save.error)}
             </Alert>
           )}
-          <Radio.Group aria-label={t("Who sees it")} value={everybody ? "all" : "some"} onChange={(value) => setEverybody(value === "all")}>
+          <Radio.Group aria-label={t("Visibility")} value={allUsers ? "all" : "some"} onChange={(value) => setAllUsers(value === "all")}>
             <Stack gap={8}>
-              <Radio value="all" label={t("Everybody")} data-autofocus={everybody || undefined} />
-              <Radio value="some" label={t("Only members of these projects")} />
+              <Radio value="all" label={t("All users")} data-autofocus={allUsers || undefined} />
+              <Radio value="some" label={t("Members of selected projects")} />
             </Stack>
           </Radio.Group>
-          {!everybody && (
+          {!allUsers && (
             <MultiSelect
               label={t("Projects")}
-              data={[...new Set([...known, ...projects])].sort()}
+              data={[...new Set([...projectNames, ...projects])].sort()}
               value={projects}
               onChange={setProjects}
               searchable
@@ -53,9 +53,9 @@ export function ImageProjects({ image, onClose }: { image: Image; onClose: () =>
           )}
           <Group justify="flex-end" gap="xs">
             <Button variant="default" onClick={onClose}>
-              {t("Leave it")}
+              {t("Cancel")}
             </Button>
-            <Button type="submit" loading={save.isPending} disabled={!everybody && projects.length === 0} data-testid="image-projects-save">
+            <Button type="submit" loading={save.isPending} disabled={!allUsers && projects.length === 0} data-testid="image-projects-save">
               {t("Save")}
             </Button>
           </Group>

@@ -11,7 +11,7 @@ import { useNow } from "@/hooks/use-now";
 import { formatTicking } from "@/lib/time";
 import classes from "./ImpersonationBanner.module.css";
 
-/** Stands over every page while an administrator looks at the portal as somebody else. */
+/** On every page while an administrator impersonates another user. */
 export function ImpersonationBanner() {
   const { data: me } = useSuspenseQuery(meQuery);
   if (me.impersonation === null) return null;
@@ -22,18 +22,18 @@ function Banner({ name, by, until }: { name: string; by: string; until: string }
   const { t } = useTranslation();
   const now = useNow();
   const [busy, setBusy] = useState(false);
-  const left = Math.max(0, Math.round((Date.parse(until) - platformNow().getTime()) / 1000));
+  const remaining = Math.max(0, Math.round((Date.parse(until) - platformNow().getTime()) / 1000));
   useEffect(() => {
-    // From then on the login speaks for its owner again: everything on the page is another's.
-    if (left === 0) window.location.assign("/");
-  }, [left, now]);
+    // The impersonation has ended; the content of the page belongs to the impersonated user.
+    if (remaining === 0) window.location.assign("/");
+  }, [remaining, now]);
   const end = async () => {
     setBusy(true);
     try {
       await endImpersonation();
       window.location.assign("/admin/users");
     } catch (error) {
-      notifyProblem(t("You still act as {{name}}", { name }), error);
+      notifyProblem(t("Could not stop impersonating {{name}}", { name }), error);
       setBusy(false);
     }
   };
@@ -42,14 +42,14 @@ function Banner({ name, by, until }: { name: string; by: string; until: string }
       <UserRoundSearch size={18} aria-hidden />
       <span className={classes.text}>
         <Trans
-          i18nKey="You, {{by}}, look at the portal as <strong>{{name}}</strong>. You may stop and extend jobs, nothing else."
+          i18nKey="{{by}} impersonating <strong>{{name}}</strong>. Allowed actions: stop and extend jobs."
           values={{ by, name }}
           components={{ strong: <strong /> }}
         />{" "}
-        <span className="tabular">{t("Ends in {{time}}", { time: formatTicking(left) })}</span>
+        <span className="tabular">{t("Ends in {{time}}", { time: formatTicking(remaining) })}</span>
       </span>
       <Button size="compact-sm" variant="white" color="dark" loading={busy} onClick={() => void end()} data-testid="end-impersonation">
-        {t("Be yourself again")}
+        {t("Stop impersonating")}
       </Button>
     </div>
   );

@@ -15,7 +15,7 @@ export function JobDetails({ job }: { job: Job }) {
   const slurm = Object.entries(job.slurm)
     .filter(([name, value]) => name !== "partition" && value !== null && value !== false && !(Array.isArray(value) && value.length === 0))
     .map(([name, value]) => (value === true ? name : `${name} ${String(value)}`));
-  // The parameters reach the program as variables too; once is enough here.
+  // Parameters are listed separately; their variables are omitted.
   const env = Object.entries(job.env).filter(([name]) => !name.startsWith("AITNE_PARAM_"));
   return (
     <>
@@ -30,9 +30,9 @@ export function JobDetails({ job }: { job: Job }) {
         {job.state === "QUEUED" && job.priority !== null && <DetailRow name={t("Priority")}>{job.priority}</DetailRow>}
         {slurm.length > 0 && <DetailRow name="Slurm">{slurm.join(", ")}</DetailRow>}
         {job.continues !== null && (
-          <DetailRow name={t("Continues")}>
+          <DetailRow name={t("Continued from")}>
             <Anchor component={Link} to={`/jobs/${job.continues}`} size="sm">
-              {t("an earlier session")}
+              {t("previous session")}
             </Anchor>
           </DetailRow>
         )}
@@ -67,14 +67,14 @@ export function JobDetails({ job }: { job: Job }) {
           </DetailRow>
         )}
         {job.expires_at !== null && job.ended_at === null && (
-          <DetailRow name={t("Time is up")}>
+          <DetailRow name={t("Ends")}>
             <RelativeTime at={job.expires_at} />
           </DetailRow>
         )}
         {job.attempt > 1 && <DetailRow name={t("Attempt")}>{job.attempt}</DetailRow>}
         {job.restart_count > 0 && <DetailRow name={t("Restarts")}>{job.restart_count}</DetailRow>}
         {job.after.length > 0 && (
-          <DetailRow name={t("After")}>
+          <DetailRow name={t("Dependencies")}>
             <span>
               {job.after.map((id) => (
                 <Link key={id} to="/jobs/$jobId" params={{ jobId: id }} className="mono" style={{ marginRight: 8 }}>
@@ -85,11 +85,11 @@ export function JobDetails({ job }: { job: Job }) {
           </DetailRow>
         )}
         <DetailRow name={t("Job ID")}>
-          <Identifier value={job.id} what={t("the job's ID")} />
+          <Identifier value={job.id} what={t("the job ID")} />
         </DetailRow>
         {job.scheduler_id !== null && (
-          <DetailRow name={t("Scheduler's ID")}>
-            <Identifier value={job.scheduler_id} what={t("the scheduler's ID")} />
+          <DetailRow name={t("Scheduler ID")}>
+            <Identifier value={job.scheduler_id} what={t("the scheduler ID")} />
           </DetailRow>
         )}
       </dl>

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { jobEventsQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { PageError } from "@/components/PageError";
-import { Said } from "@/components/Said";
+import { ServerText } from "@/components/ServerText";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import { useSlowNow } from "@/hooks/use-now";
 import { locale } from "@/i18n/locale";
@@ -22,7 +22,7 @@ export function JobHistory({ job }: { job: Job }) {
   if (lines.length === 0) {
     return (
       <Text p="lg" size="sm" c="dimmed">
-        {t("Its events are no longer kept.")}
+        {t("Events are no longer available.")}
       </Text>
     );
   }
@@ -41,7 +41,7 @@ export function JobHistory({ job }: { job: Job }) {
             <span>
               <strong>{line.title}</strong>
               {line.message !== null && <span className={classes.eventMessage}>
-                  <Said>{line.message}</Said>
+                  <ServerText>{line.message}</ServerText>
                 </span>}
             </span>
           </li>

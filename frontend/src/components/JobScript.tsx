@@ -8,7 +8,7 @@ import { PageError } from "@/components/PageError";
 import logClasses from "@/components/LogView.module.css";
 import classes from "@/pages/Job.module.css";
 
-/** The exact batch script that runs. */
+/** The batch script of the current attempt. */
 export function JobScript({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(scriptQuery(job.id, job.attempt));
@@ -17,7 +17,7 @@ export function JobScript({ job }: { job: Job }) {
   return (
     <>
       <div className={logClasses.tools}>
-        <span className={logClasses.hits}>{t("What the scheduler runs, as it is.")}</span>
+        <span className={logClasses.hits}>{t("Batch script of the job")}</span>
         <span className={logClasses.spacer} />
         <CopyButton what={t("the script")} text={query.data} />
       </div>

@@ -7,23 +7,23 @@ import { DetailRow, Identifier } from "@/components/DetailRow";
 import { datasetReference, splitReference } from "@/lib/datasets";
 import { BARE, environmentLines, runtimeTitle, shortDigest } from "@/lib/images";
 
-/** What a job ran in and which data it read, with the versions that were fixed when it was made. */
+/** The image, environment and datasets of a job, with the versions resolved at its creation. */
 export function JobSoftware({ job }: { job: Job }) {
   const { t } = useTranslation();
   const environment = environmentLines(job.environment);
   return (
     <>
       <DetailRow name={t("Image")}>
-        <ImageLink image={job.image} known={job.image_digest !== null} />
+        <ImageLink image={job.image} inCatalogue={job.image_digest !== null} />
       </DetailRow>
       {job.image_digest !== null && (
         <DetailRow name={t("Digest")}>
-          <Identifier value={job.image_digest} short={shortDigest(job.image_digest)} what={t("the image's digest")} />
+          <Identifier value={job.image_digest} short={shortDigest(job.image_digest)} what={t("the image digest")} />
         </DetailRow>
       )}
       {job.image !== BARE && (
         <DetailRow name={t("Runtime")}>
-          {[runtimeTitle(job.runtime), job.container.writable ? i18next.t("image's files writable") : "", job.container.network ? "" : i18next.t("no network")]
+          {[runtimeTitle(job.runtime), job.container.writable ? i18next.t("writable container file system") : "", job.container.network ? "" : i18next.t("no network")]
             .filter(Boolean)
             .join(", ")}
         </DetailRow>
@@ -57,10 +57,10 @@ export function JobSoftware({ job }: { job: Job }) {
   );
 }
 
-function ImageLink({ image, known }: { image: string; known: boolean }) {
+function ImageLink({ image, inCatalogue }: { image: string; inCatalogue: boolean }) {
   const { name, version } = splitReference(image);
   if (image === BARE) return runtimeTitle(BARE);
-  if (!known || version === null) return image;
+  if (!inCatalogue || version === null) return image;
   return (
     <Anchor fz="inherit" renderRoot={(props) => <Link to="/images/$name/$version" params={{ name, version }} {...props} />}>
       {image}

@@ -18,16 +18,16 @@ export function LaunchDrawer({ template, onClose }: Props) {
   const { data: me } = useSuspenseQuery(meQuery);
   const nodes = useQuery(nodesQuery);
   const narrow = useMediaQuery("(max-width: 640px)");
-  // Kept while the drawer slides out, so that it does not empty before the eye.
-  const [shown, setShown] = useState(template);
-  if (template !== null && template !== shown) setShown(template);
+  // The template stays during the closing transition of the drawer.
+  const [displayed, setDisplayed] = useState(template);
+  if (template !== null && template !== displayed) setDisplayed(template);
   return (
     <Drawer
       opened={template !== null}
       onClose={onClose}
       position="right"
       size={narrow ? "100%" : 520}
-      title={shown && <Heading template={shown} />}
+      title={displayed && <Heading template={displayed} />}
       styles={{
         content: { display: "flex", flexDirection: "column", background: "var(--card)" },
         header: { background: "var(--card)", padding: narrow ? "14px 16px" : "18px 24px" },
@@ -35,11 +35,11 @@ export function LaunchDrawer({ template, onClose }: Props) {
         body: { flex: 1, minHeight: 0, padding: 0 },
       }}
     >
-      {shown && (
-        // A node list that comes in later must not reset what was typed: the form waits for it or for its failure.
+      {displayed && (
+        // The form is mounted again once the node list is loaded or has failed; later updates keep its values.
         <LaunchForm
-          key={`${shown.name}-${nodes.isPending ? "waiting" : "known"}`}
-          template={shown}
+          key={`${displayed.name}-${nodes.isPending ? "pending" : "ready"}`}
+          template={displayed}
           me={me}
           nodes={nodes.data?.items ?? []}
           onClose={onClose}

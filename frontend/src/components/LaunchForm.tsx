@@ -47,33 +47,33 @@ const PLAN_DELAY_MS = 300;
 export function LaunchForm({ template, me, nodes, onClose }: Props) {
   const { t } = useTranslation();
   const [values, setValues] = useState(() => initialValues(template, me.user.default_project, nodes));
-  const [pressed, setPressed] = useState(false);
+  const [submitted, setSubmitted] = useState(false);
   const bounds = useMemo(() => boundsOf(template, nodes), [template, nodes]);
   const file = useMemo(() => toJobFile(template, values), [template, values]);
   const local = useMemo(() => localProblems(template, values), [template, values]);
   const complete = Object.keys(local).length === 0;
 
-  const [planned] = useDebouncedValue(file, PLAN_DELAY_MS);
-  const plan = useQuery({ ...planQuery(planned), enabled: complete && planned === file });
+  const [debouncedFile] = useDebouncedValue(file, PLAN_DELAY_MS);
+  const plan = useQuery({ ...planQuery(debouncedFile), enabled: complete && debouncedFile === file });
   const start = useLaunch(onClose);
   const partitions = useQuery(partitionsQuery).data;
 
   const problems = problemsOf(template, start.error) ?? (complete ? problemsOf(template, plan.error) : null);
-  const errors = { ...problems?.fields, ...(pressed ? local : {}) };
+  const errors = { ...problems?.fields, ...(submitted ? local : {}) };
   const set = (change: Partial<LaunchValues>) => {
     start.reset();
     setValues((old) => ({ ...old, ...change }));
   };
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    setPressed(true);
+    setSubmitted(true);
     if (complete && !start.isPending) start.mutate(file);
   };
   const bare = isBare(template, values);
   const fields = useFocusInView();
-  // What was said above stands in for a plan that there will not be.
-  const refused = problems !== null && problems.general.length > 0 && plan.data === undefined;
-  const outside = start.error !== null && problemsOf(template, start.error) === null ? start.error : null;
+  // The general problems replace a plan that was rejected.
+  const rejected = problems !== null && problems.general.length > 0 && plan.data === undefined;
+  const requestError = start.error !== null && problemsOf(template, start.error) === null ? start.error : null;
 
   return (
     <form className={classes.content} onSubmit={submit} noValidate aria-label={t("Launch {{title}}", { title: template.title })}>
@@ -150,9 +150,9 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
         </div>
       </div>
       <div className={classes.foot}>
-        {outside !== null && (
-          <Alert color="red" icon={<CircleAlert size={18} />} mb="sm" role="alert" title={t("Not launched")}>
-            {messageOf(outside)}
+        {requestError !== null && (
+          <Alert color="red" icon={<CircleAlert size={18} />} mb="sm" role="alert" title={t("Launch failed")}>
+            {messageOf(requestError)}
           </Alert>
         )}
         {problems?.general.map((text) => (
@@ -160,12 +160,12 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
             {text}
           </Alert>
         ))}
-        {!refused && (
+        {!rejected && (
           <PlanView
             plan={complete ? plan.data : undefined}
             error={problems === null && complete ? plan.error : null}
             hint={hintOf(values.durationTyped !== null, complete, problems)}
-            fresh={planned === file && !plan.isFetching}
+            fresh={debouncedFile === file && !plan.isFetching}
           />
         )}
         <div className={classes.buttons}>
@@ -176,7 +176,7 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
             type="submit"
             leftSection={<Rocket size={17} />}
             loading={start.isPending}
-            disabled={plan.data?.fits === false && planned === file}
+            disabled={plan.data?.fits === false && debouncedFile === file}
             data-autofocus
             data-testid="launch-submit"
           >
@@ -188,7 +188,7 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
   );
 }
 
-/** When the plan below takes more room, the field in use does not slide under it. */
+/** Keeps the focused field visible when the plan below grows. */
 function useFocusInView() {
   const area = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -204,12 +204,12 @@ function useFocusInView() {
   return area;
 }
 
-function hintOf(wrong: boolean, complete: boolean, problems: FormProblems | null): string | null {
-  if (wrong || (problems !== null && Object.keys(problems.fields).length > 0)) return i18next.t("Please correct the marked fields.");
-  return complete ? null : i18next.t("Fill in what is still empty to see when it would start.");
+function hintOf(invalid: boolean, complete: boolean, problems: FormProblems | null): string | null {
+  if (invalid || (problems !== null && Object.keys(problems.fields).length > 0)) return i18next.t("Please correct the marked fields.");
+  return complete ? null : i18next.t("Complete the required fields to see the estimated start.");
 }
 
-/** What the API said about fields; null when its answer was about something else, or there was none. */
+/** The field problems of an API error; null for other errors. */
 function problemsOf(template: Template, error: unknown): FormProblems | null {
   if (!(error instanceof ApiProblem) || error.problems.length === 0) return null;
   return mapProblems(error.problems, template);
@@ -219,7 +219,7 @@ function useLaunch(onClose: () => void) {
   const cache = useQueryClient();
   const navigate = useNavigate();
   const remember = useRememberLaunch();
-  // One key for one content: pressing again after a lost answer finds the job that was made.
+  // One idempotency key per content: a retry after a lost response returns the created job.
   const key = useRef({ content: "", key: "" });
   return useMutation({
     mutationFn: (file: JobFile) => {
@@ -230,7 +230,7 @@ function useLaunch(onClose: () => void) {
     onSuccess: async (job, file) => {
       key.current = { content: "", key: "" };
       remember(job.name, file);
-      // Shown at once, and asked for anew: events may have come before this answer.
+      // Displayed immediately and fetched again: events may have arrived before this response.
       cache.setQueryData(keys.job(job.id), job, { updatedAt: 0 });
       void cache.invalidateQueries({ queryKey: keys.recent });
       void cache.invalidateQueries({ queryKey: keys.lists });

@@ -14,17 +14,17 @@ import classes from "@/pages/Dashboard.module.css";
 const fetchDrawer = () => import("@/components/LaunchDrawer");
 const LaunchDrawer = lazy(async () => ({ default: (await fetchDrawer()).LaunchDrawer }));
 
-/** Template cards; the chosen one is in the address, so that Back closes its form. */
+/** Template cards. The selected template is in the URL, so that Back closes its form. */
 export function LaunchPanel() {
   const { t } = useTranslation();
   const templates = useQuery(templatesQuery);
   const { launch } = useSearch({ from: "/shell/" });
   const navigate = useNavigate({ from: "/" });
-  const chosen = templates.data?.items.find((template) => template.name === launch) ?? null;
-  // The form is no part of the first load; once there it stays, so that it can slide away.
+  const selected = templates.data?.items.find((template) => template.name === launch) ?? null;
+  // The form is loaded on demand and stays mounted for its closing transition.
   const [formNeeded, setFormNeeded] = useState(false);
-  if (chosen !== null && !formNeeded) setFormNeeded(true);
-  const choose = (name: string | null) => void navigate({ search: name === null ? {} : { launch: name } });
+  if (selected !== null && !formNeeded) setFormNeeded(true);
+  const select = (name: string | null) => void navigate({ search: name === null ? {} : { launch: name } });
 
   if (templates.isPending) {
     return (
@@ -48,14 +48,14 @@ export function LaunchPanel() {
     <>
       {items.length === 0 && (
         <div className={classes.well}>
-          <EmptyState icon={LayoutTemplate} title={t("There are no templates")}>
-            {t("An administrator can add one: a YAML file in a templates folder is one card here.")}
+          <EmptyState icon={LayoutTemplate} title={t("No templates")}>
+            {t("Administrators add templates as YAML files in a template folder.")}
           </EmptyState>
         </div>
       )}
       <div className={classes.templates}>
         {items.map((template) => (
-          <TemplateCard key={template.name} template={template} onChoose={() => choose(template.name)} />
+          <TemplateCard key={template.name} template={template} onSelect={() => select(template.name)} />
         ))}
       </div>
       {problems.map((problem) => (
@@ -64,25 +64,25 @@ export function LaunchPanel() {
           mt="sm"
           color="orange"
           icon={<FileWarning size={18} />}
-          title={t("A template was refused")}
+          title={t("Invalid template")}
         >
           {problem.line === null ? problem.path : t("{{path}}, line {{line}}", { path: problem.path, line: problem.line })}: {problem.reason}
         </Alert>
       ))}
       {formNeeded && (
         <Suspense>
-          <LaunchDrawer template={chosen} onClose={() => choose(null)} />
+          <LaunchDrawer template={selected} onClose={() => select(null)} />
         </Suspense>
       )}
     </>
   );
 }
 
-function TemplateCard({ template, onChoose }: { template: Template; onChoose: () => void }) {
-  // While the hand is on its way; what fails here is asked for again when the card is pressed.
+function TemplateCard({ template, onSelect }: { template: Template; onSelect: () => void }) {
+  // Prefetches on hover and focus; a click repeats a failed fetch.
   const prepare = () => void fetchDrawer().catch(() => undefined);
   return (
-    <UnstyledButton className={classes.template} onClick={onChoose} onPointerEnter={prepare} onFocus={prepare} data-testid={`template-${template.name}`}>
+    <UnstyledButton className={classes.template} onClick={onSelect} onPointerEnter={prepare} onFocus={prepare} data-testid={`template-${template.name}`}>
       <TemplateIcon name={template.icon} session={template.type === "session"} />
       <span>
         <span className={classes.templateTitle}>{template.title}</span>

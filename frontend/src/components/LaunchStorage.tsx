@@ -4,7 +4,7 @@ import { storageQuery } from "@/api/catalog";
 import { StorageBars } from "@/components/StorageBars";
 import classes from "./LaunchDrawer.module.css";
 
-/** The folders that the job can write to. Nothing where nobody can say: the form works without. */
+/** The storage areas of the job; renders nothing if they are unknown. */
 export function LaunchStorage({ project }: { project: string }) {
   const { t } = useTranslation();
   const { data } = useQuery(storageQuery);

@@ -6,7 +6,7 @@ import { type KeyboardEvent, type RefObject, useEffect, useRef, useState, useSyn
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { CopyButton } from "@/components/CopyButton";
-import { StraightLines, WrappedLines } from "@/components/log/LogLines";
+import { UnwrappedLines, WrappedLines } from "@/components/log/LogLines";
 import { type LogSearch, useLogSearch } from "@/components/log/use-log-search";
 import { notifyProblem } from "@/components/notify";
 import { stripAnsi } from "@/lib/ansi";
@@ -19,11 +19,11 @@ import classes from "./LogView.module.css";
 export function LogView({ job }: { job: Job }) {
   const { t } = useTranslation();
   const [fromStart, setFromStart] = useState(false);
-  const begun = isActive(job.state) || isTerminal(job.state) || job.state === "UNKNOWN";
-  if (!begun) {
+  const hasLog = isActive(job.state) || isTerminal(job.state) || job.state === "UNKNOWN";
+  if (!hasLog) {
     return (
       <div className={classes.view} data-testid="job-log">
-        <div className={classes.message}>{t("The log begins when the job starts.")}</div>
+        <div className={classes.message}>{t("The log is available when the job starts.")}</div>
       </div>
     );
   }
@@ -73,7 +73,7 @@ function Log({ job, fromStart, onFromStart }: LogProps) {
     event.preventDefault();
     event.stopPropagation();
   };
-  const Lines = wrap ? WrappedLines : StraightLines;
+  const Lines = wrap ? WrappedLines : UnwrappedLines;
   return (
     <>
       <div className={classes.tools}>
@@ -87,7 +87,7 @@ function Log({ job, fromStart, onFromStart }: LogProps) {
             onClick={search.showError}
             data-testid="log-error"
           >
-            {t("Jump to the error")}
+            {t("Jump to error")}
           </Button>
         )}
         <span className={classes.spacer} />
@@ -130,8 +130,8 @@ function Log({ job, fromStart, onFromStart }: LogProps) {
           follow={follow}
           onFollow={setFollow}
           hits={search.hitSet}
-          now={search.line}
-          wanted={search.wanted}
+          currentLine={search.line}
+          expression={search.expression}
           waiting={!isTerminal(job.state)}
           onKeyDown={onKeyDown}
         />
@@ -143,7 +143,7 @@ function Log({ job, fromStart, onFromStart }: LogProps) {
             leftSection={<ArrowDown size={14} />}
             onClick={() => setFollow(true)}
           >
-            {t("Newest")}
+            {t("Jump to end")}
           </Button>
         )}
       </div>
@@ -154,10 +154,10 @@ function Log({ job, fromStart, onFromStart }: LogProps) {
 function SearchField({ search, field }: { search: LogSearch; field: RefObject<HTMLInputElement | null> }) {
   const { t } = useTranslation();
   const { hits, position, typed } = search;
-  const found = search.wrong
-    ? t("no expression")
+  const summary = search.invalid
+    ? t("invalid expression")
     : hits.length === 0
-      ? t("none")
+      ? t("no matches")
       : position < 0
         ? t("{{count}} lines", { count: hits.length })
         : t("{{number}} of {{total}}", { number: position + 1, total: hits.length });
@@ -174,12 +174,12 @@ function SearchField({ search, field }: { search: LogSearch; field: RefObject<HT
         rightSection={
           <Tooltip label={t("Regular expression")}>
             <ActionIcon
-              variant={search.pattern ? "light" : "subtle"}
-              color={search.pattern ? "indigo" : "gray"}
+              variant={search.isRegex ? "light" : "subtle"}
+              color={search.isRegex ? "indigo" : "gray"}
               size={22}
               aria-label={t("Regular expression")}
-              aria-pressed={search.pattern}
-              onClick={() => search.setPattern(!search.pattern)}
+              aria-pressed={search.isRegex}
+              onClick={() => search.setIsRegex(!search.isRegex)}
             >
               <Regex size={14} />
             </ActionIcon>
@@ -195,7 +195,7 @@ function SearchField({ search, field }: { search: LogSearch; field: RefObject<HT
       {typed !== "" && (
         <>
           <span className={`${classes.hits ?? ""} tabular`} role="status">
-            {found}
+            {summary}
           </span>
           <ActionIcon variant="subtle" color="gray" size={26} aria-label={t("Previous match")} onClick={() => search.step(-1)}>
             <ChevronUp size={16} />
@@ -221,15 +221,15 @@ function DownloadButton({ job }: { job: Job }) {
       link.click();
       window.setTimeout(() => URL.revokeObjectURL(url), 10_000);
     },
-    onError: (error) => notifyProblem(t("The log was not downloaded"), error),
+    onError: (error) => notifyProblem(t("Could not download the log"), error),
   });
   return (
-    <Tooltip label={t("Download the whole log")}>
+    <Tooltip label={t("Download full log")}>
       <ActionIcon
         variant="subtle"
         color="gray"
         size={26}
-        aria-label={t("Download the whole log")}
+        aria-label={t("Download full log")}
         loading={download.isPending}
         onClick={() => download.mutate()}
       >

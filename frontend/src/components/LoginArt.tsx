@@ -1,22 +1,22 @@
 import { useTranslation } from "react-i18next";
 import classes from "@/pages/Login.module.css";
 
-/** What stands beside the forms of who is not logged in. */
+/** The illustration beside the login forms. */
 export function LoginArt() {
   const { t } = useTranslation();
   return (
     <aside className={classes.art} aria-hidden="true">
       <Sky />
-      <p className={classes.claim}>{t("From a thought to a running notebook in two clicks.")}</p>
+      <p className={classes.claim}>{t("Launch a notebook in two clicks.")}</p>
       <p className={classes.small}>
-        {t("Notebooks and training jobs on your own cluster: see what is free, launch, and always know why something waits.")}
+        {t("Notebooks and training jobs on your cluster, with free resources, queue status and pending reasons at a glance.")}
       </p>
     </aside>
   );
 }
 
 const STARS = Array.from({ length: 70 }, (_, i) => ({
-  // A fixed scatter: the golden ratio keeps the stars apart.
+  // A fixed pattern: multiples of the golden ratio are evenly spread.
   x: ((i * 0.618034) % 1) * 800,
   y: ((i * 0.754877) % 1) * 900,
   r: 0.6 + (i % 5) * 0.28,

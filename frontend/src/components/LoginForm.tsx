@@ -10,14 +10,14 @@ import { useWait } from "@/hooks/use-wait";
 import { formatTicking } from "@/lib/time";
 
 interface Props {
-  /** Where to go afterwards, for providers that the browser is sent to. */
+  /** The page after the login, for identity providers that redirect the browser. */
   next: string;
   problem: unknown;
   onEnter: (me: Me) => void;
   onSecondStep: (step: SecondStep) => void;
 }
 
-/** The ways in that this platform offers: name and password, and a button for each provider. */
+/** The login methods of the platform: user name and password, and a button for each identity provider. */
 export function LoginForm({ next, problem, onEnter, onSecondStep }: Props) {
   const { t } = useTranslation();
   const sources = useQuery(loginSourcesQuery);
@@ -36,9 +36,9 @@ export function LoginForm({ next, problem, onEnter, onSecondStep }: Props) {
     setBusy(true);
     setError(null);
     try {
-      const found = await login(username.trim(), password);
-      if ("ticket" in found) onSecondStep(found);
-      else onEnter(found);
+      const result = await login(username.trim(), password);
+      if ("ticket" in result) onSecondStep(result);
+      else onEnter(result);
     } catch (reason) {
       setError(reason);
       setPassword("");
@@ -49,7 +49,7 @@ export function LoginForm({ next, problem, onEnter, onSecondStep }: Props) {
   return (
     <Stack gap="md">
       <Text c="dimmed" size="sm">
-        {t("With your account on this platform.")}
+        {t("Log in with your platform account.")}
       </Text>
       <FormProblem error={error} wait={wait} id="login-error" />
       {buttons.map((button) => (
@@ -102,14 +102,14 @@ export function LoginForm({ next, problem, onEnter, onSecondStep }: Props) {
               leftSection={<LogIn size={18} />}
               data-testid="login-submit"
             >
-              {wait > 0 ? t("Wait {{time}}", { time: formatTicking(wait) }) : t("Log in")}
+              {wait > 0 ? t("Try again in {{time}}", { time: formatTicking(wait) }) : t("Log in")}
             </Button>
           </Stack>
         </form>
       )}
       <Text c="dimmed" size="xs" mt={4}>
         <Trans
-          i18nKey="No password, or forgotten? An administrator makes a link with which to set one; <code>aitne up</code> prints a one-time link."
+          i18nKey="Forgot your password? Ask an administrator for a reset link. <code>aitne up</code> prints a one-time link."
           components={{ code: <code /> }}
         />
       </Text>

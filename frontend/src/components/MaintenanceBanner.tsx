@@ -6,7 +6,7 @@ import { useSlowNow } from "@/hooks/use-now";
 import { formatClock } from "@/lib/time";
 import classes from "./Banner.module.css";
 
-/** Says that new work waits, or when it will. */
+/** Shows a current or announced maintenance: new jobs are held. */
 export function MaintenanceBanner() {
   const { data } = useQuery(maintenanceQuery);
   if (data === undefined || data.phase === "off") return null;
@@ -23,19 +23,19 @@ function Line({ maintenance }: { maintenance: Maintenance }) {
   const { phase, starts_at, ends_at, message } = maintenance;
   const from = starts_at === null ? "" : formatClock(new Date(starts_at), now);
   const until = ends_at === null ? null : formatClock(new Date(ends_at), now);
-  const says =
+  const text =
     phase === "on"
       ? until === null
-        ? t("Maintenance: new work is kept and begins when it is over. What runs goes on.")
-        : t("Maintenance until {{until}}: new work is kept and begins then. What runs goes on.", { until })
+        ? t("Maintenance in progress. New jobs are held until it ends; running jobs continue.")
+        : t("Maintenance until {{until}}. New jobs are held until then; running jobs continue.", { until })
       : until === null
-        ? t("Maintenance begins {{from}}: from then on new work is kept until it is over.", { from })
-        : t("Maintenance from {{from}} to {{until}}: new work is kept until then.", { from, until });
+        ? t("Maintenance from {{from}}. New jobs are held until it ends.", { from })
+        : t("Maintenance from {{from}} to {{until}}. New jobs are held during this time.", { from, until });
   return (
     <div className={classes.banner} data-tone={phase === "on" ? "warn" : "active"} role="status" data-testid="maintenance-banner">
       <Construction size={17} aria-hidden className={classes.icon} />
       <p className={classes.text}>
-        {says} {message}
+        {text} {message}
       </p>
     </div>
   );

@@ -8,26 +8,26 @@ import type { ClusterNode } from "@/api/types";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { CLOSED } from "@/lib/nodes";
 
-/** Drain and resume, for administrators. */
+/** Drain and resume buttons for administrators. */
 export function NodeActions({ node }: { node: ClusterNode }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const [asking, setAsking] = useState(false);
-  const settled = () => void cache.invalidateQueries({ queryKey: keys.nodes });
+  const [confirming, setConfirming] = useState(false);
+  const refresh = () => void cache.invalidateQueries({ queryKey: keys.nodes });
   const resume = useMutation({
     mutationFn: () => resumeNode(node.name),
-    onSuccess: () => notifyDone(t("{{name}} takes work again.", { name: node.name })),
+    onSuccess: () => notifyDone(t("{{name}} resumed.", { name: node.name })),
     onError: (error) => notifyProblem(t("{{name}} was not resumed", { name: node.name }), error),
-    onSettled: settled,
+    onSettled: refresh,
   });
   const drain = useMutation({
     mutationFn: (reason: string) => drainNode(node.name, reason),
     onSuccess: () => {
-      setAsking(false);
-      notifyDone(t("{{name}} gets no new work.", { name: node.name }));
+      setConfirming(false);
+      notifyDone(t("{{name}} is draining.", { name: node.name }));
     },
     onError: (error) => notifyProblem(t("{{name}} was not drained", { name: node.name }), error),
-    onSettled: settled,
+    onSettled: refresh,
   });
   if (CLOSED.has(node.state)) {
     return (
@@ -48,17 +48,17 @@ export function NodeActions({ node }: { node: ClusterNode }) {
       <Button
         variant="subtle"
         size="compact-sm"
-        onClick={() => setAsking(true)}
+        onClick={() => setConfirming(true)}
         aria-label={t("Drain {{name}}", { name: node.name })}
         data-testid="node-drain"
       >
         {t("Drain")}
       </Button>
-      {asking && (
+      {confirming && (
         <DrainModal
           name={node.name}
           busy={drain.isPending}
-          onClose={() => setAsking(false)}
+          onClose={() => setConfirming(false)}
           onDrain={(reason) => drain.mutate(reason)}
         />
       )}
@@ -84,11 +84,11 @@ function DrainModal({ name, busy, onClose, onDrain }: ModalProps) {
     <Modal opened onClose={onClose} title={<strong>{t("Drain {{name}}?", { name })}</strong>} size="sm">
       <form onSubmit={submit}>
         <Text size="sm" mb="md">
-          {t("What runs there goes on to its end; nothing new starts until somebody resumes it.")}
+          {t("Running jobs continue. No new jobs start on this node until it is resumed.")}
         </Text>
         <TextInput
           label={t("Reason")}
-          description={t("Everybody who looks at the cluster sees it.")}
+          description={t("Visible to all users.")}
           value={reason}
           maxLength={200}
           required
@@ -98,7 +98,7 @@ function DrainModal({ name, busy, onClose, onDrain }: ModalProps) {
         />
         <Group justify="flex-end" mt="lg" gap="xs">
           <Button variant="default" onClick={onClose}>
-            {t("Keep it open")}
+            {t("Cancel")}
           </Button>
           <Button type="submit" loading={busy} disabled={reason.trim() === ""} data-testid="drain-yes">
             {t("Drain")}

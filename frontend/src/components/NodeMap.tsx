@@ -9,10 +9,10 @@ interface Props {
   onPick: (name: string) => void;
 }
 
-/** How busy the square of the legend is, where the state says something of it. */
+/** Load of a state's square in the legend; full where it is not listed. */
 const EXAMPLE: Partial<Record<NodeState, number>> = { idle: 0, mixed: 0.5 };
 
-/** All nodes at a glance, one square each; the table below says the same in words. */
+/** All nodes, one square each; the table below has the same data as text. */
 export function NodeMap({ nodes, onPick }: Props) {
   const { t } = useTranslation();
   const cell = nodes.length > 256 ? 14 : nodes.length > 64 ? 20 : 30;

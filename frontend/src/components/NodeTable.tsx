@@ -8,18 +8,18 @@ import classes from "@/components/table.module.css";
 import { NODE_LOOKS } from "@/lib/nodes";
 import { formatBytes } from "@/lib/units";
 
-/** So many rows at first, and with each "Show more": a thousand at once would be slow to draw. */
+/** Rows visible at first and added by each "Show more": a thousand at once would render slowly. */
 const STEP = 50;
 
 interface Props {
   nodes: readonly ClusterNode[];
-  /** What an administrator can do with a node; nothing for others. */
+  /** Actions of administrators on a node; undefined for other users. */
   actions?: ((node: ClusterNode) => ReactNode) | undefined;
 }
 
 export function NodeTable({ nodes, actions }: Props) {
   const { t } = useTranslation();
-  const [shown, setShown] = useState(STEP);
+  const [visible, setVisible] = useState(STEP);
   return (
     <div className={classes.wrap}>
       <table className={classes.table}>
@@ -38,17 +38,17 @@ export function NodeTable({ nodes, actions }: Props) {
           </tr>
         </thead>
         <tbody>
-          {nodes.slice(0, shown).map((node) => (
+          {nodes.slice(0, visible).map((node) => (
             <NodeRow key={node.name} node={node}>
               {actions && <td className={classes.num}>{actions(node)}</td>}
             </NodeRow>
           ))}
         </tbody>
       </table>
-      {nodes.length > shown && (
+      {nodes.length > visible && (
         <Group justify="center" p="md">
-          <Button variant="default" size="compact-md" onClick={() => setShown((old) => old + STEP)}>
-            {t("Show more ({{left}} left)", { left: nodes.length - shown })}
+          <Button variant="default" size="compact-md" onClick={() => setVisible((old) => old + STEP)}>
+            {t("Show more ({{left}} left)", { left: nodes.length - visible })}
           </Button>
         </Group>
       )}
@@ -58,14 +58,14 @@ export function NodeTable({ nodes, actions }: Props) {
 
 function NodeRow({ node, children }: { node: ClusterNode; children: ReactNode }) {
   const { t } = useTranslation();
-  const about = [...node.partitions, ...node.features.map((feature) => `#${feature}`)].join("  ");
+  const labels = [...node.partitions, ...node.features.map((feature) => `#${feature}`)].join("  ");
   return (
     <tr data-testid="node-row">
       <td>
         <strong>{node.name}</strong>
-        {about !== "" && (
+        {labels !== "" && (
           <Text size="xs" c="dimmed" mt={2}>
-            {about}
+            {labels}
           </Text>
         )}
       </td>
@@ -123,7 +123,7 @@ function NodeState({ node }: { node: ClusterNode }) {
   const { t } = useTranslation();
   const { label, tone } = NODE_LOOKS[node.state];
   return (
-    <Tooltip label={t("The scheduler says {{state}}", { state: node.scheduler_state ?? "" })} disabled={node.scheduler_state === null}>
+    <Tooltip label={t("Scheduler state: {{state}}", { state: node.scheduler_state ?? "" })} disabled={node.scheduler_state === null}>
       <span
         className={badge.badge}
         style={{ "--tone": `var(--${tone})`, "--tone-soft": `var(--${tone}-soft)` } as CSSProperties}

@@ -13,12 +13,12 @@ import { NODE_LOOKS, type NodeFilter, statesOf } from "@/lib/nodes";
 
 interface Props {
   title: string;
-  /** Stands between the title and the card. */
+  /** Content between the title and the card. */
   above?: (nodes: readonly ClusterNode[]) => ReactNode;
   children: (nodes: readonly ClusterNode[]) => ReactNode;
 }
 
-/** A page of the cluster's nodes: when they were seen, and what is said as long as there are none. */
+/** A page of the cluster's nodes with the time of the data and its empty state. */
 export function NodesFrame({ title, above, children }: Props) {
   const { t } = useTranslation();
   const query = useQuery(nodesQuery);
@@ -28,13 +28,13 @@ export function NodesFrame({ title, above, children }: Props) {
       <PageTitle title={title}>
         {nodes?.as_of && (
           <Text size="sm" c="dimmed">
-            {t("Seen")} <RelativeTime at={nodes.as_of} />
+            {t("Updated")} <RelativeTime at={nodes.as_of} />
           </Text>
         )}
       </PageTitle>
       {nodes?.stale && (
-        <Alert color="orange" icon={<Clock size={18} />} mb="md" title={t("This may be out of date")}>
-          {t("The scheduler has not answered for a while. What runs goes on; the figures below are the last known ones.")}
+        <Alert color="orange" icon={<Clock size={18} />} mb="md" title={t("Data may be outdated")}>
+          {t("The scheduler is not responding. Running jobs continue; the values below are the last known ones.")}
         </Alert>
       )}
       {nodes && nodes.items.length > 0 && above?.(nodes.items)}
@@ -43,8 +43,8 @@ export function NodesFrame({ title, above, children }: Props) {
         items={nodes?.items}
         rows={4}
         empty={
-          <EmptyState icon={Server} title={t("No node has reported yet")}>
-            {t("The controller asks the scheduler for its nodes every few seconds. If this stays empty, an administrator should look at the controller's log.")}
+          <EmptyState icon={Server} title={t("No node data yet")}>
+            {t("The controller polls the scheduler every few seconds. If no nodes appear, check the controller's log.")}
           </EmptyState>
         }
       >
@@ -60,7 +60,7 @@ interface FieldProps {
   onChange: (change: Partial<NodeFilter>) => void;
 }
 
-/** Search by words and by state. */
+/** Filter by text and by state. */
 export function NodeFilterFields({ nodes, filter, onChange }: FieldProps) {
   const { t } = useTranslation();
   return (

@@ -7,11 +7,11 @@ interface Props {
   error: unknown;
   onRetry?: (() => void) | undefined;
   compact?: boolean;
-  /** Whether there is nothing else on the page: then this is its heading. */
+  /** Whether the error replaces the whole page: its title is then the page's heading. */
   whole?: boolean;
 }
 
-/** What went wrong, in words, with something to press. */
+/** An error with its description and a retry button where retrying can help. */
 export function PageError({ error, onRetry, compact, whole }: Props) {
   const { t } = useTranslation();
   const problem = error instanceof ApiProblem ? error : null;
@@ -26,7 +26,7 @@ export function PageError({ error, onRetry, compact, whole }: Props) {
     <Stack align="center" gap="xs" py={compact ? "lg" : 72} px="md" ta="center" role="alert">
       <Icon size={compact ? 26 : 40} strokeWidth={1.5} color="var(--neutral)" aria-hidden />
       <Title order={whole ? 1 : compact ? 3 : 2} size={compact ? "h5" : "h3"}>
-        {problem?.status === 403 ? t("Not allowed") : (problem?.title ?? t("This part of the page failed"))}
+        {problem?.status === 403 ? t("Not allowed") : (problem?.title ?? t("This section could not be displayed"))}
       </Title>
       <Text c="dimmed" size="sm" maw={520}>
         {messageOf(error)}

@@ -4,7 +4,7 @@ import { ArrowLeft } from "lucide-react";
 import type { ReactNode } from "react";
 import classes from "./PageHead.module.css";
 
-/** The way to the list that a page's thing stands in; further steps follow as children of the line. */
+/** Link back to the list that contains the page's object; `further` holds more links of the same line. */
 export function BackLink({ children, further, ...link }: Pick<LinkProps, "to" | "params" | "search"> & { children: ReactNode; further?: ReactNode }) {
   return (
     <div className={classes.back}>
@@ -21,13 +21,13 @@ interface Props {
   icon?: ReactNode;
   title: ReactNode;
   badges?: ReactNode;
-  /** What stands below the title. */
+  /** Content below the title. */
   sub?: ReactNode;
   /** Buttons. */
   children?: ReactNode;
 }
 
-/** The top of the page of one thing: a job, an image, a project. */
+/** The head of an object's page: a job, an image, a project. */
 export function PageHead({ back, icon, title, badges, sub, children }: Props) {
   return (
     <>

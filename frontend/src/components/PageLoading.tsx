@@ -1,7 +1,7 @@
 import { Skeleton, Stack } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 
-/** While a page's own code or the login is being fetched. */
+/** Placeholder while a page's code or the login is fetched. */
 export function PageLoading() {
   const { t } = useTranslation();
   return (

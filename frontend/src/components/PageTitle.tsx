@@ -2,7 +2,7 @@ import { Group, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import type { ReactNode } from "react";
 
-/** A page's heading, which is the browser tab's title too. */
+/** A page's heading; it is also the title of the browser tab. */
 export function PageTitle({ title, children }: { title: string; children?: ReactNode }) {
   useDocumentTitle(`${title} · Aitne`);
   return (

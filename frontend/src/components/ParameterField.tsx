@@ -9,10 +9,10 @@ interface Props {
   onChange: (value: Scalar) => void;
 }
 
-/** More choices than this go into a list that opens. */
-const MOST_SEGMENTS = 4;
+/** More choices than this are shown in a dropdown list. */
+const MAX_SEGMENTS = 4;
 
-/** The widget that suits a template's parameter. */
+/** The input of a template's parameter, by its type. */
 export function ParameterField({ parameter, value, error, onChange }: Props) {
   const common = {
     label: parameter.title,
@@ -58,7 +58,7 @@ export function ParameterField({ parameter, value, error, onChange }: Props) {
         />
       );
     case "choice":
-      return parameter.choices.length <= MOST_SEGMENTS ? (
+      return parameter.choices.length <= MAX_SEGMENTS ? (
         <Segments parameter={parameter} value={String(value)} error={error} onChange={onChange} />
       ) : (
         <Select
@@ -85,7 +85,7 @@ export function ParameterField({ parameter, value, error, onChange }: Props) {
   }
 }
 
-/** Fractions step by a tenth of themselves, whole numbers by one. */
+/** Step of a number input: one for integers, the value's order of magnitude for fractions. */
 function stepOf(parameter: Parameter, value: Scalar): number {
   if (parameter.type === "integer") return 1;
   const size = Math.abs(Number(value)) || 0.1;

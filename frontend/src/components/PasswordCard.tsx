@@ -7,24 +7,24 @@ import { keys, tokensQuery } from "@/api/queries";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone } from "@/components/notify";
 import { useWait } from "@/hooks/use-wait";
-import { sourceWords } from "@/lib/sources";
+import { sourceName } from "@/lib/sources";
 
-/** One's own password, where the platform itself keeps it. */
+/** Changes the user's password where the platform stores it. */
 export function PasswordCard({ account }: { account: Account }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const [current, setCurrent] = useState("");
   const [password, setPassword] = useState("");
-  const [again, setAgain] = useState("");
+  const [confirmation, setConfirmation] = useState("");
   const [deleteTokens, setDeleteTokens] = useState(false);
   const tokens = useQuery(tokensQuery).data?.items ?? [];
   const save = useMutation({
     mutationFn: () => changePassword(password, account.has_password ? current : null, deleteTokens),
     onSuccess: () => {
-      notifyDone(t("Your new password is set. All other sign-ins have ended."));
+      notifyDone(t("Password changed. All other sign-ins were ended."));
       setCurrent("");
       setPassword("");
-      setAgain("");
+      setConfirmation("");
       setDeleteTokens(false);
       void cache.invalidateQueries({ queryKey: keys.tokens });
       void cache.invalidateQueries({ queryKey: accountKeys.account });
@@ -32,8 +32,8 @@ export function PasswordCard({ account }: { account: Account }) {
     },
   });
   const wait = useWait(save.error);
-  const differ = again !== "" && again !== password;
-  const ready = password.length >= 12 && again === password && (current !== "" || !account.has_password);
+  const mismatch = confirmation !== "" && confirmation !== password;
+  const ready = password.length >= 12 && confirmation === password && (current !== "" || !account.has_password);
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     if (ready) save.mutate();
@@ -45,15 +45,15 @@ export function PasswordCard({ account }: { account: Account }) {
       </Title>
       {account.source !== "password" ? (
         <Text size="sm" c="dimmed">
-          {t("You log in with {{source}}; your password is changed there.", { source: sourceWords(account.source) })}
+          {t("You log in with {{source}}. Change your password there.", { source: sourceName(account.source) })}
         </Text>
       ) : (
         <form onSubmit={submit}>
           <Stack gap="md">
             <Text size="sm" c="dimmed">
               {account.has_password
-                ? t("A new password ends all other sign-ins.")
-                : t("You have no password yet: you came by a link. Set one to log in by your name.")}
+                ? t("Changing the password ends all other sign-ins.")
+                : t("You signed in with a one-time link. Set a password.")}
             </Text>
             <FormProblem error={save.error} wait={wait} id="password-error" />
             {account.has_password && (
@@ -67,17 +67,17 @@ export function PasswordCard({ account }: { account: Account }) {
             )}
             <PasswordInput
               label={t("New password")}
-              description={t("At least 12 characters; a short sentence is good.")}
+              description={t("At least 12 characters. A passphrase is recommended.")}
               value={password}
               onChange={(event) => setPassword(event.currentTarget.value)}
               autoComplete="new-password"
               data-testid="password-new"
             />
             <PasswordInput
-              label={t("Once more")}
-              value={again}
-              onChange={(event) => setAgain(event.currentTarget.value)}
-              error={differ ? t("The two are not the same.") : undefined}
+              label={t("Confirm password")}
+              value={confirmation}
+              onChange={(event) => setConfirmation(event.currentTarget.value)}
+              error={mismatch ? t("Passwords do not match.") : undefined}
               autoComplete="new-password"
               data-testid="password-again"
             />
@@ -92,7 +92,7 @@ export function PasswordCard({ account }: { account: Account }) {
             )}
             <Group>
               <Button type="submit" loading={save.isPending} disabled={!ready || wait > 0} data-testid="password-save">
-                {t("Set the password")}
+                {t("Set password")}
               </Button>
             </Group>
           </Stack>

@@ -5,8 +5,8 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
 import type { Plan } from "@/api/types";
-import { Said } from "@/components/Said";
-import { said } from "@/i18n/server";
+import { ServerText } from "@/components/ServerText";
+import { translateServerText } from "@/i18n/server";
 import { durationWords, formatRelative } from "@/lib/time";
 import { describeRanks, describeResources } from "@/lib/describe";
 import { BARE, runtimeTitle } from "@/lib/images";
@@ -15,13 +15,13 @@ import classes from "./LaunchDrawer.module.css";
 interface Props {
   plan: Plan | undefined;
   error: unknown;
-  /** Said instead of a plan: what is missing for one. */
+  /** Shown instead of a plan: what is missing for one. */
   hint: string | null;
-  /** Whether the plan is of what the form shows now. */
+  /** Whether the plan matches the current form. */
   fresh: boolean;
 }
 
-/** What would happen on Launch, renewed while somebody types. */
+/** The result of a launch, updated while the form changes. */
 export function PlanView({ plan, error, hint, fresh }: Props) {
   const { t } = useTranslation();
   const [open, setOpen] = useState(false);
@@ -37,7 +37,7 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
     return (
       <div className={`${classes.plan ?? ""} ${classes.wait ?? ""}`} role="status">
         <TriangleAlert size={18} aria-hidden />
-        <span className={classes.planText}>{t("No plan: {{error}}", { error: messageOf(error) })}</span>
+        <span className={classes.planText}>{t("Plan failed: {{error}}", { error: messageOf(error) })}</span>
       </div>
     );
   }
@@ -74,7 +74,7 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
               onClick={() => setOpen((old) => !old)}
               data-testid="launch-script-toggle"
             >
-              {open ? t("hide the script") : t("show the exact script")}
+              {open ? t("hide script") : t("show script")}
             </Anchor>
           </span>
           <Remarks plan={plan} />
@@ -82,7 +82,7 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
       </div>
       <Collapse expanded={open}>
         {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard */}
-        <pre className={classes.script} tabIndex={0} aria-label={t("The exact script")}>
+        <pre className={classes.script} tabIndex={0} aria-label={t("Batch script")}>
           {plan.script}
         </pre>
       </Collapse>
@@ -90,18 +90,18 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
   );
 }
 
-/** What somebody should know first, then who holds the job to what it asked for. */
+/** Warnings of the plan, then how the requested limits are enforced. */
 function Remarks({ plan }: { plan: Plan }) {
   const { t } = useTranslation();
   if (plan.warnings.length + plan.limits.length === 0) return null;
   return (
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
-    <ul className={classes.said} tabIndex={0} aria-label={t("About this plan")}>
+    <ul className={classes.said} tabIndex={0} aria-label={t("Plan details")}>
       {plan.warnings.map((text) => (
         <li key={text} className={classes.warning} data-testid="plan-warning">
           <TriangleAlert size={14} aria-hidden />
           <span>
-            <Said>{text}</Said>
+            <ServerText>{text}</ServerText>
           </span>
         </li>
       ))}
@@ -109,7 +109,7 @@ function Remarks({ plan }: { plan: Plan }) {
         <li key={text} className={classes.limit} data-testid="plan-limit">
           <ShieldCheck size={14} aria-hidden />
           <span>
-            <Said>{text}</Said>
+            <ServerText>{text}</ServerText>
           </span>
         </li>
       ))}
@@ -118,23 +118,23 @@ function Remarks({ plan }: { plan: Plan }) {
 }
 
 function partsOf(plan: Plan): string[] {
-  const { resources, max_duration_s: most, project } = plan.spec;
-  const parts = [describeResources(resources), describeRanks(plan.spec), i18next.t("at most {{time}}", { time: durationWords(most) })];
-  return [...parts, i18next.t("project {{name}}", { name: project }), placeOf(plan)].filter(Boolean);
+  const { resources, max_duration_s: limit, project } = plan.spec;
+  const parts = [describeResources(resources), describeRanks(plan.spec), i18next.t("max. {{time}}", { time: durationWords(limit) })];
+  return [...parts, i18next.t("project {{name}}", { name: project }), imageOf(plan)].filter(Boolean);
 }
 
-function placeOf({ spec }: Plan): string {
-  if (spec.image === BARE) return i18next.t("on the node as it is");
+function imageOf({ spec }: Plan): string {
+  if (spec.image === BARE) return i18next.t("no container");
   return i18next.t("in {{image}} ({{runtime}})", { image: spec.image, runtime: runtimeTitle(spec.runtime) });
 }
 
 function verdict(plan: Plan) {
   if (!plan.fits) {
-    return { Icon: CircleX, tone: classes.never, text: said(plan.waits_for ?? "").text || i18next.t("This cluster can never run it.") };
+    return { Icon: CircleX, tone: classes.never, text: translateServerText(plan.waits_for ?? "").text || i18next.t("This cluster cannot run the job.") };
   }
   if (plan.starts_now) return { Icon: CircleCheck, tone: classes.now, text: i18next.t("Starts now") };
-  const why = said(plan.waits_for ?? "").text || i18next.t("It waits for free resources.");
+  const why = translateServerText(plan.waits_for ?? "").text || i18next.t("Waiting for resources.");
   if (plan.expected_start_at === null) return { Icon: Hourglass, tone: classes.wait, text: why };
   const time = formatRelative(new Date(plan.expected_start_at), new Date());
-  return { Icon: Hourglass, tone: classes.wait, text: i18next.t("{{why}} The scheduler expects to begin it {{time}}.", { why, time }) };
+  return { Icon: Hourglass, tone: classes.wait, text: i18next.t("{{why}} Estimated start: {{time}}.", { why, time }) };
 }

@@ -9,7 +9,7 @@ interface Props {
   onChange: (change: Partial<EnvironmentValues>) => void;
 }
 
-/** Which Python a job without an image runs with: as much a choice of software as an image is. */
+/** The Python environment of a job without an image. */
 export function PythonField({ value, error, onChange }: Props) {
   const { t } = useTranslation();
   const id = useId();
@@ -32,7 +32,7 @@ export function PythonField({ value, error, onChange }: Props) {
       </Input.Wrapper>
       {value.kind !== "none" && (
         <TextInput
-          label={value.kind === "venv" ? t("Folder of the venv") : t("Name or folder of the conda environment")}
+          label={value.kind === "venv" ? t("Path of the venv") : t("Name or path of the conda environment")}
           placeholder={value.kind === "venv" ? "~/venvs/train" : "~/conda/train"}
           value={value.python}
           error={error}

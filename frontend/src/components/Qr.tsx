@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 import type { Enrolment } from "@/api/account";
 import { CopyButton } from "@/components/CopyButton";
 
-/** What an authenticator app has to learn: a picture for its camera, and the same as text. */
+/** The secret of an authenticator app as QR code and as text. */
 export function Qr({ enrolment }: { enrolment: Enrolment }) {
   const { t } = useTranslation();
   return (
@@ -17,13 +17,13 @@ export function Qr({ enrolment }: { enrolment: Enrolment }) {
         data-testid="factor-qr"
       />
       <Text size="sm" c="dimmed" ta="center">
-        {t("Or type this secret into the app:")}
+        {t("Or enter this secret in the app:")}
       </Text>
       <Group gap="xs" wrap="nowrap" maw="100%">
         <Code style={{ background: "var(--well)", overflowWrap: "anywhere", whiteSpace: "normal" }} data-testid="factor-secret">
           {enrolment.secret.replace(/(.{4})(?=.)/g, "$1 ")}
         </Code>
-        <CopyButton what={t("the secret")} text={enrolment.secret} />
+        <CopyButton what={t("secret")} text={enrolment.secret} />
       </Group>
     </Stack>
   );

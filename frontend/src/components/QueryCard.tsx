@@ -5,7 +5,7 @@ import { PageError } from "@/components/PageError";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import classes from "./QueryCard.module.css";
 
-/** What a list needs to know of its query, whether it comes at once or in pages. */
+/** The fields of a query that a list needs, paginated or not. */
 interface Query {
   isPending: boolean;
   error: unknown;
@@ -19,18 +19,18 @@ interface Query {
 
 interface Props<Item> {
   query: Query;
-  /** Undefined as long as there is no answer. */
+  /** Undefined until the query has data. */
   items: readonly Item[] | undefined;
-  /** So many lines are drawn while it loads. */
+  /** Rows of the skeleton while it loads. */
   rows?: number;
-  /** What stands there when there is nothing. */
+  /** Content for an empty list. */
   empty: ReactNode;
-  /** The list asks for its further pages by itself: a button is needed only when one failed. */
+  /** Whether the list fetches further pages by itself: a button appears only after a failure. */
   scrolls?: boolean;
   children: (items: readonly Item[]) => ReactNode;
 }
 
-/** A card with a list in it, in all the states that a list has. */
+/** A card with a list in all states of its query. */
 export function QueryCard<Item>({ query, items, rows = 8, empty, scrolls = false, children }: Props<Item>) {
   const { t } = useTranslation();
   const failed = query.isFetchNextPageError === true;
@@ -42,7 +42,7 @@ export function QueryCard<Item>({ query, items, rows = 8, empty, scrolls = false
       {(scrolls ? failed : query.hasNextPage === true) && (
         <div className={classes.more}>
           <Button variant="default" size="compact-md" loading={query.isFetchingNextPage === true} onClick={() => void query.fetchNextPage?.()}>
-            {failed ? t("That failed; try again") : t("Show more")}
+            {failed ? t("Failed to load. Try again") : t("Show more")}
           </Button>
         </div>
       )}

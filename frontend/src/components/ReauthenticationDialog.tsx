@@ -3,7 +3,7 @@ import { setReauthenticate } from "@/api/client";
 
 const ReauthenticationForm = lazy(async () => ({ default: (await import("@/components/ReauthenticationForm")).ReauthenticationForm }));
 
-/** Asks for the password or a code where a change needs a recent authentication; the change is then sent once more. */
+/** Asks for the password or a code where a change requires a recent authentication; the request is then sent again. */
 export function ReauthenticationDialog() {
   const [opened, setOpened] = useState(false);
   const waiting = useRef<((confirmed: boolean) => void)[]>([]);

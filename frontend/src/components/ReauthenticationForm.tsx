@@ -9,7 +9,7 @@ import { useLogout } from "@/shell/use-logout";
 
 type Proof = "password" | "code" | "login";
 
-/** Takes the password or a code; the portal loads it when it is needed. */
+/** Form for the password or a code; loaded on demand. */
 export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: () => void; onClose: () => void }) {
   const { t } = useTranslation();
   const account = useQuery(accountQuery).data;
@@ -23,7 +23,7 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
   if (proof === "login") {
     return (
       <FormModal title={t("Log in again")} action={t("Log out")} busy={false} error={null} onClose={onClose} onSubmit={() => void logout()}>
-        <Text size="sm">{t("This change needs a recent login. Log out, then log in again the way you came.")}</Text>
+        <Text size="sm">{t("This change requires a recent login. Log out and log in again.")}</Text>
         <Button variant="default" onClick={onClose}>
           {t("Cancel")}
         </Button>
@@ -32,7 +32,7 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
   }
   return (
     <FormModal
-      title={t("Confirm that it is you")}
+      title={t("Confirm your identity")}
       action={t("Confirm")}
       testId="reauthenticate"
       size="sm"
@@ -42,7 +42,7 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
       onClose={onClose}
       onSubmit={() => confirm.mutate()}
     >
-      <Text size="sm">{t("This changes how your account is reached, and you logged in a while ago.")}</Text>
+      <Text size="sm">{t("This change affects the security of your account. Confirm your identity to continue.")}</Text>
       {proof === "code" ? (
         <CodeField value={value} onChange={setValue} />
       ) : (
@@ -59,7 +59,7 @@ export function ReauthenticationForm({ onConfirmed, onClose }: { onConfirmed: ()
   );
 }
 
-/** What the account can be proved by; providers that the browser is sent to have no form here. */
+/** How the account can be confirmed; identity providers with a redirect require a new login. */
 function proofOf(account: { has_password: boolean; source: string; second_factor: { enabled: boolean } } | undefined): Proof {
   if (account === undefined || account.has_password || ["ldap", "pam"].includes(account.source)) return "password";
   return account.second_factor.enabled ? "code" : "login";

@@ -16,7 +16,7 @@ export function RecentJobs({ user }: { user: string }) {
     <section className={`card ${classes.panel ?? ""}`} aria-labelledby="recent-title">
       <Group justify="space-between" mb="xs">
         <Title order={2} size="h5" id="recent-title">
-          {t("Recent")}
+          {t("Recent jobs")}
         </Title>
         <Anchor component={Link} to="/jobs" size="sm">
           {t("All jobs")}
@@ -28,7 +28,7 @@ export function RecentJobs({ user }: { user: string }) {
       )}
       {recent.data?.items.length === 0 && (
         <Text size="sm" c="dimmed">
-          {t("What you launch is listed here, newest first.")}
+          {t("Your jobs and sessions appear here, newest first.")}
         </Text>
       )}
       <div className={classes.recent}>

@@ -3,14 +3,14 @@ import { Download } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { CopyButton } from "@/components/CopyButton";
 
-/** The codes for who lost the device, shown this once; `onDone` is pressed when they are kept. */
+/** Recovery codes, shown only once; `onDone` is called when the user has saved them. */
 export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onDone: () => void }) {
   const { t } = useTranslation();
   const text = codes.join("\n");
   return (
     <Stack gap="md">
-      <Alert color="moon" title={t("Keep these recovery codes")}>
-        {t("Each of them logs you in once when you do not have your device. This is the only time they are shown.")}
+      <Alert color="moon" title={t("Save these recovery codes")}>
+        {t("Each code can be used once to log in without your device. The codes are shown only once.")}
       </Alert>
       <SimpleGrid cols={2} spacing={6} p="sm" style={{ background: "var(--well)", borderRadius: 8 }} data-testid="recovery-codes">
         {codes.map((code) => (
@@ -20,7 +20,7 @@ export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onD
         ))}
       </SimpleGrid>
       <Group gap="xs">
-        <CopyButton what={t("the recovery codes")} text={text}>
+        <CopyButton what={t("recovery codes")} text={text}>
           {t("Copy")}
         </CopyButton>
         <Button
@@ -35,7 +35,7 @@ export function RecoveryCodes({ codes, onDone }: { codes: readonly string[]; onD
         </Button>
       </Group>
       <Button onClick={onDone} data-testid="codes-kept">
-        {t("I have kept them")}
+        {t("I have saved the codes")}
       </Button>
     </Stack>
   );

@@ -14,7 +14,7 @@ interface Props {
   onChange: (change: Partial<LaunchValues>) => void;
 }
 
-/** Nodes, CPUs, memory, GPUs and time: only what there is a choice of. */
+/** Nodes, CPUs, memory, GPUs and time limit; fields without a choice are hidden. */
 export function ResourceFields({ values, bounds, errors, onChange }: Props) {
   const { t } = useTranslation();
   const several = values.nodes > 1;
@@ -32,7 +32,7 @@ export function ResourceFields({ values, bounds, errors, onChange }: Props) {
         />
       )}
       <Count
-        label={several ? t("CPUs on each node") : t("CPUs")}
+        label={several ? t("CPUs per node") : t("CPUs")}
         testId="resource-cpus"
         value={values.cpu}
         min={bounds.cpu.min}
@@ -41,9 +41,9 @@ export function ResourceFields({ values, bounds, errors, onChange }: Props) {
         error={errors.cpu}
         onChange={(cpu) => onChange({ cpu })}
       />
-      <Memory label={several ? t("Memory on each node") : t("Memory")} values={values} bounds={bounds} error={errors.memory} onChange={onChange} />
+      <Memory label={several ? t("Memory per node") : t("Memory")} values={values} bounds={bounds} error={errors.memory} onChange={onChange} />
       {(bounds.gpuMax > 0 || values.gpuCount > 0) && (
-        <Gpus label={several ? t("GPUs on each node") : t("GPUs")} values={values} bounds={bounds} error={errors.gpu} onChange={onChange} />
+        <Gpus label={several ? t("GPUs per node") : t("GPUs")} values={values} bounds={bounds} error={errors.gpu} onChange={onChange} />
       )}
       <TimeLimit values={values} bounds={bounds} error={errors.duration} onChange={onChange} />
     </>
@@ -102,7 +102,7 @@ interface PicksProps {
   onChange: (value: number) => void;
 }
 
-/** Common values at one press. */
+/** Buttons for common values. */
 function Picks({ label, choices, value, onChange }: PicksProps) {
   if (choices.length < 2) return null;
   return (
@@ -195,12 +195,12 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
   const id = useId();
   const choices = durationChoices(bounds.durationMax, values.durationS);
   const [text, setText] = useState(durationWords(values.durationS));
-  const [seen, setSeen] = useState(values.durationS);
-  if (seen !== values.durationS) {
-    setSeen(values.durationS);
+  const [syncedS, setSyncedS] = useState(values.durationS);
+  if (syncedS !== values.durationS) {
+    setSyncedS(values.durationS);
     if (parseDuration(text) !== values.durationS) setText(durationWords(values.durationS));
   }
-  const own = values.durationTyped === null ? undefined : t("Write a duration such as 30m, 4h or 1d12h.");
+  const invalid = values.durationTyped === null ? undefined : t("Enter a duration, such as 30m, 4h or 1d12h.");
   return (
     <div>
       <Input.Label htmlFor={id}>{t("Time limit")}</Input.Label>
@@ -209,7 +209,7 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
           id={id}
           w={104}
           value={text}
-          error={own !== undefined || error !== undefined}
+          error={invalid !== undefined || error !== undefined}
           onChange={(event) => {
             const next = event.currentTarget.value;
             setText(next);
@@ -228,7 +228,7 @@ function TimeLimit({ values, bounds, error, onChange }: PartProps) {
           }}
         />
       </div>
-      <ErrorLine text={own ?? error} />
+      <ErrorLine text={invalid ?? error} />
     </div>
   );
 }

@@ -9,23 +9,23 @@ import { notifyDone, notifyProblem } from "@/components/notify";
 interface Props {
   title: string;
   retired: boolean;
-  /** What retiring means, said before it is done. */
+  /** Consequences of retiring, shown in the confirmation. */
   children: string;
   queryKey: readonly unknown[];
   change: (retired: boolean) => Promise<unknown>;
 }
 
-/** Takes a version out of what new jobs may use, after asking; or brings it back. */
+/** Retires a version for new jobs after a confirmation, or restores it. */
 export function RetireButton({ title, retired, children, queryKey, change }: Props) {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const [asking, setAsking] = useState(false);
-  const turn = useMutation({
+  const [confirming, setConfirming] = useState(false);
+  const toggle = useMutation({
     mutationFn: change,
-    onSuccess: (_, now) => notifyDone(now ? t("{{title}} is retired.", { title }) : t("New jobs may use {{title}} again.", { title })),
-    onError: (error) => notifyProblem(t("{{title}} stays as it was", { title }), error),
+    onSuccess: (_, isRetired) => notifyDone(isRetired ? t("{{title}} retired.", { title }) : t("{{title}} is available again.", { title })),
+    onError: (error) => notifyProblem(t("{{title}} was not changed", { title }), error),
     onSettled: () => {
-      setAsking(false);
+      setConfirming(false);
       void cache.invalidateQueries({ queryKey });
     },
   });
@@ -35,11 +35,11 @@ export function RetireButton({ title, retired, children, queryKey, change }: Pro
         variant="default"
         size="sm"
         leftSection={<ArchiveRestore size={15} />}
-        loading={turn.isPending}
-        onClick={() => turn.mutate(false)}
+        loading={toggle.isPending}
+        onClick={() => toggle.mutate(false)}
         data-testid="catalog-offer"
       >
-        {t("Offer again")}
+        {t("Restore")}
       </Button>
     );
   }
@@ -50,18 +50,18 @@ export function RetireButton({ title, retired, children, queryKey, change }: Pro
         color="red"
         size="sm"
         leftSection={<Archive size={15} />}
-        onClick={() => setAsking(true)}
+        onClick={() => setConfirming(true)}
         data-testid="catalog-retire"
       >
         {t("Retire")}
       </Button>
       <Confirm
-        opened={asking}
+        opened={confirming}
         title={t("Retire {{title}}?", { title })}
         action={t("Retire")}
-        busy={turn.isPending}
-        onClose={() => setAsking(false)}
-        onConfirm={() => turn.mutate(true)}
+        busy={toggle.isPending}
+        onClose={() => setConfirming(false)}
+        onConfirm={() => toggle.mutate(true)}
       >
         {children}
       </Confirm>

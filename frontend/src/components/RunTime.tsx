@@ -5,7 +5,7 @@ import { runTimeBounds } from "@/lib/describe";
 import { isTerminal } from "@/lib/states";
 import { formatDuration, secondsBetween } from "@/lib/time";
 
-/** How long the job's program ran, or has been running. */
+/** The run time of the job's program, up to now while it runs. */
 export function RunTime({ job }: { job: Job }) {
   const { t } = useTranslation();
   const bounds = runTimeBounds(job);

@@ -5,7 +5,7 @@ import { nodesQuery } from "@/api/queries";
 import { useNow } from "@/hooks/use-now";
 import { formatClock } from "@/lib/time";
 
-/** Says that the scheduler is silent: what is shown may be old, and nothing is lost. */
+/** Warns that the scheduler does not respond and that the data may be outdated. */
 export function SchedulerBanner({ className }: { className: string }) {
   const { data: status } = useQuery({ ...nodesQuery, select: (nodes) => nodes.scheduler });
   return (
@@ -21,7 +21,7 @@ function Banner({ className, since, message }: { className: string; since: strin
   return (
     <div className={className} data-testid="scheduler-banner" title={message ?? undefined}>
       <HeartCrack size={15} aria-hidden />
-      {t("The scheduler has not answered since {{time}}. States may be old; new jobs are kept and submitted when it is back.", { time: formatClock(new Date(since), now) })}
+      {t("The scheduler has not responded since {{time}}. States may be outdated; new jobs are submitted when it responds again.", { time: formatClock(new Date(since), now) })}
     </div>
   );
 }

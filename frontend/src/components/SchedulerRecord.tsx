@@ -7,14 +7,14 @@ import { recordQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import classes from "./SchedulerRecord.module.css";
 
-/** The scheduler's own words about the job, folded away until somebody wants them. */
+/** The scheduler's record of the job, collapsed by default. */
 export function SchedulerRecord({ job }: { job: Job }) {
   const { t } = useTranslation();
   const [opened, setOpened] = useState(false);
   if (job.scheduler_id === null) return null;
   return (
     <details className={classes.fold} onToggle={(event) => setOpened(event.currentTarget.open)} data-testid="scheduler-record">
-      <summary className={classes.summary}>{t("The scheduler’s own record ({{scheduler_id}})", { scheduler_id: job.scheduler_id })}</summary>
+      <summary className={classes.summary}>{t("Scheduler record ({{scheduler_id}})", { scheduler_id: job.scheduler_id })}</summary>
       {opened && <Record job={job} />}
     </details>
   );
@@ -26,7 +26,7 @@ function Record({ job }: { job: Job }) {
   if (query.isPending) return <Skeleton h={120} mt="xs" />;
   if (query.data === undefined) return <p className={classes.none}>{messageOf(query.error)}</p>;
   const entries = Object.entries(query.data.record ?? {});
-  if (entries.length === 0) return <p className={classes.none}>{t("It has said nothing yet.")}</p>;
+  if (entries.length === 0) return <p className={classes.none}>{t("No record yet.")}</p>;
   return (
     <dl className={classes.record}>
       {entries.map(([name, value]) => (

@@ -23,11 +23,11 @@ import { useWait } from "@/hooks/use-wait";
 type Factor = Account["second_factor"];
 type Task = { kind: "confirm"; enrolment: Enrolment } | { kind: "renew" } | { kind: "disable" };
 
-/** A second factor: set up, its recovery codes, and its end. */
+/** The second factor: setup, recovery codes, removal. */
 export function SecondFactorCard({ factor }: { factor: Factor }) {
   const { t } = useTranslation();
   const [task, setTask] = useState<Task | null>(null);
-  const begin = useMutation({
+  const enrol = useMutation({
     mutationFn: enrolSecondFactor,
     onSuccess: (enrolment) => setTask({ kind: "confirm", enrolment }),
     onError: (error) => notifyProblem(t("The second factor was not set up"), error),
@@ -46,10 +46,10 @@ export function SecondFactorCard({ factor }: { factor: Factor }) {
       </Group>
       <Stack gap="md">
         <Text size="sm" c="dimmed">
-          {t("With a code from your phone a stolen password alone opens nothing. Access tokens and one-time links are not asked for it.")}
+          {t("Requires a one-time code in addition to your password. Access tokens and one-time links do not require it.")}
         </Text>
         {!factor.enabled && factor.required && (
-          <Alert color="orange">{t("This platform wants you to have one: your next login asks you to set it up.")}</Alert>
+          <Alert color="orange">{t("A second factor is required on this platform. You will set it up at your next login.")}</Alert>
         )}
         {factor.enabled ? (
           <>
@@ -59,7 +59,7 @@ export function SecondFactorCard({ factor }: { factor: Factor }) {
                   {t("Set up")} <RelativeTime at={factor.confirmed_at} />.{" "}
                 </>
               )}
-              {t("{{count}} recovery codes are left.", { count: factor.recovery_codes_left })}
+              {t("{{count}} recovery codes left.", { count: factor.recovery_codes_left })}
             </Text>
             <Group gap="xs">
               <Button variant="default" onClick={() => setTask({ kind: "renew" })} data-testid="factor-renew">
@@ -67,7 +67,7 @@ export function SecondFactorCard({ factor }: { factor: Factor }) {
               </Button>
               {!factor.required && (
                 <Button variant="subtle" color="red" onClick={() => setTask({ kind: "disable" })} data-testid="factor-disable">
-                  {t("Remove the second factor")}
+                  {t("Remove second factor")}
                 </Button>
               )}
             </Group>
@@ -76,11 +76,11 @@ export function SecondFactorCard({ factor }: { factor: Factor }) {
           <Group>
             <Button
               leftSection={<ShieldPlus size={17} />}
-              loading={begin.isPending}
-              onClick={() => begin.mutate()}
+              loading={enrol.isPending}
+              onClick={() => enrol.mutate()}
               data-testid="factor-begin"
             >
-              {t("Set up a second factor")}
+              {t("Set up second factor")}
             </Button>
           </Group>
         )}
@@ -93,9 +93,9 @@ export function SecondFactorCard({ factor }: { factor: Factor }) {
 function TaskModal({ task, onClose }: { task: Task | null; onClose: () => void }) {
   const { t } = useTranslation();
   const titles = {
-    confirm: t("Set up a second factor"),
+    confirm: t("Set up second factor"),
     renew: t("New recovery codes"),
-    disable: t("Remove the second factor"),
+    disable: t("Remove second factor"),
   };
   return (
     <Modal opened={task !== null} onClose={onClose} closeOnClickOutside={false} title={<strong>{task && titles[task.kind]}</strong>}>
@@ -118,7 +118,7 @@ function TaskForm({ task, onDone }: { task: Task; onDone: () => void }) {
     onSuccess: (codes) => {
       void cache.invalidateQueries({ queryKey: accountKeys.account });
       if (codes.length > 0) return;
-      notifyDone(t("The second factor is removed."));
+      notifyDone(t("Second factor removed."));
       onDone();
     },
     onError: () => setCode(""),
@@ -135,19 +135,19 @@ function TaskForm({ task, onDone }: { task: Task; onDone: () => void }) {
         {task.kind === "confirm" && (
           <>
             <Text size="sm" c="dimmed">
-              {t("Scan the picture with an authenticator app, then type the code that it shows.")}
+              {t("Scan the QR code with an authenticator app, then enter the code.")}
             </Text>
             <Qr enrolment={task.enrolment} />
           </>
         )}
         {task.kind === "renew" && (
           <Text size="sm" c="dimmed">
-            {t("The codes of before stop working.")}
+            {t("Existing codes become invalid.")}
           </Text>
         )}
         {task.kind === "disable" && (
           <Text size="sm" c="dimmed">
-            {t("From then on your password alone logs you in.")}
+            {t("You will then log in with your password only.")}
           </Text>
         )}
         <FormProblem error={run.error} wait={wait} id="factor-error" />
@@ -159,7 +159,7 @@ function TaskForm({ task, onDone }: { task: Task; onDone: () => void }) {
           color={task.kind === "disable" ? "red" : "indigo"}
           data-testid="factor-submit"
         >
-          {task.kind === "disable" ? t("Remove") : t("Go on")}
+          {task.kind === "disable" ? t("Remove") : t("Verify")}
         </Button>
       </Stack>
     </form>

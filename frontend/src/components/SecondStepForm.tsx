@@ -13,13 +13,13 @@ import { useWait } from "@/hooks/use-wait";
 
 interface Props {
   ticket: string;
-  /** Set: the site wants a second factor, and there is none yet. */
+  /** Set where the site requires a second factor and the user has none yet. */
   enrol: Enrolment | null;
   onEnter: (me: Me) => void;
   onBack: (problem: unknown) => void;
 }
 
-/** The second step of a login: a code of the device, which may have to be set up first. */
+/** The second step of a login: a one-time code, after setting up the device where necessary. */
 export function SecondStepForm({ ticket, enrol, onEnter, onBack }: Props) {
   const { t } = useTranslation();
   const [code, setCode] = useState("");
@@ -40,9 +40,9 @@ export function SecondStepForm({ ticket, enrol, onEnter, onBack }: Props) {
       if (me.recovery_codes.length > 0) setEntered(me);
       else onEnter(me);
     } catch (reason) {
-      // The ticket is used up: only the password leads on from there.
+      // The ticket has expired: the login starts again with the password.
       if (reason instanceof ApiProblem && reason.code === "login_expired") {
-        onBack(t("That took too long. Log in again with your password."));
+        onBack(t("The login has expired. Log in again with your password."));
         return;
       }
       setError(reason);
@@ -58,7 +58,7 @@ export function SecondStepForm({ ticket, enrol, onEnter, onBack }: Props) {
         {enrol !== null && (
           <>
             <Text size="sm" c="dimmed">
-              {t("This platform wants a second factor. Scan the picture with an authenticator app, then type the code that it shows.")}
+              {t("A second factor is required. Scan the QR code with an authenticator app, then enter the code.")}
             </Text>
             <Qr enrolment={enrol} />
           </>
@@ -73,11 +73,11 @@ export function SecondStepForm({ ticket, enrol, onEnter, onBack }: Props) {
           leftSection={<ShieldCheck size={18} />}
           data-testid="factor-submit"
         >
-          {t("Go on")}
+          {t("Verify")}
         </Button>
         <Group justify="space-between" gap="xs">
           <Anchor component="button" type="button" size="sm" onClick={() => onBack(null)}>
-            {t("Another account")}
+            {t("Use another account")}
           </Anchor>
           {enrol === null && (
             <Anchor
@@ -91,7 +91,7 @@ export function SecondStepForm({ ticket, enrol, onEnter, onBack }: Props) {
               }}
               data-testid="use-recovery"
             >
-              {recovery ? t("Use the app instead") : t("Use a recovery code")}
+              {recovery ? t("Use authenticator app") : t("Use a recovery code")}
             </Anchor>
           )}
         </Group>

@@ -7,7 +7,7 @@ import type { Job } from "@/api/types";
 import { msg } from "@/i18n/msg";
 import { Confirm } from "@/components/Confirm";
 import { IdleAlert } from "@/components/IdleAlert";
-import { QueueLine } from "@/components/QueueLine";
+import { QueuePosition } from "@/components/QueuePosition";
 import { ContinueButton } from "@/components/runs/ContinueButton";
 import { Stages } from "@/components/Stages";
 import { StateBadge } from "@/components/StateBadge";
@@ -70,8 +70,8 @@ export function SessionCard({ job, icon, templateTitle, onDismiss }: Props) {
 
 function SessionButtons({ job, ended, onDismiss }: { job: Job; ended: boolean; onDismiss: (id: string) => void }) {
   const { t } = useTranslation();
-  const { again, stop } = useJobActions(job);
-  const [asking, setAsking] = useState(false);
+  const { rerun, stop } = useJobActions(job);
+  const [confirming, setConfirming] = useState(false);
   if (ended) {
     return (
       <div className={classes.actions}>
@@ -80,19 +80,19 @@ function SessionButtons({ job, ended, onDismiss }: { job: Job; ended: boolean; o
           size="xs"
           variant={job.actions.includes("continue") ? "subtle" : "light"}
           leftSection={<RotateCcw size={15} />}
-          loading={again.isPending}
+          loading={rerun.isPending}
           disabled={!job.actions.includes("resubmit")}
-          onClick={() => again.mutate(undefined, { onSuccess: () => onDismiss(job.id) })}
+          onClick={() => rerun.mutate(undefined, { onSuccess: () => onDismiss(job.id) })}
           data-testid="session-again"
         >
           {t("Launch again")}
         </Button>
-        <Tooltip label={t("Hide this card")}>
+        <Tooltip label={t("Dismiss")}>
           <ActionIcon
             variant="subtle"
             color="gray"
             size={30}
-            aria-label={t("Hide {{name}}", { name: job.name })}
+            aria-label={t("Dismiss {{name}}", { name: job.name })}
             onClick={() => onDismiss(job.id)}
             data-testid="session-dismiss"
           >
@@ -112,17 +112,17 @@ function SessionButtons({ job, ended, onDismiss }: { job: Job; ended: boolean; o
         color="red"
         leftSection={<Square size={13} />}
         disabled={!job.actions.includes("stop") || job.cancel_requested}
-        onClick={() => setAsking(true)}
+        onClick={() => setConfirming(true)}
         data-testid="session-stop"
       >
         {t("Stop")}
       </Button>
-      <StopConfirm job={job} opened={asking} stop={stop} onClose={() => setAsking(false)} />
+      <StopConfirm job={job} opened={confirming} stop={stop} onClose={() => setConfirming(false)} />
     </div>
   );
 }
 
-/** The ways in: the app itself, its other pages, and a shell beside it. */
+/** The session's apps and a terminal. */
 function EntryPoints({ job }: { job: Job }) {
   const { t } = useTranslation();
   return (
@@ -146,7 +146,7 @@ function EntryPoints({ job }: { job: Job }) {
   );
 }
 
-/** The pages of a session beside the one that Open leads to. */
+/** The apps of a session other than the one that Open opens. */
 export function MoreEntryPoints({ job, size = 30 }: { job: Job; size?: number }) {
   const { t } = useTranslation();
   const { open } = useJobActions(job);
@@ -191,8 +191,8 @@ export function OpenButton({ job, size = "xs" }: { job: Job; size?: "xs" | "sm" 
 }
 
 const EXTENSIONS = [
-  { duration: "1h", label: msg("1 hour more") },
-  { duration: "4h", label: msg("4 hours more") },
+  { duration: "1h", label: msg("Extend by 1 hour") },
+  { duration: "4h", label: msg("Extend by 4 hours") },
 ];
 
 export function ExtendMenu({ job, size = "xs" }: { job: Job; size?: "xs" | "sm" }) {
@@ -239,14 +239,14 @@ export function StopConfirm({ job, opened, stop, onClose }: StopProps) {
       opened={opened}
       title={session ? t("Stop {{name}}?", { name: job.name }) : t("Cancel {{name}}?", { name: job.name })}
       action={session ? t("Stop session") : t("Cancel job")}
-      keep={session ? t("Keep it running") : t("Keep it")}
+      keep={session ? t("Keep running") : t("Keep job")}
       busy={stop.isPending}
       onClose={onClose}
       onConfirm={() => stop.mutate(undefined, { onSettled: onClose })}
     >
       {session
-        ? t("Running notebooks end and what is only in memory is lost. Files on disk stay.")
-        : t("The job ends now. What it has written stays; the rest of its work is lost.")}
+        ? t("Running notebooks are terminated and data in memory is lost. Files on disk are kept.")
+        : t("The job is terminated. Written files are kept; unsaved results are lost.")}
     </Confirm>
   );
 }
@@ -266,9 +266,9 @@ function Foot({ job, ended }: { job: Job; ended: boolean }) {
   return (
     <div className={classes.foot}>
       <span>
-        {t("Asked for")} <RelativeTime at={job.created_at} />
+        {t("Submitted")} <RelativeTime at={job.created_at} />
       </span>
-      <QueueLine job={job} />
+      <QueuePosition job={job} />
     </div>
   );
 }
@@ -277,14 +277,14 @@ function Expiry({ startedAt, expiresAt }: { startedAt: string; expiresAt: string
   const { t } = useTranslation();
   const now = useNow();
   const left = (new Date(expiresAt).getTime() - now.getTime()) / 1000;
-  const whole = secondsBetween(startedAt, expiresAt, now);
-  const used = whole === 0 ? 1 : Math.min(1, Math.max(0, 1 - left / whole));
+  const total = secondsBetween(startedAt, expiresAt, now);
+  const used = total === 0 ? 1 : Math.min(1, Math.max(0, 1 - left / total));
   const soon = left < SOON_S;
   return (
     <div className={classes.foot} data-testid="session-expiry">
       <Tooltip label={t("Ends {{time}}", { time: formatMoment(new Date(expiresAt)) })}>
         <span className={`tabular ${soon ? (classes.soon ?? "") : ""}`}>
-          {left > 0 ? t("{{time}} left", { time: formatTicking(left) }) : t("Its time is up")}
+          {left > 0 ? t("{{time}} left", { time: formatTicking(left) }) : t("Time limit reached")}
         </span>
       </Tooltip>
       <span className={classes.bar} aria-hidden>

@@ -37,8 +37,8 @@ export function SessionList({ user }: { user: string }) {
   if (shown.length === 0) {
     return (
       <div className={classes.well}>
-        <EmptyState icon={Rocket} title={t("No session is running")}>
-          {t("Choose a template above and press Launch. The session shows here, stage by stage, until it is ready to open.")}
+        <EmptyState icon={Rocket} title={t("No running sessions")}>
+          {t("Select a template above and launch it. The session appears here with its progress until it is ready.")}
         </EmptyState>
       </div>
     );

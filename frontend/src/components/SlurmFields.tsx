@@ -11,23 +11,23 @@ interface Props {
   onChange: (change: Partial<LaunchValues>) => void;
 }
 
-/** What only Slurm knows: where to wait, and on which kind of node. */
+/** Options of Slurm: partition, QOS and node features. */
 export function SlurmFields({ values, partitions, errors, onChange }: Props) {
   const { t } = useTranslation();
   const { slurm } = values;
   const set = (change: Partial<LaunchValues["slurm"]>) => onChange({ slurm: { ...slurm, ...change } });
-  const usual = partitions.items.find((partition) => partition.default);
+  const defaultPartition = partitions.items.find((partition) => partition.default);
   return (
     <>
       <Select
         label={t("Partition")}
-        placeholder={usual ? t("{{name}} (the usual one)", { name: usual.name }) : t("The usual one")}
+        placeholder={defaultPartition ? t("{{name}} (default)", { name: defaultPartition.name }) : t("Default")}
         data={partitions.items.map((partition) => ({
           value: partition.name,
           label: [
             partition.name,
             t("{{count}} nodes", { count: partition.node_count }),
-            ...(partition.max_time_s === null ? [] : [t("at most {{time}}", { time: durationWords(partition.max_time_s) })]),
+            ...(partition.max_time_s === null ? [] : [t("max. {{time}}", { time: durationWords(partition.max_time_s) })]),
           ].join(" · "),
           disabled: !partition.up,
         }))}
@@ -40,7 +40,7 @@ export function SlurmFields({ values, partitions, errors, onChange }: Props) {
       {partitions.qos.length > 0 && (
         <Select
           label="QOS"
-          placeholder={t("The usual one")}
+          placeholder={t("Default")}
           data={partitions.qos}
           value={slurm.qos}
           error={errors.qos}
@@ -49,7 +49,7 @@ export function SlurmFields({ values, partitions, errors, onChange }: Props) {
         />
       )}
       <TextInput
-        label={t("Features of the nodes")}
+        label={t("Node features")}
         placeholder="nvlink&ib"
         value={slurm.constraint}
         error={errors.constraint}

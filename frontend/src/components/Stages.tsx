@@ -2,7 +2,7 @@ import i18next from "i18next";
 import { Check, CircleAlert, Hourglass, Info, Minus, Trophy, X } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import type { Job, Stage } from "@/api/types";
-import { Said } from "@/components/Said";
+import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
 import { useNow } from "@/hooks/use-now";
 import { msg } from "@/i18n/msg";
@@ -10,7 +10,7 @@ import { isTerminal } from "@/lib/states";
 import { formatClock, formatDuration, formatTicking, secondsBetween } from "@/lib/time";
 import classes from "./Stages.module.css";
 
-/** Where the job is on its way, how long each part took, and why it waits or failed. */
+/** The job's stages with their durations, and why it waits or failed. */
 export function Stages({ job }: { job: Job }) {
   const { t } = useTranslation();
   const detail = detailOf(job);
@@ -25,11 +25,11 @@ export function Stages({ job }: { job: Job }) {
         <div className={`${classes.detail ?? ""} ${detail.className ?? ""}`} role="status" data-testid="stage-detail">
           <detail.icon size={16} aria-hidden />
           <span>
-            <Said>{detail.text}</Said>
+            <ServerText>{detail.text}</ServerText>
             {detail.expected && (
               <>
                 {" "}
-                {t("Expected to start:")} <RelativeTime at={detail.expected} />
+                {t("Estimated start:")} <RelativeTime at={detail.expected} />
               </>
             )}
           </span>
@@ -39,18 +39,18 @@ export function Stages({ job }: { job: Job }) {
   );
 }
 
-const SPOKEN: Record<Stage["status"], string> = {
+const STATUS_LABELS: Record<Stage["status"], string> = {
   done: msg("done"),
-  current: msg("now"),
-  waiting: msg("not yet"),
-  failed: msg("failed here"),
-  skipped: msg("not reached"),
+  current: msg("in progress"),
+  waiting: msg("pending"),
+  failed: msg("failed"),
+  skipped: msg("skipped"),
 };
 
 function StageItem({ stage, last }: { stage: Stage; last: boolean }) {
   const { t } = useTranslation();
-  const counts = stage.status === "current" && !last;
-  // A session that is ready has arrived, however long it goes on.
+  const isTicking = stage.status === "current" && !last;
+  // The last stage of a session is complete while the session is ready.
   const look = stage.status === "current" && last ? "arrived" : stage.status;
   return (
     <li
@@ -67,21 +67,21 @@ function StageItem({ stage, last }: { stage: Stage; last: boolean }) {
         </span>
         <span className={classes.line} />
       </div>
-      <span className={classes.title}><Said>{stage.title}</Said></span>
-      <span className="visually-hidden">: {t(SPOKEN[stage.status])}</span>
+      <span className={classes.title}><ServerText>{stage.title}</ServerText></span>
+      <span className="visually-hidden">: {t(STATUS_LABELS[stage.status])}</span>
       <span className={`${classes.time ?? ""} tabular`}>
-        {counts && stage.started_at ? <Counting since={stage.started_at} /> : <Took stage={stage} last={last} />}
+        {isTicking && stage.started_at ? <TickingTime since={stage.started_at} /> : <StageTime stage={stage} last={last} />}
       </span>
     </li>
   );
 }
 
-function Counting({ since }: { since: string }) {
+function TickingTime({ since }: { since: string }) {
   const now = useNow();
   return <>{formatTicking(secondsBetween(since, null, now))}</>;
 }
 
-function Took({ stage, last }: { stage: Stage; last: boolean }) {
+function StageTime({ stage, last }: { stage: Stage; last: boolean }) {
   if (!stage.started_at || stage.status === "waiting") return null;
   if (last) return <>{formatClock(new Date(stage.started_at), new Date())}</>;
   return stage.ended_at ? (
@@ -94,11 +94,11 @@ function detailOf(job: Job) {
   const failed = job.stages.some((stage) => stage.status === "failed");
   const expected = job.state === "QUEUED" ? job.expected_start_at : null;
   if (failed) {
-    return { text: text ?? i18next.t("It failed without saying why; the log may tell."), className: classes.detailBad, icon: CircleAlert, expected: null };
+    return { text: text ?? i18next.t("Failed without a reported reason. See the log."), className: classes.detailBad, icon: CircleAlert, expected: null };
   }
   if (!text && !expected) return null;
   if (job.state === "QUEUED") {
-    return { text: text ?? i18next.t("It waits for its turn."), className: classes.detailWait, icon: Hourglass, expected };
+    return { text: text ?? i18next.t("Waiting in the queue."), className: classes.detailWait, icon: Hourglass, expected };
   }
   if (job.state === "COMPLETED" && job.reason === "goal_reached") return { text: text ?? "", className: classes.detailGood, icon: Trophy, expected: null };
   if (isTerminal(job.state) && job.state === "COMPLETED") return null;

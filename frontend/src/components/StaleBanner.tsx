@@ -5,8 +5,8 @@ import { useNow } from "@/hooks/use-now";
 import { formatClock } from "@/lib/time";
 import { useLiveState } from "@/live/LiveProvider";
 
-/** A short break is nobody's business; a longer one is said. */
-const PATIENCE_MS = 3_000;
+/** Shorter interruptions are not shown. */
+const DELAY_MS = 3_000;
 
 export function StaleBanner({ className }: { className: string }) {
   const { status, asOf } = useLiveState();
@@ -14,7 +14,7 @@ export function StaleBanner({ className }: { className: string }) {
   const lost = status !== "live";
   useEffect(() => {
     if (!lost) return undefined;
-    const timer = window.setTimeout(() => setShown(true), PATIENCE_MS);
+    const timer = window.setTimeout(() => setShown(true), DELAY_MS);
     return () => {
       window.clearTimeout(timer);
       setShown(false);
@@ -29,7 +29,7 @@ function Banner({ className, asOf }: { className: string; asOf: number }) {
   return (
     <div className={className} data-testid="stale-banner">
       <WifiOff size={15} aria-hidden />
-      {t("Reconnecting to the platform. What you see is as of {{time}}; jobs and sessions go on.", { time: formatClock(new Date(asOf), now) })}
+      {t("Reconnecting to the platform. Data as of {{time}}; jobs and sessions continue.", { time: formatClock(new Date(asOf), now) })}
     </div>
   );
 }

@@ -6,7 +6,7 @@ import { UsageBar } from "@/components/Capacity";
 import { type StorageRow, storageRows } from "@/lib/storage";
 import classes from "./StorageBars.module.css";
 
-/** Home, scratch and project folders: how full they are, and what is wrong with them. */
+/** Storage areas of a user and the user's projects with usage and warnings. */
 export function StorageBars({ areas }: { areas: readonly AreaFacts[] }) {
   return (
     <ul className={classes.list}>

@@ -7,7 +7,7 @@ import { PanelSkeleton } from "@/components/PanelSkeleton";
 import { StorageBars } from "@/components/StorageBars";
 import classes from "@/pages/Dashboard.module.css";
 
-/** How full one's own folders are; why there are none for somebody without an account on the cluster. */
+/** The user's storage areas, or why there are none without an account on the cluster. */
 export function StoragePanel() {
   const { t } = useTranslation();
   const storage = useQuery(storageQuery);

@@ -5,11 +5,11 @@ import classes from "./StateBadge.module.css";
 interface Props {
   tone: Tone;
   children: string;
-  /** A dot in front: for a state rather than a property. */
+  /** Whether a dot precedes the text: for a state rather than a property. */
   dot?: boolean;
 }
 
-/** A word in one of the portal's tones. */
+/** A badge in one of the portal's tones. */
 export function ToneBadge({ tone, children, dot }: Props) {
   return (
     <span className={classes.badge} style={{ "--tone": `var(--${tone})`, "--tone-soft": `var(--${tone}-soft)` } as CSSProperties}>

@@ -9,11 +9,11 @@ import type { Series } from "@/lib/metrics";
 interface Props {
   label: string;
   series: Series;
-  /** What was asked for: the axis reaches at least so far. */
+  /** The requested amount: the axis reaches at least this value. */
   limit: number;
   format: (value: number) => string;
   colour: "indigo" | "moon";
-  /** The second line is another quantity, not another node: it looks different. */
+  /** Whether the second line is another quantity rather than another node; it has another style. */
   contrast?: boolean;
 }
 
@@ -42,7 +42,7 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
       {
         width,
         height: HEIGHT_PX,
-        // Half of the last moment's words stand beyond the end of the axis.
+        // Half of the last tick's label extends beyond the end of the axis.
         padding: [8, 28, 0, 0],
         cursor: { sync: { key: SYNC.key }, y: false, points: { size: 6 } },
         legend: { show: false },
@@ -80,7 +80,7 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
       chart.current = null;
       plot.destroy();
     };
-    // The data itself goes in by setData above; all else is a new chart.
+    // Data is updated by setData above; any other change creates a new chart.
   }, [width, scheme, names, limit, format, colour, contrast]);
 
   return (
@@ -90,7 +90,7 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
   );
 }
 
-/** The axis has the time of day only; the history has the dates. */
+/** The time of day; dates are in the job's history. */
 function clock(seconds: number, ticks: number[]): string {
   const short = ((ticks[1] ?? 0) - (ticks[0] ?? 0)) % 60 !== 0;
   return new Date(seconds * 1000).toLocaleTimeString(locale(), {

@@ -5,13 +5,13 @@ import { useTranslation } from "react-i18next";
 import { metricsQuery } from "@/api/queries";
 import type { Job, Metrics } from "@/api/types";
 import { PageError } from "@/components/PageError";
-import { gpuPercent, gpuSeries, isForgotten, memoryOf, newest, type Series, seriesOf, utilizationOf } from "@/lib/metrics";
+import { gpuPercent, gpuSeries, isExpired, memoryOf, newest, type Series, seriesOf, utilizationOf } from "@/lib/metrics";
 import { isActive } from "@/lib/states";
 import { formatBytes, formatNumber } from "@/lib/units";
 
 const UsageChart = lazy(() => import("@/components/UsageChart"));
 
-/** Only while the job runs and the page is looked at. */
+/** Refresh interval while the job runs and the page is visible. */
 const REFRESH_MS = 5_000;
 
 const cpuText = (value: number) => formatNumber(Math.round(value * 100) / 100);
@@ -20,19 +20,19 @@ const percentText = (value: number) => `${Math.round(value)} %`;
 export function UsagePanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const active = isActive(job.state);
-  const begun = job.started_at !== null || job.ended_at !== null;
+  const hasStarted = job.started_at !== null || job.ended_at !== null;
   const query = useQuery({
     ...metricsQuery(job.id),
-    enabled: begun || active,
+    enabled: hasStarted || active,
     staleTime: active ? 1_000 : 60_000,
     refetchInterval: active ? REFRESH_MS : false,
   });
-  if (!begun && !active) return <Note>{t("Use is measured once the job runs.")}</Note>;
+  if (!hasStarted && !active) return <Note>{t("Resource usage appears when the job is running.")}</Note>;
   if (query.isPending) return <Skeleton h={150} />;
   if (!query.data) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data.samples.length < 2) {
-    if (isForgotten(job.ended_at, new Date())) return <Note>{t("Measurements are kept for 90 days; this job ended longer ago. All else about it stays.")}</Note>;
-    return <Note>{active ? t("The first measurements are on their way.") : t("It ended before anything was measured.")}</Note>;
+    if (isExpired(job.ended_at, new Date())) return <Note>{t("Measurements are kept for 90 days. This job ended earlier.")}</Note>;
+    return <Note>{active ? t("Waiting for the first measurements.") : t("The job ended before the first measurement.")}</Note>;
   }
   return <Charts job={job} metrics={query.data} />;
 }
@@ -52,7 +52,7 @@ function Charts({ job, metrics }: { job: Job; metrics: Metrics }) {
   const memory = useMemo(() => seriesOf(samples, (sample) => sample.memory_bytes), [samples]);
   const gpu = useMemo(() => gpuSeries(samples, utilizationOf), [samples]);
   const gpuMemory = useMemo(() => gpuSeries(samples, memoryOf), [samples]);
-  const mostGpuMemory = Math.max(0, ...gpuMemory.lines.flatMap(({ values }) => values.map((value) => value ?? 0)));
+  const peakGpuMemory = Math.max(0, ...gpuMemory.lines.flatMap(({ values }) => values.map((value) => value ?? 0)));
   const { resources } = job;
   const last = samples.at(-1);
   return (
@@ -61,16 +61,16 @@ function Charts({ job, metrics }: { job: Job; metrics: Metrics }) {
         title={t("CPUs in use")}
         now={last ? cpuText(last.cpu) : ""}
         of={t("of {{total}}", { total: resources.cpu })}
-        extra={summary.cpu_mean === null ? "" : t("mean {{mean}}, most {{most}}", { mean: cpuText(summary.cpu_mean), most: cpuText(summary.cpu_max ?? 0) })}
+        extra={summary.cpu_mean === null ? "" : t("avg {{mean}}, peak {{most}}", { mean: cpuText(summary.cpu_mean), most: cpuText(summary.cpu_max ?? 0) })}
       >
         <UsageChart label={t("CPUs in use over time")} series={cpu} limit={resources.cpu} format={cpuText} colour="indigo" />
-        <Each series={cpu} format={cpuText} />
+        <LatestValues series={cpu} format={cpuText} />
       </Chart>
       <Chart
         title={t("Memory")}
         now={last ? formatBytes(last.memory_bytes) : ""}
         of={t("of {{total}}", { total: formatBytes(resources.memory_bytes) })}
-        extra={summary.memory_max_bytes === null ? "" : t("most {{most}}", { most: formatBytes(summary.memory_max_bytes) })}
+        extra={summary.memory_max_bytes === null ? "" : t("peak {{most}}", { most: formatBytes(summary.memory_max_bytes) })}
       >
         <UsageChart
           label={t("Memory in use over time")}
@@ -79,26 +79,26 @@ function Charts({ job, metrics }: { job: Job; metrics: Metrics }) {
           format={formatBytes}
           colour="moon"
         />
-        <Each series={memory} format={formatBytes} />
+        <LatestValues series={memory} format={formatBytes} />
       </Chart>
       {samples.some((sample) => gpuPercent(sample) !== null) && (
-        <Chart title={t("GPUs busy")} now={last ? percentText(gpuPercent(last) ?? 0) : ""} of="" extra="">
-          <UsageChart label={t("GPU use over time")} series={gpu} limit={100} format={percentText} colour="indigo" />
-          <Each series={gpu} format={percentText} />
+        <Chart title={t("GPU utilization")} now={last ? percentText(gpuPercent(last) ?? 0) : ""} of="" extra="">
+          <UsageChart label={t("GPU utilization over time")} series={gpu} limit={100} format={percentText} colour="indigo" />
+          <LatestValues series={gpu} format={percentText} />
         </Chart>
       )}
-      {mostGpuMemory > 0 && (
-        <Chart title={t("GPU memory")} now="" of="" extra={t("most {{most}}", { most: formatBytes(mostGpuMemory) })}>
-          <UsageChart label={t("GPU memory over time")} series={gpuMemory} limit={mostGpuMemory} format={formatBytes} colour="moon" />
-          <Each series={gpuMemory} format={formatBytes} />
+      {peakGpuMemory > 0 && (
+        <Chart title={t("GPU memory")} now="" of="" extra={t("peak {{most}}", { most: formatBytes(peakGpuMemory) })}>
+          <UsageChart label={t("GPU memory over time")} series={gpuMemory} limit={peakGpuMemory} format={formatBytes} colour="moon" />
+          <LatestValues series={gpuMemory} format={formatBytes} />
         </Chart>
       )}
     </Stack>
   );
 }
 
-/** Node by node, or GPU by GPU, once there are several. */
-function Each({ series, format }: { series: Series; format: (value: number) => string }) {
+/** The latest value of each node or GPU, where there are several. */
+function LatestValues({ series, format }: { series: Series; format: (value: number) => string }) {
   const values = newest(series);
   if (values.length < 2) return null;
   return (

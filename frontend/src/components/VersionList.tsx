@@ -12,7 +12,7 @@ interface Props<T> {
   look: (version: T) => { label: string; tone: Tone };
 }
 
-/** The versions there are of one image or dataset, newest first. */
+/** The versions of an image or dataset, newest first. */
 export function VersionList<T extends { name: string; version: string }>({ to, current, versions, look }: Props<T>) {
   const { t } = useTranslation();
   return (

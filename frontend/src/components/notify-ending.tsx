@@ -7,15 +7,15 @@ import { notifyDone, notifyProblem } from "@/components/notify";
 import { msg } from "@/i18n/msg";
 import { type Ending, endingKey, endingTitle } from "@/lib/ending";
 
-const ADVICE = msg("Save your work, or give it more time.");
+const ADVICE = msg("Save your work or extend the session.");
 
-/** On the page, and by the browser while the page is out of sight and its user has allowed that. */
+/** Shows a toast, and a browser notification while the page is hidden and notifications are allowed. */
 export function notifyEnding(ending: Ending): void {
   const id = endingKey(ending);
   const extend = () => {
     notifications.hide(id);
     extendSession(ending.jobId, "1h").then(
-      () => notifyDone(i18next.t("{{name}} has more time.", { name: ending.name })),
+      () => notifyDone(i18next.t("{{name}} extended.", { name: ending.name })),
       (error: unknown) => notifyProblem(i18next.t("{{name}} was not extended", { name: ending.name }), error),
     );
   };
@@ -31,20 +31,20 @@ export function notifyEnding(ending: Ending): void {
       <Group justify="space-between" wrap="nowrap">
         <Text size="sm">{i18next.t(ADVICE)}</Text>
         <Button size="compact-xs" variant="light" onClick={extend}>
-          {i18next.t("1 hour more")}
+          {i18next.t("Extend by 1 hour")}
         </Button>
       </Group>
     ),
   });
-  if (document.hidden && mayNotify()) new Notification(endingTitle(ending), { body: i18next.t(ADVICE), tag: id });
+  if (document.hidden && canNotify()) new Notification(endingTitle(ending), { body: i18next.t(ADVICE), tag: id });
 }
 
-function mayNotify(): boolean {
+function canNotify(): boolean {
   return typeof Notification !== "undefined" && Notification.permission === "granted";
 }
 
-/** Asked when a session is opened: from then on its page lies over the portal's. */
-export function askToNotify(): void {
+/** Called when a session is opened, because its page then covers the portal. */
+export function requestNotificationPermission(): void {
   if (typeof Notification !== "undefined" && Notification.permission === "default") {
     void Notification.requestPermission();
   }

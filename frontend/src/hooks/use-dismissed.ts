@@ -1,9 +1,9 @@
 import { useLocalStorage } from "@mantine/hooks";
 
-/** Older ones are forgotten, so that the browser's storage does not grow for ever. */
-const MOST = 200;
+/** Older entries are dropped to bound the browser's storage. */
+const MAX_IDS = 200;
 
-/** Ids of the ended session cards that were put away, on this browser. */
+/** IDs of the dismissed cards of ended sessions in this browser. */
 export function useDismissed(): { dismissed: ReadonlySet<string>; dismiss: (id: string) => void } {
   const [ids, setIds] = useLocalStorage<string[]>({
     key: "aitne-dismissed-sessions",
@@ -12,6 +12,6 @@ export function useDismissed(): { dismissed: ReadonlySet<string>; dismiss: (id: 
   });
   return {
     dismissed: new Set(Array.isArray(ids) ? ids : []),
-    dismiss: (id) => setIds((old) => [id, ...old.filter((entry) => entry !== id)].slice(0, MOST)),
+    dismiss: (id) => setIds((old) => [id, ...old.filter((entry) => entry !== id)].slice(0, MAX_IDS)),
   };
 }

@@ -6,11 +6,11 @@ import { keys } from "@/api/queries";
 import { continueSession } from "@/api/runs";
 import type { Job } from "@/api/types";
 import { notifyDone, notifyProblem } from "@/components/notify";
-import { askToNotify } from "@/components/notify-ending";
+import { requestNotificationPermission } from "@/components/notify-ending";
 import { uuid } from "@/lib/id";
 import { useCacheUpdater } from "@/live/LiveProvider";
 
-/** Opens at once, inside the click, so that no popup blocker steps in; the address follows. */
+/** Opens a tab inside the click, so that popup blockers permit it; the URL is set when it is known. */
 export async function openInNewTab(job: Job, app?: string): Promise<void> {
   const tab = window.open("about:blank", "_blank");
   if (tab !== null) {
@@ -21,14 +21,14 @@ export async function openInNewTab(job: Job, app?: string): Promise<void> {
     const url = await openSession(job.id, app);
     if (tab === null) window.location.assign(url);
     else tab.location.replace(url);
-    askToNotify();
+    requestNotificationPermission();
   } catch (error) {
     tab?.close();
     throw error;
   }
 }
 
-/** What can be done with one job. Each reports its own failure and puts the answer where it is shown. */
+/** The actions on a job. Each shows a toast on failure and updates the cache on success. */
 export function useJobActions(job: Job) {
   const updater = useCacheUpdater();
   const cache = useQueryClient();
@@ -41,18 +41,18 @@ export function useJobActions(job: Job) {
   });
   const open = useMutation({
     mutationFn: (app?: string) => openInNewTab(job, app),
-    onError: (error) => notifyProblem(i18next.t("{{name}} did not open", { name: job.name }), error),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not opened", { name: job.name }), error),
   });
   const extend = useMutation({
     mutationFn: (duration: string) => extendSession(job.id, duration),
     onSuccess: (answer) => {
       updater.put(answer);
-      notifyDone(i18next.t("{{name}} has more time.", { name: job.name }));
+      notifyDone(i18next.t("{{name}} extended.", { name: job.name }));
     },
     onError: (error) => notifyProblem(i18next.t("{{name}} was not extended", { name: job.name }), error),
   });
-  const restarted = async (answer: Job) => {
-    // Shown at once, and asked for anew: events may have come before this answer.
+  const onNewJob = async (answer: Job) => {
+    // Shown at once and refetched: events may have arrived before this answer.
     cache.setQueryData(keys.job(answer.id), answer, { updatedAt: 0 });
     await Promise.all([
       cache.invalidateQueries({ queryKey: keys.sessions }),
@@ -62,15 +62,15 @@ export function useJobActions(job: Job) {
       await navigate({ to: "/jobs/$jobId", params: { jobId: answer.id } });
     }
   };
-  const again = useMutation({
+  const rerun = useMutation({
     mutationFn: () => resubmit(job.id, uuid()),
-    onSuccess: restarted,
+    onSuccess: onNewJob,
     onError: (error) => notifyProblem(i18next.t("{{name}} was not started again", { name: job.name }), error),
   });
   const resume = useMutation({
     mutationFn: () => continueSession(job.id, uuid()),
-    onSuccess: restarted,
+    onSuccess: onNewJob,
     onError: (error) => notifyProblem(i18next.t("{{name}} was not continued", { name: job.name }), error),
   });
-  return { stop, open, extend, again, resume };
+  return { stop, open, extend, rerun, resume };
 }

@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from "react";
 import { platformNow } from "@/api/client";
 
-/** One clock for everything that counts on the page; it rests while the page is hidden. */
+/** A shared clock for the page's relative times; it stops while the page is hidden. */
 class Ticker {
   private listeners = new Set<() => void>();
   private timer: number | undefined;
@@ -37,12 +37,12 @@ class Ticker {
 const seconds = new Ticker(1_000);
 const slow = new Ticker(15_000);
 
-/** The platform's time, renewed every second. */
+/** The platform's time, updated every second. */
 export function useNow(): Date {
   return useSyncExternalStore(seconds.subscribe, seconds.snapshot);
 }
 
-/** The platform's time for "5 min ago": renewed every quarter of a minute. */
+/** The platform's time for "5 min ago": updated every 15 seconds. */
 export function useSlowNow(): Date {
   return useSyncExternalStore(slow.subscribe, slow.snapshot);
 }

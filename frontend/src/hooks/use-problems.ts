@@ -1,6 +1,6 @@
 import { ApiProblem } from "@/api/problem";
 
-/** Which of a form's fields a refused request complains about; `unshown` where it names none of them. */
+/** The errors of a form's fields from a rejected request; `unshown` where it names none of the fields. */
 export function useProblems(error: unknown, fields: readonly string[]) {
   const problems = error instanceof ApiProblem ? error.problems : [];
   const errorOf = (field: string) => problems.find((problem) => problem.field.replace(/^body\./, "") === field)?.message;

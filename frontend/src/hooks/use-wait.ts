@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { ApiProblem } from "@/api/problem";
 
-/** Seconds that the platform asked to wait before another try, counting down to zero. */
+/** Seconds until the next permitted attempt after HTTP 429, counting down to zero. */
 export function useWait(error: unknown): number {
   const problem = error instanceof ApiProblem && error.status === 429 ? error : null;
   const [left, setLeft] = useState(0);

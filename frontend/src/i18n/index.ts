@@ -1,7 +1,7 @@
 /** The portal's languages. The English text is the key: `t("Launch")`; `de.json` has the same keys in German. */
 import i18next, { type FormatterModule } from "i18next";
 import { initReactI18next } from "react-i18next";
-import { learnSentences } from "@/i18n/server";
+import { setServerSentences } from "@/i18n/server";
 import { formatNumber } from "@/lib/units";
 import en from "./en.json";
 
@@ -11,18 +11,18 @@ export const LANGUAGES = [
 ] as const;
 export type Language = (typeof LANGUAGES)[number]["value"];
 
-const KEPT_AS = "aitne-language";
+const STORAGE_KEY = "aitne-language";
 
-function wanted(): Language {
-  const kept = localStorage.getItem(KEPT_AS);
-  const first = (kept ?? navigator.language).slice(0, 2);
-  return LANGUAGES.find(({ value }) => value === first)?.value ?? "en";
+function initialLanguage(): Language {
+  const stored = localStorage.getItem(STORAGE_KEY);
+  const language = (stored ?? navigator.language).slice(0, 2);
+  return LANGUAGES.find(({ value }) => value === language)?.value ?? "en";
 }
 
 async function load(language: Language): Promise<void> {
   if (language === "en" || i18next.hasResourceBundle(language, "translation")) return;
   const [{ default: texts }, { default: sentences }] = await Promise.all([import("./de.json"), import("./server.json")]);
-  learnSentences(sentences);
+  setServerSentences(sentences);
   i18next.addResourceBundle(language, "translation", texts);
 }
 
@@ -35,36 +35,36 @@ const NUMBERS: FormatterModule = {
   format: (value: unknown) => (typeof value === "number" ? formatNumber(value) : String(value)),
 };
 
-/** English, which is there at once. */
+/** Initializes i18next with the English texts. */
 export async function startTexts(): Promise<void> {
   await i18next.use(initReactI18next).use(NUMBERS).init({
     lng: "en",
     fallbackLng: "en",
     resources: { en: { translation: en } },
-    // A key is a sentence, which may have colons and full stops.
+    // A key is a text, which can contain colons and full stops.
     keySeparator: false,
     nsSeparator: false,
-    // React escapes what it renders; every number comes in the language's own form.
+    // React escapes rendered texts; numbers are formatted for the language.
     interpolation: { escapeValue: false, alwaysFormat: true },
     returnEmptyString: false,
   });
 }
 
-/** Before the first render: in the language that was chosen here, or the browser's. */
+/** Called before the first render: selects the stored language or the browser's. */
 export async function startLanguage(): Promise<void> {
   await startTexts();
-  await setLanguage(wanted());
+  await setLanguage(initialLanguage());
 }
 
-/** Show the portal in another language, here and at the next visit. */
+/** Switch the language of the portal. */
 export async function setLanguage(language: Language): Promise<void> {
   await load(language);
   await i18next.changeLanguage(language);
   document.documentElement.lang = language;
 }
 
-/** As `setLanguage`, and keep the choice in this browser. */
+/** Switch the language and store it in this browser. */
 export async function chooseLanguage(language: Language): Promise<void> {
-  localStorage.setItem(KEPT_AS, language);
+  localStorage.setItem(STORAGE_KEY, language);
   await setLanguage(language);
 }

@@ -1,7 +1,7 @@
 import i18next from "i18next";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { setLanguage } from "@/i18n";
-import { said } from "@/i18n/server";
+import { translateServerText } from "@/i18n/server";
 
 beforeEach(async () => {
   // What a browser has and Node has not.
@@ -10,21 +10,37 @@ beforeEach(async () => {
 });
 afterEach(() => setLanguage("en"));
 
-it("translates a sentence that the platform is known to say", () => {
-  expect(said("Waits behind jobs of higher priority.")).toEqual({ text: "Wartet hinter Jobs höherer Priorität." });
+it("translates a known message of the platform", () => {
+  expect(translateServerText("Waits behind jobs of higher priority.")).toEqual({ text: "Wartet hinter Jobs höherer Priorität." });
 });
 
-it("keeps names and numbers of a sentence", () => {
-  expect(said("Waits for 4 GPUs: 3 of 4 are free").text).toBe("Wartet auf 4 GPUs: frei 3 von 4.");
-  expect(said("12 tasks: 4 running, 8 queued.").text).toBe("12 Tasks: 4 laufen, 8 warten.");
-  expect(said("The program ended with exit code 137.").text).toBe("Das Programm endete mit Exit-Code 137.");
+it("keeps names and numbers of a message", () => {
+  expect(translateServerText("Waits for 4 GPUs: 3 of 4 are free").text).toBe("Wartet auf 4 GPUs: frei 3 von 4.");
+  expect(translateServerText("12 tasks: 4 running, 8 queued.").text).toBe("12 Tasks: 4 laufen, 8 warten.");
+  expect(translateServerText("The program ended with exit code 137.").text).toBe("Das Programm endete mit Exit-Code 137.");
+  expect(translateServerText("The program was ended by signal 9.").text).toBe("Das Programm wurde durch Signal 9 beendet.");
 });
 
-it("shows what it does not know as it came, and says that it is English", () => {
-  expect(said("Slurm says (nothing).")).toEqual({ text: "Slurm says (nothing).", lang: "en" });
+it("translates the reasons of jobs that were held, rejected or failed", () => {
+  const texts = {
+    "One of its nodes (n1 (Kernel panic), n2) failed while it ran; the job is not the cause.":
+      "Einer der Knoten (n1 (Kernel panic), n2) fiel während des Laufs aus; der Job ist nicht die Ursache.",
+    "It was to run after job 16e48af7, which ended FAILED.": "Abhängig von Job 16e48af7, der mit FAILED endete.",
+    "Waits for the scheduler: it does not answer.": "Wartet auf den Scheduler: Er antwortet nicht.",
+    "JupyterLab did not start: it did not answer within 300 s. See the log.":
+      "JupyterLab ist nicht gestartet: keine Antwort innerhalb von 300 s. Siehe Log.",
+    "Maintenance (New switches): new jobs are held until 2026-03-01 12:00 UTC.":
+      "Wartung (New switches): Neue Jobs werden bis 2026-03-01 12:00 UTC zurückgehalten.",
+    "Maintenance: new jobs are held until it is over.": "Wartung: Neue Jobs werden bis zu ihrem Ende zurückgehalten.",
+  };
+  for (const [english, german] of Object.entries(texts)) expect(translateServerText(english)).toEqual({ text: german });
 });
 
-it("writes numbers as the language does", () => {
+it("returns unknown messages unchanged and marked as English", () => {
+  expect(translateServerText("Slurm says (nothing).")).toEqual({ text: "Slurm says (nothing).", lang: "en" });
+});
+
+it("formats numbers for the language", () => {
   expect(i18next.t("{{count}} files", { count: 12_345 })).toBe("12.345 Dateien");
   expect(i18next.t("{{count}} files", { count: 1 })).toBe("1 Datei");
 });

@@ -1,6 +1,6 @@
 /**
- * What the platform says. It speaks English; the sentences it is known to say (`server.json`) are translated here, and
- * anything else is shown as it came and marked as English.
+ * Messages of the platform. They are English; those in `server.json` are translated here, any other text is shown
+ * unchanged and marked as English.
  */
 import i18next from "i18next";
 import { msg } from "@/i18n/msg";
@@ -12,57 +12,57 @@ interface Sentence {
 
 let sentences: readonly Sentence[] = [];
 
-/** Called with `server.json` once there is a language for it. */
-export function learnSentences(keys: readonly string[]): void {
+/** Called with `server.json` when a language other than English is loaded. */
+export function setServerSentences(keys: readonly string[]): void {
   sentences = keys.map((key) => ({ key, pattern: patternOf(key) }));
 }
 
 function patternOf(key: string): RegExp {
   const parts = key.replace(/\.$/, "").split(/\{\{(\w+)\}\}/);
   const text = parts.map((part, index) => (index % 2 === 1 ? `(?<${part}>.+?)` : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")));
-  // With its full stop or without.
+  // With or without the full stop.
   return new RegExp(`^${text.join("")}\\.?$`);
 }
 
-/** A sentence of the platform in the chosen language; `lang` where it stayed English. */
-export function said(text: string): { text: string; lang?: "en" } {
+/** A message of the platform in the selected language; `lang` where it is not translated. */
+export function translateServerText(text: string): { text: string; lang?: "en" } {
   if (i18next.language === "en") return { text };
   for (const { key, pattern } of sentences) {
-    const found = pattern.exec(text);
-    if (found === null) continue;
-    const groups = Object.entries(found.groups ?? {}).map(([name, value]) => [name, amounts(value)]);
+    const match = pattern.exec(text);
+    if (match === null) continue;
+    const groups = Object.entries(match.groups ?? {}).map(([name, value]) => [name, amounts(value)]);
     return { text: i18next.t(key, Object.fromEntries(groups) as Record<string, string>) };
   }
   return { text, lang: "en" };
 }
 
-/** How far tasks are, after their number. */
-const TASKS: Partial<Record<string, string>> = {
+/** States of tasks after their number. */
+const TASK_STATES: Partial<Record<string, string>> = {
   queued: msg("queued"), running: msg("running"), completed: msg("completed"), failed: msg("failed"), cancelled: msg("cancelled"),
 };
 
-/** What stands in a sentence as "16 CPUs, 60G and 4 GPUs", "3 of 4" or "4 running, 8 queued". */
+/** Translates amounts in a message: "16 CPUs, 60G and 4 GPUs", "3 of 4" or "4 running, 8 queued". */
 function amounts(value: string): string {
   return value
     .replace(/(\d+) of (\d+)/g, (_, used: string, total: string) => i18next.t("{{used}} of {{total}}", { used, total }))
-    .replace(/\b(queued|running|completed|failed|cancelled)\b/g, (state) => i18next.t(TASKS[state] ?? state))
+    .replace(/\b(queued|running|completed|failed|cancelled)\b/g, (state) => i18next.t(TASK_STATES[state] ?? state))
     .replace(/(\d\w*|\w+s) and (\d)/g, (_, before: string, after: string) => `${before} ${i18next.t("and")} ${after}`);
 }
 
-/** Titles of the API's problems by their code; what is wrong exactly says its detail. */
+/** Titles of the API's problems by their code; the problem's detail describes the error. */
 export const PROBLEM_TITLES: Partial<Record<string, string>> = {
-  invalid_input: msg("Check what was entered"),
-  bad_request: msg("Check what was entered"),
+  invalid_input: msg("Invalid input"),
+  bad_request: msg("Invalid input"),
   too_large: msg("Too large"),
-  not_authenticated: msg("Log in first"),
+  not_authenticated: msg("Login required"),
   not_allowed: msg("Not allowed"),
   not_found: msg("Not found"),
-  conflict: msg("It does not fit with what is there"),
-  changed_meanwhile: msg("It was changed meanwhile"),
+  conflict: msg("Conflict"),
+  changed_meanwhile: msg("Changed in the meantime"),
   rate_limited: msg("Too many requests"),
-  scheduler_rejected: msg("The scheduler refused it"),
-  scheduler_unavailable: msg("The scheduler does not answer"),
-  unavailable: msg("The platform does not answer"),
-  not_supported: msg("Not possible on this platform"),
-  internal: msg("The platform made a mistake"),
+  scheduler_rejected: msg("Rejected by the scheduler"),
+  scheduler_unavailable: msg("Scheduler not responding"),
+  unavailable: msg("Platform not responding"),
+  not_supported: msg("Not supported on this platform"),
+  internal: msg("Internal error"),
 };

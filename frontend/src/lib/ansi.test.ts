@@ -11,7 +11,7 @@ describe("ansiPieces", () => {
     ]);
   });
 
-  it("knows the palette's first 16 and leaves true colours to the theme", () => {
+  it("uses the palette's first 16 colours and ignores true colours", () => {
     expect(ansiPieces("\x1b[38;5;1mx\x1b[38;2;1;2;3my")).toEqual([
       { text: "x", style: "ansi-red" },
       { text: "y", style: "" },
@@ -19,13 +19,13 @@ describe("ansiPieces", () => {
     expect(ansiPieces("\x1b[48;5;1;1mx")).toEqual([{ text: "x", style: "ansi-bold" }]);
   });
 
-  it("drops everything else that a terminal would obey", () => {
+  it("drops all other escape sequences", () => {
     const line = "\x1b[2J\x1b]0;title\x07\x1b[?25la\x00\x08b\x1b(Bc";
     expect(stripAnsi(line)).not.toMatch(/[\x00-\x08\x1b]/); // eslint-disable-line no-control-regex
     expect(ansiPieces(line).map((piece) => piece.text).join("")).toContain("ab");
   });
 
-  it("leaves text alone, tabs and HTML included", () => {
+  it("keeps text unchanged, including tabs and HTML", () => {
     const line = "<b>\tnot bold</b> 🦉";
     expect(stripAnsi(line)).toBe(line);
     expect(ansiPieces(line)).toEqual([{ text: line, style: "" }]);

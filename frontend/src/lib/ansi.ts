@@ -1,6 +1,6 @@
 /**
  * Terminal colours in a log line -> pieces with a class name. Only the 16 named colours, bold and dim
- * are drawn; every other escape sequence is dropped, so that a log can never do more than show text.
+ * are drawn; every other escape sequence is dropped, so that a log can only show text.
  */
 
 export interface Piece {
@@ -27,7 +27,7 @@ export function stripAnsi(line: string): string {
   return line.includes("\x1b") || /[^\t\x20-\uffff]/.test(line) ? line.replace(SEQUENCE, "") : line;
 }
 
-/** Pieces of one line. The pen starts fresh on each line: what a colour left open never spreads. */
+/** Pieces of one line. The pen is reset on each line: an unclosed colour does not affect the next one. */
 export function ansiPieces(line: string): Piece[] {
   if (!line.includes("\x1b")) return [{ text: stripAnsi(line), style: "" }];
   const pieces: Piece[] = [];
@@ -61,7 +61,7 @@ function apply(pen: Pen, codes: string): void {
     else if (code >= 30 && code <= 37) pen.colour = named(code - 30);
     else if (code >= 90 && code <= 97) pen.colour = named(code - 90);
     else if (code === 38 || code === 48) {
-      // 38;5;n and 38;2;r;g;b: the palette's first 16 have names, the rest stays the text's colour.
+      // 38;5;n and 38;2;r;g;b: the palette's first 16 colours have names, others keep the text's colour.
       if (list[i + 1] === 5) {
         const index = list[i + 2] ?? 0;
         if (code === 38) pen.colour = index < 16 ? named(index % 8) : "";

@@ -1,4 +1,4 @@
-/** The filters of the audit log as they stand in the address: whatever does not fit is left out. */
+/** The filters of the audit log from the URL's search parameters; invalid values are ignored. */
 import type { AuditFilters } from "@/api/admin";
 
 const OUTCOMES = ["allowed", "denied", "failed"] as const;
@@ -7,12 +7,12 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 export function readAuditFilters(search: Record<string, unknown>): AuditFilters {
   const text = (name: string) => {
     const value = search[name];
-    const found = typeof value === "string" || typeof value === "number" ? String(value).slice(0, 200) : "";
-    return found === "" ? undefined : found;
+    const content = typeof value === "string" || typeof value === "number" ? String(value).slice(0, 200) : "";
+    return content === "" ? undefined : content;
   };
   const day = (name: string) => {
-    const found = text(name);
-    return found !== undefined && DAY.test(found) ? found : undefined;
+    const date = text(name);
+    return date !== undefined && DAY.test(date) ? date : undefined;
   };
   return {
     actor: text("actor"),

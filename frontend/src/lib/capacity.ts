@@ -1,4 +1,4 @@
-/** What the cluster has and how much of it is free, added up. */
+/** The cluster's total and used resources. */
 import type { ClusterNode } from "@/api/types";
 import { CLOSED } from "@/lib/nodes";
 
@@ -10,13 +10,13 @@ export interface Amount {
 export interface Capacity {
   cpu: Amount;
   memory: Amount;
-  /** By type; untyped GPUs are called "GPU". */
+  /** By type; GPUs without a type are named "GPU". */
   gpus: Map<string, Amount>;
-  /** Nodes that take work, of all. */
+  /** Nodes that accept jobs, and all nodes. */
   nodes: { up: number; total: number };
 }
 
-/** Nodes that are closed offer nothing; what still runs there does not count as capacity. */
+/** Unavailable nodes do not count, even where jobs still run on them. */
 export function capacityOf(nodes: readonly ClusterNode[]): Capacity {
   const up = nodes.filter((node) => !CLOSED.has(node.state));
   const gpus = new Map<string, Amount>();

@@ -1,4 +1,4 @@
-/** Copies text. Plain HTTP has no clipboard API, so there an invisible field and the old command do it. */
+/** Copies text. Plain HTTP has no clipboard API; there an invisible field and `execCommand` are used. */
 export async function copyText(text: string): Promise<boolean> {
   const clipboard = (navigator as { clipboard?: Clipboard }).clipboard;
   if (clipboard !== undefined) {
@@ -6,7 +6,7 @@ export async function copyText(text: string): Promise<boolean> {
       await clipboard.writeText(text);
       return true;
     } catch {
-      // Not permitted here: the old way may still be.
+      // Not permitted: `execCommand` can still work.
     }
   }
   const field = document.createElement("textarea");

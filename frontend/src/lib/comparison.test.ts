@@ -20,18 +20,18 @@ const COMPARISON: Comparison = {
 beforeAll(startTexts);
 
 describe("a comparison", () => {
-  it("shows only what differs, or all of it", () => {
+  it("shows only differences, or all rows", () => {
     expect(shownSections(COMPARISON, true).map((each) => [each.key, each.rows.length])).toEqual([["metrics", 1]]);
     expect(shownSections(COMPARISON, false).map((each) => each.key)).toEqual(["job", "metrics", "packages"]);
   });
 
-  it("names the platform's own fields, and leaves the user's words", () => {
+  it("labels the platform's fields and keeps the user's names", () => {
     const names = COMPARISON.sections.map((section) => section.rows.map((each) => nameOf(section, each)));
     expect(names).toEqual([["Name"], ["name", "loss"], []]);
     expect(COMPARISON.sections.map(titleOf)).toEqual(["Job file", "Metrics", "Software"]);
   });
 
-  it("writes figures with their units", () => {
+  it("formats values with their units", () => {
     expect(textOf(2 ** 30, "bytes")).toBe("1 GB");
     expect(textOf(0.5, "share")).toBe("50 %");
     expect(textOf(null, null)).toBeNull();

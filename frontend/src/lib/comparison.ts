@@ -1,4 +1,4 @@
-/** Words and figures for the comparison of two runs. */
+/** Labels and values for the comparison of two runs. */
 import i18next from "i18next";
 import type { Comparison } from "@/api/runs";
 import { msg } from "@/i18n/msg";
@@ -18,7 +18,7 @@ const SECTIONS: Partial<Record<string, string>> = {
   data: msg("Image and data"),
   node: msg("Node"),
   outcome: msg("Outcome"),
-  use: msg("Use"),
+  use: msg("Resource usage"),
   metrics: msg("Metrics"),
 };
 
@@ -40,7 +40,7 @@ const FIELDS: Partial<Record<string, string>> = {
   branch: msg("Branch"),
   commit: msg("Commit"),
   dirty: msg("Uncommitted changes"),
-  diff_bytes: msg("Size of the diff"),
+  diff_bytes: msg("Diff size"),
   diff: msg("Diff"),
   untracked: msg("Untracked"),
   environment: msg("Environment"),
@@ -56,28 +56,28 @@ const FIELDS: Partial<Record<string, string>> = {
   reason: msg("Reason"),
   exit_code: msg("Exit code"),
   attempt: msg("Attempt"),
-  waited_s: msg("Waited"),
-  duration_s: msg("Ran for"),
-  memory_max_bytes: msg("Memory, at most"),
-  cpu_mean: msg("CPUs in use, on average"),
-  cpu_max: msg("CPUs in use, at most"),
-  gpu_mean: msg("GPU use, on average"),
-  gpu_memory_max_bytes: msg("GPU memory, at most"),
+  waited_s: msg("Queue time"),
+  duration_s: msg("Run time"),
+  memory_max_bytes: msg("Peak memory"),
+  cpu_mean: msg("Average CPU usage"),
+  cpu_max: msg("Peak CPU usage"),
+  gpu_mean: msg("Average GPU utilization"),
+  gpu_memory_max_bytes: msg("Peak GPU memory"),
 };
 
-/** Sections whose rows are named by the user's own words. */
-const OWN_WORDS = new Set(["parameters", "metrics"]);
+/** Sections whose rows have names given by users. */
+const USER_NAMED = new Set(["parameters", "metrics"]);
 
 export function titleOf(section: Section): string {
   return i18next.t(SECTIONS[section.key] ?? section.key);
 }
 
 export function nameOf(section: Section, row: Row): string {
-  const known = OWN_WORDS.has(section.key) ? undefined : FIELDS[row.field];
-  return known === undefined ? row.field : i18next.t(known);
+  const label = USER_NAMED.has(section.key) ? undefined : FIELDS[row.field];
+  return label === undefined ? row.field : i18next.t(label);
 }
 
-/** A value as it is read; null: there is none. */
+/** A value as text; null where there is none. */
 export function textOf(value: Row["a"], unit: Row["unit"]): string | null {
   if (value === null) return null;
   if (typeof value === "boolean") return value ? i18next.t("yes") : i18next.t("no");
@@ -88,7 +88,7 @@ export function textOf(value: Row["a"], unit: Row["unit"]): string | null {
   return formatCell(value);
 }
 
-/** The sections with the rows that are to be shown; none that is left empty. */
+/** The sections with their visible rows, without empty sections. */
 export function shownSections(comparison: Comparison, onlyDifferences: boolean): Section[] {
   return comparison.sections
     .map((section) => ({ ...section, rows: section.rows.filter((row) => !onlyDifferences || !row.same) }))

@@ -21,12 +21,12 @@ const dataset = (change: Partial<Dataset>): Dataset => ({
   ...change,
 });
 
-describe("what is chosen", () => {
-  it("keeps one version of each, the one that was chosen last", () => {
+describe("the selection", () => {
+  it("contains one version of each dataset, the one selected last", () => {
     expect(chooseDatasets(["a:1", "b:1"], ["a:1", "b:1", "a:2"])).toEqual(["b:1", "a:2"]);
   });
 
-  it("adds and takes away as asked", () => {
+  it("adds and removes datasets", () => {
     expect(chooseDatasets([], ["a:1"])).toEqual(["a:1"]);
     expect(chooseDatasets(["a:1"], ["a:1", "b:1"])).toEqual(["a:1", "b:1"]);
     expect(chooseDatasets(["a:1", "b:1"], ["b:1"])).toEqual(["b:1"]);
@@ -34,23 +34,23 @@ describe("what is chosen", () => {
   });
 });
 
-describe("who may read it", () => {
-  it("is decided by owner and project", () => {
+describe("read access", () => {
+  it("depends on owner and project", () => {
     const granted = dataset({ projects: ["vision"] });
     expect(isReadable(granted, "anders", "vision")).toBe(true);
     expect(isReadable(granted, "anders", "speech")).toBe(false);
     expect(isReadable(granted, "mira", "speech")).toBe(true);
   });
 
-  it("is said to who may not", () => {
+  it("is described for users without it", () => {
     expect(readersText(dataset({ projects: ["vision"] }))).toBe("Only for jobs in project vision.");
     expect(readersText(dataset({ projects: ["a", "b"] }))).toBe("Only for jobs in projects a, b.");
-    expect(readersText(dataset({}))).toBe("Only for jobs of mira, its owner.");
+    expect(readersText(dataset({}))).toBe("Only for jobs of the owner, mira.");
   });
 });
 
-describe("references and places", () => {
-  it("are taken apart at the first colon", () => {
+describe("references and paths", () => {
+  it("are split at the first colon", () => {
     expect(splitReference("div2k:1.0")).toEqual({ name: "div2k", version: "1.0" });
     expect(splitReference("div2k")).toEqual({ name: "div2k", version: null });
   });
@@ -62,15 +62,15 @@ describe("references and places", () => {
 });
 
 describe("lists", () => {
-  it("leave the retired out and search by every word", () => {
+  it("exclude retired datasets and match every word", () => {
     const all = [dataset({}), dataset({ version: "0.9", retired: true }), dataset({ name: "speech", owner: "anders", description: "Read English" })];
     expect(filterDatasets(all, "", false).map((each) => each.version)).toEqual(["1.0", "1.0"]);
     expect(filterDatasets(all, "div2k", true)).toHaveLength(2);
     expect(filterDatasets(all, "english ANDERS", false).map((each) => each.name)).toEqual(["speech"]);
   });
 
-  it("say damage first", () => {
-    expect(datasetLook(dataset({})).label).toBe("As added");
+  it("show damage first", () => {
+    expect(datasetLook(dataset({})).label).toBe("Not verified");
     expect(datasetLook(dataset({ verified_at: "2026-01-02T00:00:00Z", damaged_files: 0 })).label).toBe("Verified");
     expect(datasetLook(dataset({ retired: true })).label).toBe("Retired");
     expect(datasetLook(dataset({ retired: true, damaged_files: 2 })).label).toBe("Damaged");

@@ -1,4 +1,4 @@
-/** Datasets as people choose them, and where a job finds them. */
+/** Selection of datasets and their paths in jobs. */
 import i18next from "i18next";
 import type { Dataset } from "@/api/catalog";
 import { wordsOf } from "@/lib/images";
@@ -15,31 +15,31 @@ export function splitReference(reference: string): { name: string; version: stri
     : { name: reference.slice(0, colon), version: reference.slice(colon + 1) };
 }
 
-/** Where a program reads it: a fixed folder in a container, a link without one. */
+/** The path in a job: a fixed folder in a container, a link without one. */
 export function datasetPlace(name: string, bare: boolean): string {
   return bare ? `$AITNE_DATASETS/${name}` : `/datasets/${name}`;
 }
 
 /**
- * What is chosen after `next` was asked for: of one dataset the version that was chosen last, because
- * two versions would lie at the same place.
+ * The selection after a change to `next`: of each dataset only the version selected last, because two versions
+ * would have the same path.
  */
 export function chooseDatasets(old: readonly string[], next: readonly string[]): string[] {
   const added = next.filter((reference) => !old.includes(reference));
   const replaced = new Set(added.map((reference) => splitReference(reference).name));
-  const kept = next.filter((reference) => old.includes(reference) && !replaced.has(splitReference(reference).name));
+  const unchanged = next.filter((reference) => old.includes(reference) && !replaced.has(splitReference(reference).name));
   const last = new Map(added.map((reference) => [splitReference(reference).name, reference]));
-  return [...kept, ...last.values()];
+  return [...unchanged, ...last.values()];
 }
 
-/** Whether a job of that user in that project may name it. */
+/** Whether a job of the user in the project can use it. */
 export function isReadable(dataset: Pick<Dataset, "owner" | "projects">, user: string, project: string): boolean {
   return dataset.owner === user || dataset.projects.includes(project);
 }
 
-/** Whose jobs may name it, for somebody whose job may not. */
+/** Describes which jobs can use it, for users whose jobs cannot. */
 export function readersText({ owner, projects }: Pick<Dataset, "owner" | "projects">): string {
-  if (projects.length === 0) return i18next.t("Only for jobs of {{owner}}, its owner.", { owner });
+  if (projects.length === 0) return i18next.t("Only for jobs of the owner, {{owner}}.", { owner });
   return i18next.t("Only for jobs in {{count}} projects: {{names}}.", { count: projects.length, names: projects.join(", ") });
 }
 
@@ -59,8 +59,8 @@ export function filterDatasets(datasets: readonly Dataset[], text: string, withR
 export function datasetLook(dataset: Pick<Dataset, "damaged_files" | "retired" | "verified_at">): { label: string; tone: Tone } {
   if (isDamaged(dataset)) return { label: i18next.t("Damaged"), tone: "bad" };
   if (dataset.retired) return { label: i18next.t("Retired"), tone: "neutral" };
-  return dataset.verified_at === null ? { label: i18next.t("As added"), tone: "active" } : { label: i18next.t("Verified"), tone: "good" };
+  return dataset.verified_at === null ? { label: i18next.t("Not verified"), tone: "active" } : { label: i18next.t("Verified"), tone: "good" };
 }
 
-/** What is typed on the cluster; the words in capitals are to be replaced. */
+/** The command to run on the cluster; the words in capitals are placeholders. */
 export const ADD_COMMAND = "aitne dataset add NAME PATH --version 1.0";

@@ -9,7 +9,7 @@ interface Gpu {
   type?: string | null;
 }
 
-/** GPUs as a file may say them: 2, "2", "a100:2", or written out. */
+/** GPUs of a job file: 2, "2", "a100:2", or an object. */
 export function gpuOf(value: unknown): Gpu {
   if (typeof value === "number") return { count: value };
   if (typeof value === "object" && value !== null && "count" in value) return value as Gpu;

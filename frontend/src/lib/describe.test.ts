@@ -16,7 +16,7 @@ describe("the ranks of a job", () => {
     expect(describeRanks(job(2, null))).toBe("");
   });
 
-  it("exchange in the usual way unless the job says how", () => {
+  it("show communication options other than the defaults", () => {
     expect(describeExchange(job(2, {}))).toBe("");
     expect(describeExchange(job(2, { backend: "gloo", compress: "fp16" }))).toBe("gloo, fp16");
     expect(describeExchange(job(2, null))).toBe("");

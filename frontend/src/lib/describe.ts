@@ -1,4 +1,4 @@
-/** Short sentences about jobs, shared by cards, tables and pages. */
+/** Short descriptions of jobs for cards, tables and pages. */
 import i18next from "i18next";
 import type { Job, Resources } from "@/api/types";
 import { formatBytes } from "@/lib/units";
@@ -24,7 +24,7 @@ export function describeRanks(job: Pick<Job, "distributed" | "resources">): stri
   return nodes > 1 ? i18next.t("{{ranks}}: {{each}} on each of {{nodes}} nodes", { ranks, each, nodes }) : ranks;
 }
 
-/** What of how they exchange is not left to the platform: "gloo, fp16"; empty if all of it is. */
+/** Communication options other than the defaults: "gloo, fp16"; empty for defaults only. */
 export function describeExchange(job: Pick<Job, "distributed">): string {
   if (job.distributed === null) return "";
   const { backend, strategy, compress } = job.distributed;
@@ -33,19 +33,19 @@ export function describeExchange(job: Pick<Job, "distributed">): string {
     .join(", ");
 }
 
-/** How a program ended: "exit code 1", "signal 9"; empty if there is nothing to say. */
+/** The exit status of a program: "exit code 1", "signal 9"; empty where it is unknown. */
 export function describeExit(job: Pick<Job, "exit_code" | "signal">): string {
   if (job.signal) return i18next.t("signal {{signal}}", { signal: job.signal });
   return job.exit_code === null ? "" : i18next.t("exit code {{code}}", { code: job.exit_code });
 }
 
-/** The nodes by name, or how many once there are too many to read. */
+/** The nodes by name, shortened where there are more than three. */
 export function describeNodes(nodes: readonly string[]): string {
   if (nodes.length <= 3) return nodes.join(", ");
   return i18next.t("{{names}} and {{more}} more", { names: nodes.slice(0, 2).join(", "), more: nodes.length - 2 });
 }
 
-/** From the first moment of the program to its end, or to now. Null while it has not begun. */
+/** Start and end of the program; `to` is null while it runs, the result null before it starts. */
 export function runTimeBounds(job: Job): { from: string; to: string | null } | null {
   const from = job.started_at ?? job.allocated_at;
   return from ? { from, to: job.ended_at ?? null } : null;

@@ -25,12 +25,12 @@ describe("a session that is about to end", () => {
     expect(ending && endingTitle(ending)).toBe("Notes ends in 10 min");
   });
 
-  it("is nobody else's business", () => {
+  it("is not announced to other users", () => {
     expect(endingOf(event({}), "bob", NOW)).toBeNull();
     expect(endingOf(event({ kind: "job.changed" }), "ada", NOW)).toBeNull();
   });
 
-  it("is not announced after its end, when the feed comes back", () => {
+  it("is not announced after its end, when the feed reconnects", () => {
     expect(endingOf(event({}), "ada", new Date("2026-03-01T12:10:00Z"))).toBeNull();
   });
 
@@ -43,8 +43,8 @@ describe("a session that is about to end", () => {
 });
 
 describe("a session's history", () => {
-  it("says who gave it more time, and that its end was announced", () => {
+  it("contains extensions and the announced end", () => {
     const extended = event({ kind: "job.extended", data: { by: "ada", seconds: 3600, time_limit_s: 7200 } });
-    expect(historyOf([extended, event({})], true).map((line) => line.title)).toEqual(["1 h more, by ada", "Ends in 10 min"]);
+    expect(historyOf([extended, event({})], true).map((line) => line.title)).toEqual(["Extended by 1 h (ada)", "Ends in 10 min"]);
   });
 });

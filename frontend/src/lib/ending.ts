@@ -1,9 +1,9 @@
-/** The platform's word that a session's time is nearly up. Pure. */
+/** Events about the approaching end of a session. Pure. */
 import i18next from "i18next";
 import type { JobEvent } from "@/api/types";
 import { formatDuration } from "@/lib/time";
 
-/** From this on a session's countdown warns. */
+/** Remaining time at which a session's countdown becomes a warning. */
 export const SOON_S = 10 * 60;
 
 export interface Ending {
@@ -13,12 +13,12 @@ export interface Ending {
   expiresAt: string;
 }
 
-/** What the event says, if it is of one of the user's own sessions and its end has not passed. */
+/** The ending in an event of the user's own sessions; null for other events and for an end in the past. */
 export function endingOf(event: JobEvent, user: string, now: Date): Ending | null {
   const { name, left_s: leftS, expires_at: expiresAt } = event.data;
   if (event.kind !== "job.ending" || event.owner !== user || event.job_id === null) return null;
   if (typeof name !== "string" || typeof leftS !== "number" || typeof expiresAt !== "string") return null;
-  // A feed that comes back tells of what was missed too.
+  // A reconnected feed replays missed events.
   if (new Date(expiresAt) <= now) return null;
   return { jobId: event.job_id, name, leftS, expiresAt };
 }
@@ -28,7 +28,7 @@ export function endingTitle(ending: Ending): string {
   return i18next.t("{{name}} ends in {{time}}", { name: ending.name, time: formatDuration(ending.leftS) });
 }
 
-/** One notice per end and step, however often it is told. */
+/** The ID of the toast: one for each end and remaining time, however often the event arrives. */
 export function endingKey(ending: Ending): string {
   return `ending-${ending.jobId}-${ending.expiresAt}-${ending.leftS}`;
 }

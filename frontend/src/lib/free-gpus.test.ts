@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { GpuCapacity } from "@/api/types";
-import { freeWords, stepPath } from "./free-gpus";
+import { freeGpusText, stepPath } from "./free-gpus";
 
 const NOW = new Date("2026-03-01T12:00:00Z");
 const at = (hours: number) => new Date(NOW.getTime() + hours * 3_600_000).toISOString();
@@ -9,19 +9,19 @@ function gpu(changes: Partial<GpuCapacity> = {}): GpuCapacity {
   return { type: "a100", total: 8, free: 0, used: 8, out: 0, without_end: 0, waiting: 0, next_free_at: at(1.5), forecast: [{ at: at(0), free: 0 }, { at: at(3), free: 4 }, { at: at(6), free: 8 }, { at: at(20), free: 8 }], ...changes };
 }
 
-describe("the line of free GPUs", () => {
-  it("steps up where jobs end, and goes on to the edge", () => {
+describe("stepPath", () => {
+  it("steps up where jobs end, and extends to the edge", () => {
     expect(stepPath(gpu(), NOW, 120, 40)).toBe("M0 40 H30 V20 H60 V0 H120");
     expect(stepPath(gpu({ forecast: [{ at: at(0), free: 2 }] }), NOW, 120, 40)).toBe("M0 30 H120");
   });
 });
 
-describe("the words", () => {
-  it("say when the next one comes", () => {
-    expect(freeWords(gpu(), NOW)).toBe("the next in 1 h 30 min at the latest");
-    expect(freeWords(gpu({ free: 2 }), NOW)).toBe("free now");
-    expect(freeWords(gpu({ next_free_at: null }), NOW)).toBe("nobody can tell when");
-    expect(freeWords(gpu({ next_free_at: null, used: 0 }), NOW)).toBe("on nodes that take no work");
-    expect(freeWords(gpu({ waiting: 3 }), NOW)).toContain("3");
+describe("freeGpusText", () => {
+  it("describes the expected availability", () => {
+    expect(freeGpusText(gpu(), NOW)).toBe("next free within 1 h 30 min");
+    expect(freeGpusText(gpu({ free: 2 }), NOW)).toBe("free now");
+    expect(freeGpusText(gpu({ next_free_at: null }), NOW)).toBe("time unknown");
+    expect(freeGpusText(gpu({ next_free_at: null, used: 0 }), NOW)).toBe("on unavailable nodes");
+    expect(freeGpusText(gpu({ waiting: 3 }), NOW)).toContain("3");
   });
 });

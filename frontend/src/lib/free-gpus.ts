@@ -1,4 +1,4 @@
-/** When GPUs come free: the steps of a forecast as a line, and in words. */
+/** The forecast of free GPUs as a step line and as text. */
 import i18next from "i18next";
 import type { GpuCapacity } from "@/api/types";
 import { formatDuration } from "@/lib/time";
@@ -27,13 +27,13 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** What somebody who waits for one wants to know. */
-export function freeWords(gpu: GpuCapacity, now: Date): string {
+/** The expected availability of a GPU type. */
+export function freeGpusText(gpu: GpuCapacity, now: Date): string {
   if (gpu.free > 0) {
-    return gpu.waiting > 0 ? i18next.t("{{count}} GPUs are waited for", { count: gpu.waiting }) : i18next.t("free now");
+    return gpu.waiting > 0 ? i18next.t("{{count}} GPUs requested by pending jobs", { count: gpu.waiting }) : i18next.t("free now");
   }
-  if (gpu.next_free_at === null) return gpu.used === 0 ? i18next.t("on nodes that take no work") : i18next.t("nobody can tell when");
+  if (gpu.next_free_at === null) return gpu.used === 0 ? i18next.t("on unavailable nodes") : i18next.t("time unknown");
   const time = formatDuration(Math.max(60, Math.round((Date.parse(gpu.next_free_at) - now.getTime()) / 60_000) * 60));
-  const next = i18next.t("the next in {{time}} at the latest", { time });
-  return gpu.waiting > 0 ? `${next} · ${i18next.t("{{count}} GPUs are waited for", { count: gpu.waiting })}` : next;
+  const next = i18next.t("next free within {{time}}", { time });
+  return gpu.waiting > 0 ? `${next} · ${i18next.t("{{count}} GPUs requested by pending jobs", { count: gpu.waiting })}` : next;
 }

@@ -1,4 +1,4 @@
-/** A job's events as sentences. */
+/** A job's events as lines of its history. */
 import i18next from "i18next";
 import type { JobEvent, JobState } from "@/api/types";
 import { lookOf } from "@/lib/states";
@@ -15,31 +15,31 @@ export function historyOf(events: readonly JobEvent[], session: boolean): Histor
   return events.map((event) => {
     const { state, message, attempt } = event.data;
     const label = typeof state === "string" ? lookOf(state as JobState, { session }).label : "";
-    const again = (title: string) =>
+    const withAttempt = (title: string) =>
       typeof attempt === "number" && attempt > 1 ? i18next.t("{{title}} (attempt {{attempt}})", { title, attempt }) : title;
     const title =
-      wordsOf(event) ??
+      titleOf(event) ??
       (event.kind === "job.created"
-        ? again(i18next.t("Created"))
+        ? withAttempt(i18next.t("Created"))
         : event.kind === "job.state"
-          ? again(label)
+          ? withAttempt(label)
           : event.data.cancel_requested === true
-            ? i18next.t("Asked to stop")
-            : i18next.t("Changed"));
+            ? i18next.t("Stop requested")
+            : i18next.t("Updated"));
     return { id: event.id, time: event.time, title, message: typeof message === "string" ? message : null };
   });
 }
 
-/** What is said of a session without a change of the job itself. */
-function wordsOf({ kind, data }: JobEvent): string | null {
+/** The title of an event that does not change the job's state. */
+function titleOf({ kind, data }: JobEvent): string | null {
   if (kind === "job.extended" && typeof data.seconds === "number") {
-    return i18next.t("{{time}} more, by {{user}}", { time: formatDuration(data.seconds), user: String(data.by) });
+    return i18next.t("Extended by {{time}} ({{user}})", { time: formatDuration(data.seconds), user: String(data.by) });
   }
   if (kind === "job.attached") {
-    const where = { user: String(data.by), node: String(data.node) };
+    const values = { user: String(data.by), node: String(data.node) };
     return data.kind === "ssh"
-      ? i18next.t("SSH connection of {{user}} to {{node}}", where)
-      : i18next.t("Terminal of {{user}} on {{node}}", where);
+      ? i18next.t("SSH connection of {{user}} to {{node}}", values)
+      : i18next.t("Terminal of {{user}} on {{node}}", values);
   }
   if (kind === "job.ending" && typeof data.left_s === "number") {
     return i18next.t("Ends in {{time}}", { time: formatDuration(data.left_s) });

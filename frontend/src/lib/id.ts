@@ -7,7 +7,7 @@ export function uuid(): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
 }
 
-/** The beginning of a job's id; of an array's task the array's with the index, as in `0008e66b_4`. */
+/** The first characters of a job's ID; for an array task those of the array with the index: `0008e66b_4`. */
 export function shortId(job: { id: string; array_job_id: string | null; array_task_id: number | null }): string {
   if (job.array_job_id === null) return job.id.slice(0, 8);
   return `${job.array_job_id.slice(0, 8)}_${job.array_task_id}`;

@@ -28,7 +28,7 @@ const session = { apps: [{ name: "lab" }] } as unknown as Template;
 const batch = { apps: [] } as unknown as Template;
 const names = (images: Image[]) => images.map(imageReference);
 
-describe("images that fit", () => {
+describe("fittingImages", () => {
   const all = [
     image({ apps: lab }),
     image({ version: "1.1", apps: lab, created_at: "2026-02-01T00:00:00Z" }),
@@ -38,7 +38,7 @@ describe("images that fit", () => {
     image({ name: "secret", apps: lab, projects: ["speech"] }),
   ];
 
-  it("have the session's app, are offered, and are for the project", () => {
+  it("have the session's app, are available, and are allowed for the project", () => {
     expect(names(fittingImages(all, session, "vision"))).toEqual(["jupyter:1.0", "jupyter:1.1"]);
     expect(names(fittingImages(all, session, "speech"))).toEqual(["jupyter:1.0", "jupyter:1.1", "secret:1.0"]);
   });
@@ -47,7 +47,7 @@ describe("images that fit", () => {
     expect(names(fittingImages(all, batch, "vision"))).toContain("base:1.0");
   });
 
-  it("stand for a name by the one that came last", () => {
+  it("are resolved by name to the newest version", () => {
     const found = fittingImages(all, session, "vision");
     expect(imageOf(found, "jupyter")?.version).toBe("1.1");
     expect(imageOf(found, "jupyter:1.0")?.version).toBe("1.0");
@@ -75,9 +75,9 @@ describe("lists", () => {
   });
 });
 
-describe("words", () => {
-  it("say what is wrong before what is offered", () => {
-    expect(imageLook(image({})).label).toBe("Offered");
+describe("labels", () => {
+  it("show damage before availability", () => {
+    expect(imageLook(image({})).label).toBe("Available");
     expect(imageLook(image({ state: "retired" })).label).toBe("Retired");
     expect(imageLook(image({ damage: "x" })).label).toBe("Damaged");
   });
@@ -88,7 +88,7 @@ describe("words", () => {
     expect(imageBytes(image({ artifacts: [] }))).toBe(0);
   });
 
-  it("show of an environment only what was asked for", () => {
+  it("show only the specified parts of an environment", () => {
     expect(environmentLines({ modules: [], conda: null, venv: null, setup: [] })).toEqual([]);
     expect(environmentLines({ modules: ["cuda/12.6", "gcc"], conda: null, venv: "~/v", setup: ["a", "b"] })).toEqual([
       { name: "Modules", text: "cuda/12.6 gcc" },

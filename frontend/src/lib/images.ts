@@ -1,14 +1,14 @@
-/** Images as people choose them: which of them a template can use, in which words, by which reference. */
+/** Selection of images: which ones a template can use, their labels and references. */
 import i18next from "i18next";
 import type { Image, Package } from "@/api/catalog";
 import { msg } from "@/i18n/msg";
 import type { Tone } from "@/lib/states";
 import type { Job, Template } from "@/api/types";
 
-/** Not an image: the node as it is. */
+/** The value for no container: the host's software. */
 export const BARE = "bare";
 
-const RUNTIMES: Record<string, string> = { apptainer: "Apptainer", docker: "Docker", bare: msg("The node as it is") };
+const RUNTIMES: Record<string, string> = { apptainer: "Apptainer", docker: "Docker", bare: msg("No container (host software)") };
 
 export function runtimeTitle(name: string): string {
   const title = RUNTIMES[name];
@@ -19,12 +19,12 @@ export function imageReference(image: Pick<Image, "name" | "version">): string {
   return `${image.name}:${image.version}`;
 }
 
-/** Whether a new job may use it. */
+/** Whether new jobs can use it. */
 export function isOffered(image: Pick<Image, "state" | "damage">): boolean {
   return image.state === "offered" && image.damage === null;
 }
 
-/** Those that a new job of the template in the project can use: a session needs its apps inside. */
+/** The images that a new job of the template in the project can use; a session requires its apps in the image. */
 export function fittingImages(images: readonly Image[], template: Pick<Template, "apps">, project: string): Image[] {
   return images.filter(
     (image) =>
@@ -34,7 +34,7 @@ export function fittingImages(images: readonly Image[], template: Pick<Template,
   );
 }
 
-/** What a reference stands for among images that fit: without a version the one that came last. */
+/** The image of a reference; without a version, the newest one. */
 export function imageOf(images: readonly Image[], reference: string): Image | undefined {
   const exact = images.find((image) => imageReference(image) === reference);
   if (exact !== undefined || reference.includes(":")) return exact;
@@ -43,7 +43,7 @@ export function imageOf(images: readonly Image[], reference: string): Image | un
     .reduce<Image | undefined>((last, image) => (last === undefined || image.created_at > last.created_at ? image : last), undefined);
 }
 
-/** Any part of the name, version or description, every word of it. */
+/** Whether the name, version or description contains every word of the text. */
 export function matchesImage(image: Pick<Image, "name" | "version" | "description">, text: string): boolean {
   const all = `${imageReference(image)} ${image.description}`.toLowerCase();
   return wordsOf(text).every((word) => all.includes(word));
@@ -55,15 +55,15 @@ export function filterImages(images: readonly Image[], text: string, withRetired
 
 export function filterPackages(packages: readonly Package[], text: string): Package[] {
   const words = wordsOf(text);
-  return packages.filter((each) => {
-    const all = `${each.name} ${each.version} ${each.source}`.toLowerCase();
+  return packages.filter((entry) => {
+    const all = `${entry.name} ${entry.version} ${entry.source}`.toLowerCase();
     return words.every((word) => all.includes(word));
   });
 }
 
 export function imageLook(image: Pick<Image, "state" | "damage">): { label: string; tone: Tone } {
   if (image.damage !== null) return { label: i18next.t("Damaged"), tone: "bad" };
-  return image.state === "offered" ? { label: i18next.t("Offered"), tone: "good" } : { label: i18next.t("Retired"), tone: "neutral" };
+  return image.state === "offered" ? { label: i18next.t("Available"), tone: "good" } : { label: i18next.t("Retired"), tone: "neutral" };
 }
 
 /** "sha256:0123456789ab…": enough to tell two apart by eye. */
@@ -72,7 +72,7 @@ export function shortDigest(digest: string): string {
   return hex.length <= 12 ? digest : `sha256:${hex.slice(0, 12)}…`;
 }
 
-/** Of the image as the smallest of its runtimes takes it; 0 where there is none. */
+/** The size of the image's smallest artifact; 0 without artifacts. */
 export function imageBytes(image: Pick<Image, "artifacts">): number {
   return image.artifacts.length === 0 ? 0 : Math.min(...image.artifacts.map((artifact) => artifact.size_bytes));
 }
@@ -81,7 +81,7 @@ export function wordsOf(text: string): string[] {
   return text.toLowerCase().split(/\s+/).filter((word) => word !== "");
 }
 
-/** What was loaded on the node first, as rows; none where nothing was. */
+/** The job's environment (modules, conda, venv, setup) as rows, without empty ones. */
 export function environmentLines(environment: Job["environment"]): { name: string; text: string }[] {
   const { modules, conda, venv, setup } = environment;
   return [

@@ -5,7 +5,7 @@ import type { JobSort } from "@/lib/job-filters";
 export interface Column {
   name: string;
   label: string;
-  /** Its width as a track of a CSS grid. */
+  /** Width as a track of a CSS grid. */
   track: string;
   sort?: JobSort;
   number?: boolean;
@@ -25,24 +25,24 @@ export const COLUMNS = [
   { name: "created", label: msg("Created"), track: "104px", sort: "created" },
   { name: "started", label: msg("Started"), track: "104px", sort: "started" },
   { name: "ended", label: msg("Ended"), track: "104px", sort: "ended" },
-  { name: "duration", label: msg("Ran for"), track: "104px", sort: "duration", number: true },
-  { name: "message", label: msg("What it says"), track: "minmax(200px, 3fr)" },
-  { name: "id", label: msg("Id"), track: "84px" },
-  { name: "scheduler_id", label: msg("Slurm's number"), track: "110px" },
+  { name: "duration", label: msg("Run time"), track: "104px", sort: "duration", number: true },
+  { name: "message", label: msg("Message"), track: "minmax(200px, 3fr)" },
+  { name: "id", label: msg("ID"), track: "84px" },
+  { name: "scheduler_id", label: msg("Scheduler ID"), track: "110px" },
 ] as const satisfies readonly Column[];
 
 export type ColumnName = (typeof COLUMNS)[number]["name"];
 
-export const USUAL: readonly ColumnName[] = ["name", "state", "project", "resources", "created", "duration"];
+export const DEFAULT_COLUMNS: readonly ColumnName[] = ["name", "state", "project", "resources", "created", "duration"];
 
-/** The columns by name, the name's own always first; what is not known any more is left out. */
+/** The columns by name, `name` always first; unknown names are ignored. */
 export function columnsOf(names: readonly string[], everyone: boolean): Column[] {
-  const wanted = names.length > 0 ? names : everyone ? ["name", "state", "owner", ...USUAL.slice(2)] : USUAL;
-  const found = wanted.flatMap((name) => COLUMNS.filter((column) => column.name === name && name !== "name"));
-  return [COLUMNS[0], ...new Map(found.map((column) => [column.name, column])).values()];
+  const selected = names.length > 0 ? names : everyone ? ["name", "state", "owner", ...DEFAULT_COLUMNS.slice(2)] : DEFAULT_COLUMNS;
+  const columns = selected.flatMap((name) => COLUMNS.filter((column) => column.name === name && name !== "name"));
+  return [COLUMNS[0], ...new Map(columns.map((column) => [column.name, column])).values()];
 }
 
-/** The pixels that a track needs at least. */
-export function leastOf(track: string): number {
+/** The minimum width of a track in pixels. */
+export function minWidthOf(track: string): number {
   return Number(/(\d+)px/.exec(track)?.[1] ?? 80);
 }

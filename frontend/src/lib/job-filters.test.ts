@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { columnsOf, USUAL } from "./job-columns";
+import { columnsOf, DEFAULT_COLUMNS } from "./job-columns";
 import { FILTER_DEFAULTS, fromSearch, isFiltered, type JobFilters, moreCount, period, readFilters, toSearch } from "./job-filters";
 
 describe("filters", () => {
-  it("are read from the address, and what does not fit is left out", () => {
+  it("are read from the URL; invalid values are ignored", () => {
     expect(readFilters({ state: "failed", q: 7, all: "true", gpus: "2", sort: "gpus", order: "asc", from: "2026-01-31", array: false })).toMatchObject({
       state: "failed",
       q: "7",
@@ -20,19 +20,19 @@ describe("filters", () => {
     expect(moreCount(none)).toBe(0);
   });
 
-  it("ask for mine unless everyone's are wanted", () => {
+  it("select the user's own jobs unless all are requested", () => {
     expect(toSearch(FILTER_DEFAULTS, "ada")).toEqual({ owner: "ada", top_level: true });
     expect(toSearch({ all: true }, "ada")).toEqual({ top_level: true });
     expect(toSearch({ all: true, owner: "bob" }, "ada")).toEqual({ owner: "bob", top_level: true });
   });
 
-  it("span whole days of the viewer", () => {
+  it("span whole days of the browser's time zone", () => {
     const search = toSearch({ from: "2026-01-31", to: "2026-01-31" }, "ada");
     expect(Date.parse(search.created_before ?? "") - Date.parse(search.created_from ?? "")).toBe(86_400_000);
     expect(new Date(search.created_from ?? "").getHours()).toBe(0);
   });
 
-  it("come back from a saved view as they were", () => {
+  it("are restored from a saved view", () => {
     const filters: JobFilters = {
       ...FILTER_DEFAULTS,
       state: "failed",
@@ -53,7 +53,7 @@ describe("filters", () => {
     expect(fromSearch(toSearch(FILTER_DEFAULTS, "ada"), "created", true, "ada")).toMatchObject({ all: false, owner: undefined });
   });
 
-  it("know the usual periods", () => {
+  it("include common periods", () => {
     const now = new Date(2026, 2, 1, 12);
     expect(period("today", now).from).toBe("2026-03-01");
     expect(period("week", now).from).toBe("2026-02-23");
@@ -62,8 +62,8 @@ describe("filters", () => {
 });
 
 describe("columns", () => {
-  it("begin with the name, once, and forget what is gone", () => {
-    expect(columnsOf([], false).map((column) => column.name)).toEqual(USUAL);
+  it("begin with the name, once, and ignore unknown names", () => {
+    expect(columnsOf([], false).map((column) => column.name)).toEqual(DEFAULT_COLUMNS);
     expect(columnsOf([], true).map((column) => column.name)).toContain("owner");
     expect(columnsOf(["gpus", "name", "gone", "gpus", "id"], false).map((column) => column.name)).toEqual(["name", "gpus", "id"]);
   });

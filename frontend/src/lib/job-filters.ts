@@ -1,4 +1,4 @@
-/** Which jobs the table shows and in which order: in the address, in a saved view, and as the API asks it. */
+/** Filters and order of the jobs table: in the URL, in saved views, and as a request of the API. */
 import type { components } from "@/api/schema";
 import { STATE_GROUPS, type StateGroup, statesOfGroup } from "@/lib/states";
 
@@ -8,12 +8,12 @@ export type JobSearch = Schemas["JobSearch"];
 
 export const SORTS: readonly JobSort[] = ["created", "started", "ended", "duration", "name", "owner", "project", "state", "gpus"];
 
-/** As the page's address has them. */
+/** As in the page's URL. */
 export interface JobFilters {
   state?: StateGroup | undefined;
   type?: "job" | "session" | undefined;
   q?: string | undefined;
-  /** Set: everyone's jobs that I may see; else only mine. */
+  /** Set: all visible jobs; else only the user's own. */
   all?: boolean | undefined;
   owner?: string | undefined;
   project?: string | undefined;
@@ -23,7 +23,7 @@ export interface JobFilters {
   gpu?: string | undefined;
   gpus?: number | undefined;
   array?: boolean | undefined;
-  /** Days in the viewer's zone, "2026-01-31", the last one included. */
+  /** Days in the browser's time zone, "2026-01-31", the last one included. */
   from?: string | undefined;
   to?: string | undefined;
   sort?: JobSort | undefined;
@@ -35,9 +35,9 @@ export const FILTER_DEFAULTS: JobFilters = { q: "", all: false, sort: "created",
 const TEXTS = ["owner", "project", "template", "image", "node", "gpu"] as const;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
-/** From the address: whatever does not fit is left out. */
+/** From the URL's search parameters; invalid values are ignored. */
 export function readFilters(search: Record<string, unknown>): JobFilters {
-  const found: JobFilters = {
+  const filters: JobFilters = {
     state: STATE_GROUPS.find((group) => group.value === search.state)?.value,
     type: search.type === "job" || search.type === "session" ? search.type : undefined,
     q: textOf(search.q) ?? "",
@@ -45,15 +45,15 @@ export function readFilters(search: Record<string, unknown>): JobFilters {
     sort: SORTS.find((sort) => sort === search.sort) ?? "created",
     order: search.order === "asc" ? "asc" : "desc",
   };
-  for (const name of TEXTS) found[name] = textOf(search[name]);
+  for (const name of TEXTS) filters[name] = textOf(search[name]);
   for (const name of ["from", "to"] as const) {
     const day = textOf(search[name]);
-    found[name] = day !== undefined && DAY.test(day) ? day : undefined;
+    filters[name] = day !== undefined && DAY.test(day) ? day : undefined;
   }
   const gpus = Number(search.gpus);
-  found.gpus = search.gpus !== undefined && Number.isInteger(gpus) && gpus >= 0 ? gpus : undefined;
-  found.array = typeof search.array === "boolean" ? search.array : undefined;
-  return found;
+  filters.gpus = search.gpus !== undefined && Number.isInteger(gpus) && gpus >= 0 ? gpus : undefined;
+  filters.array = typeof search.array === "boolean" ? search.array : undefined;
+  return filters;
 }
 
 function textOf(value: unknown): string | undefined {
@@ -62,7 +62,7 @@ function textOf(value: unknown): string | undefined {
   return text === "" ? undefined : text;
 }
 
-/** The conditions that the filter menu holds, beside name, state, type and whose. */
+/** The filters in the filter menu, besides name, state, type and owner. */
 export const MORE = ["owner", "project", "template", "image", "node", "gpu", "gpus", "array", "from", "to"] as const satisfies readonly (keyof JobFilters)[];
 
 export function moreCount(filters: JobFilters): number {
@@ -74,7 +74,7 @@ export function isFiltered(filters: JobFilters): boolean {
   return named || filters.state !== undefined || filters.type !== undefined || moreCount(filters) > 0;
 }
 
-/** Midnight in the viewer's zone, `days` after the day. */
+/** Midnight in the browser's time zone, `days` after the day. */
 function midnight(day: string, days = 0): string {
   const [year = 0, month = 1, date = 1] = day.split("-").map(Number);
   return new Date(year, month - 1, date + days).toISOString();
@@ -87,10 +87,10 @@ function dayOf(moment: string, days = 0): string {
   return `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`;
 }
 
-/** As the API is asked. `me` is whose jobs are shown while nobody asked for everyone's. */
+/** The search of the API; `me` is the owner unless all jobs or another owner are selected. */
 export function toSearch(filters: JobFilters, me: string): JobSearch {
   const owner = filters.owner ?? (filters.all ? undefined : me);
-  const found: Partial<JobSearch> = {
+  const search: Partial<JobSearch> = {
     ...(owner === undefined ? {} : { owner }),
     ...(filters.state ? { state: [...statesOfGroup(filters.state)] } : {}),
     ...(filters.type ? { type: filters.type } : {}),
@@ -106,13 +106,13 @@ export function toSearch(filters: JobFilters, me: string): JobSearch {
     ...(filters.to ? { created_before: midnight(filters.to, 1) } : {}),
     top_level: true,
   };
-  return found as JobSearch;
+  return search as JobSearch;
 }
 
-/** Back from a saved view. */
+/** The filters of a saved view. */
 export function fromSearch(search: Partial<JobSearch>, sort: JobSort, descending: boolean, me: string): JobFilters {
   const states = new Set(search.state ?? []);
-  const group = STATE_GROUPS.find((each) => each.states.length === states.size && each.states.every((state) => states.has(state)));
+  const group = STATE_GROUPS.find((entry) => entry.states.length === states.size && entry.states.every((state) => states.has(state)));
   return {
     ...FILTER_DEFAULTS,
     state: group?.value,
@@ -134,10 +134,10 @@ export function fromSearch(search: Partial<JobSearch>, sort: JobSort, descending
   };
 }
 
-/** The last so many days, today included; or a whole year. */
-export function period(what: "today" | "week" | "month" | "year" | "last-year", now: Date): { from: string; to: string | undefined } {
+/** The dates of a period: the last days including today, or a year. */
+export function period(name: "today" | "week" | "month" | "year" | "last-year", now: Date): { from: string; to: string | undefined } {
   const iso = now.toISOString();
-  if (what === "year") return { from: `${now.getFullYear()}-01-01`, to: undefined };
-  if (what === "last-year") return { from: `${now.getFullYear() - 1}-01-01`, to: `${now.getFullYear() - 1}-12-31` };
-  return { from: dayOf(iso, { today: 0, week: -6, month: -29 }[what]), to: undefined };
+  if (name === "year") return { from: `${now.getFullYear()}-01-01`, to: undefined };
+  if (name === "last-year") return { from: `${now.getFullYear() - 1}-01-01`, to: `${now.getFullYear() - 1}-12-31` };
+  return { from: dayOf(iso, { today: 0, week: -6, month: -29 }[name]), to: undefined };
 }

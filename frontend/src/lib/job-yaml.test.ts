@@ -14,7 +14,7 @@ x-mine:
 `;
 
 describe("a job file's text", () => {
-  it("says what it is, or where it is none", () => {
+  it("is parsed, or its error has a line", () => {
     expect(parseJob(FILE).value).toMatchObject({ name: "edsr", resources: { cpu: 4 }, "x-mine": { keep: ["this", "as it is"] } });
     expect(parseJob("").value).toEqual({});
     expect(parseJob("# nothing\n").value).toEqual({});
@@ -27,7 +27,7 @@ describe("a job file's text", () => {
     expect(parseJob("a: no\nb: 010\nc: 1:30:00").value).toEqual({ a: "no", b: 10, c: "1:30:00" });
   });
 
-  it("keeps comments and what the form does not know when a field is set", () => {
+  it("keeps comments and unknown fields when a field is set", () => {
     const text = setField(FILE, ["resources", "gpu"], "a100:2");
     expect(text).toContain("# My best run");
     expect(text).toContain("# for the paper");
@@ -36,7 +36,7 @@ describe("a job file's text", () => {
     expect(setField(FILE, ["name"], "other")).toContain("name: other # for the paper");
   });
 
-  it("makes what is missing on the way, and leaves nothing empty behind", () => {
+  it("creates missing parents and removes empty ones", () => {
     const text = setField("name: a\n", ["slurm", "partition"], "gpu");
     expect(parseJob(text).value).toEqual({ name: "a", slurm: { partition: "gpu" } });
     expect(setField(text, ["slurm", "partition"], "")).toBe("name: a\n");
@@ -46,17 +46,17 @@ describe("a job file's text", () => {
     expect(parseJob(setField("", ["commands"], ["x\ny"])).value).toEqual({ commands: ["x\ny"] });
   });
 
-  it("is left alone while it is broken", () => {
+  it("is unchanged while it is invalid", () => {
     expect(setField("a: [", ["name"], "x")).toBe("a: [");
   });
 
-  it("comes back the same from any field that is set and taken out again", () => {
+  it("is the same after any field is set and removed again", () => {
     for (const path of [["project"], ["resources", "gpu"], ["slurm", "qos"], ["environment", "modules"]]) {
       expect(parseJob(setField(setField(FILE, path, "v"), path, undefined)).value).toEqual(parseJob(FILE).value);
     }
   });
 
-  it("knows the line of a field, or of what it would stand in", () => {
+  it("has the line of a field or of its parent", () => {
     expect(lineOfField(FILE, "name")).toBe(2);
     expect(lineOfField(FILE, "body.commands.1")).toBe(5);
     expect(lineOfField(FILE, "commands.0")).toBe(4);
@@ -79,7 +79,7 @@ describe("parts of it", () => {
     expect(numberOrText("")).toBeUndefined();
   });
 
-  it("tell a batch script from a job file", () => {
+  it("distinguish a batch script from a job file", () => {
     expect(isBatchScript("#!/bin/bash\n")).toBe(true);
     expect(isBatchScript("# x\n#SBATCH -N 1\n")).toBe(true);
     expect(isBatchScript(FILE)).toBe(false);

@@ -1,6 +1,6 @@
 /**
- * A job file as text that a form and a person edit at once. The text is the truth: the form reads what it
- * says and writes single fields into it, so comments, order and what the form does not know stay.
+ * A job file as text that a form and an editor change together. The text is the source of truth: the form reads it
+ * and writes single fields into it, so comments, order and unknown fields are preserved.
  */
 import { Document, isMap, LineCounter, parseDocument } from "yaml";
 
@@ -13,7 +13,7 @@ export interface TextProblem {
 }
 
 export interface ParsedJob {
-  /** What the text says; null while it is no YAML mapping. */
+  /** The parsed value; null while the text is not a YAML mapping. */
   value: Record<string, unknown> | null;
   problems: TextProblem[];
 }
@@ -38,7 +38,7 @@ export function parseJob(text: string): ParsedJob {
   }
 }
 
-/** The text with one field set; `undefined`, an empty text, list or mapping takes it out, and what it leaves empty. */
+/** The text with one field set; `undefined` or an empty text, list or mapping removes it and emptied parents. */
 export function setField(text: string, path: Path, value: unknown): string {
   const { document } = parse(text);
   if (document.errors.length > 0) return text;
@@ -46,19 +46,19 @@ export function setField(text: string, path: Path, value: unknown): string {
   if (isEmpty(value)) {
     for (let length = path.length; length > 0; length -= 1) {
       const part = path.slice(0, length);
-      const there = target.getIn(part);
-      if (length === path.length ? there !== undefined : isMap(there) && there.items.length === 0) target.deleteIn(part);
+      const current = target.getIn(part);
+      if (length === path.length ? current !== undefined : isMap(current) && current.items.length === 0) target.deleteIn(part);
       else if (length < path.length) break;
     }
   } else {
-    // A scalar on the way, such as `resources:` with nothing behind it, gives way to a mapping.
+    // A scalar in the path, such as `resources:` without a value, is replaced by a mapping.
     for (let length = 1; length < path.length; length += 1) {
       const part = path.slice(0, length);
       if (target.hasIn(part) && !isMap(target.getIn(part)) && typeof path[length] === "string") target.setIn(part, target.createNode({}));
     }
     const old = target.getIn(path, true);
     const node = target.createNode(value);
-    // A comment behind the old value belongs to the field.
+    // A comment after the old value belongs to the field.
     if (isCommented(old) && typeof value !== "object") Object.assign(node, { comment: old.comment });
     target.setIn(path, node);
   }
@@ -76,7 +76,7 @@ function isEmpty(value: unknown): boolean {
   return typeof value === "object" && Object.keys(value).length === 0;
 }
 
-/** The line where a field of the API's problems stands, or its nearest parent; 1 where there is none. */
+/** The line of a field named in an API problem, or of its nearest parent; 1 where there is none. */
 export function lineOfField(text: string, field: string): number {
   const { document, lines } = parse(text);
   const parts = field.replace(/^body\.?/, "").split(".").filter((part) => part !== "").map((part) => (/^\d+$/.test(part) ? Number(part) : part));
@@ -95,19 +95,19 @@ export function lineOfField(text: string, field: string): number {
   return 1;
 }
 
-/** `FOO=1` lines <-> a mapping; a line without `=` is not a variable yet and is kept out. */
+/** `FOO=1` lines <-> a mapping; lines without `=` are ignored. */
 export function envText(env: unknown): string {
   if (typeof env !== "object" || env === null) return "";
   return Object.entries(env).map(([name, value]) => `${name}=${String(value)}`).join("\n");
 }
 
 export function envOf(text: string): Record<string, string> {
-  const found: Record<string, string> = {};
+  const variables: Record<string, string> = {};
   for (const line of text.split("\n")) {
     const at = line.indexOf("=");
-    if (at > 0) found[line.slice(0, at).trim()] = line.slice(at + 1);
+    if (at > 0) variables[line.slice(0, at).trim()] = line.slice(at + 1);
   }
-  return found;
+  return variables;
 }
 
 /** Whether a text is a script for sbatch rather than a job file. */
@@ -115,7 +115,7 @@ export function isBatchScript(text: string): boolean {
   return text.startsWith("#!") || /^#SBATCH\s/m.test(text);
 }
 
-/** A number as the file should have it; a text that is none stays a text, so that the platform can say so. */
+/** The text as a number where it is one; other texts are unchanged, so that the platform reports them. */
 export function numberOrText(text: string): number | string | undefined {
   const trimmed = text.trim();
   if (trimmed === "") return undefined;

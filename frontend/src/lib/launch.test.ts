@@ -55,8 +55,8 @@ const node = (change: Partial<ClusterNode>): ClusterNode => ({
 
 const problem = (field: string, message: string, allowed: string | null = null) => ({ field, message, allowed, value: null });
 
-describe("the form's beginning", () => {
-  it("is the template's defaults cut to the largest node", () => {
+describe("initialValues", () => {
+  it("are the template's defaults limited to the largest node", () => {
     const values = initialValues(template, "vision", [node({}), node({ name: "n2", cpu_total: 2 })]);
     expect(values).toMatchObject({ cpu: 4, memoryBytes: 2 * GIB, gpuCount: 0, durationS: 14_400, project: "vision" });
     expect(values.parameters).toEqual({ script: "", epochs: 10, note: "", fast: true });
@@ -70,7 +70,7 @@ describe("the form's beginning", () => {
     expect([bounds.gpuMax, bounds.gpuTypes]).toEqual([4, ["a100"]]);
   });
 
-  it("works before any node is known", () => {
+  it("work before node data is available", () => {
     expect(initialValues(template, "p", [])).toMatchObject({ cpu: 8, memoryBytes: 2 * GIB });
   });
 });
@@ -78,7 +78,7 @@ describe("the form's beginning", () => {
 describe("toJobFile", () => {
   const values = initialValues(template, "vision", [node({ gpus: [{ type: "a100", total: 4, used: 0 }] })]);
 
-  it("says everything in the platform's words", () => {
+  it("uses the platform's syntax", () => {
     const file = toJobFile(template, { ...values, name: "  edsr ", parameters: { ...values.parameters, script: "a.py" } });
     expect(file).toEqual({
       type: "job",
@@ -91,7 +91,7 @@ describe("toJobFile", () => {
     });
   });
 
-  it("leaves out what was left empty", () => {
+  it("omits empty fields", () => {
     const file = toJobFile(template, { ...values, parameters: { ...values.parameters, epochs: "" } });
     expect(file.parameters).toEqual({ note: "", fast: true });
     expect(file.name).toBe("Train");
@@ -104,27 +104,27 @@ describe("toJobFile", () => {
   });
 });
 
-describe("what only Slurm knows", () => {
+describe("Slurm options", () => {
   const values = initialValues(template, "p", []);
-  it("is left out of the file where nothing was chosen", () => {
+  it("are omitted without a value", () => {
     expect(toJobFile(template, values)).not.toHaveProperty("slurm");
   });
 
-  it("holds what was chosen and no more", () => {
+  it("contain only the selected values", () => {
     const slurm = { partition: "debug", qos: null, constraint: " nvlink " };
     expect(toJobFile(template, { ...values, slurm }).slurm).toEqual({ partition: "debug", constraint: "nvlink" });
   });
 });
 
-describe("what it runs in and reads", () => {
+describe("image, environment and datasets", () => {
   const values = initialValues(template, "p", []);
 
-  it("is left out of the file where nothing was chosen", () => {
+  it("are omitted without a value", () => {
     const file = toJobFile(template, values);
     for (const part of ["image", "container", "environment", "datasets"]) expect(file).not.toHaveProperty(part);
   });
 
-  it("is an image with its options, without what belongs to the node", () => {
+  it("include an image with its options, without an environment", () => {
     const environment = { modules: ["cuda"], kind: "venv" as const, python: "~/v", setup: "a" };
     const file = toJobFile(template, { ...values, image: "jupyter:1.1", environment, container: { runtime: "docker", writable: false, network: false } });
     expect(file.image).toBe("jupyter:1.1");
@@ -132,14 +132,14 @@ describe("what it runs in and reads", () => {
     expect(file).not.toHaveProperty("environment");
   });
 
-  it("is the node's own software without an image", () => {
+  it("include the environment without an image", () => {
     const environment = { modules: ["cuda/12.6"], kind: "conda" as const, python: " train ", setup: "ulimit -n 4096\n\nexport A=1\n" };
     const file = toJobFile(template, { ...values, environment, container: { runtime: "docker", writable: true, network: true } });
     expect(file.environment).toEqual({ modules: ["cuda/12.6"], conda: "train", setup: ["ulimit -n 4096", "export A=1"] });
     expect(file).not.toHaveProperty("container");
   });
 
-  it("goes by the template's image where none was chosen", () => {
+  it("use the template's image by default", () => {
     const inImage = { ...template, image: "jupyter" };
     const environment = { modules: ["cuda"], kind: "none" as const, python: "", setup: "" };
     expect([isBare(inImage, values), isBare(inImage, { image: "bare" }), isBare(template, values)]).toEqual([false, true, true]);
@@ -151,7 +151,7 @@ describe("what it runs in and reads", () => {
     expect(toJobFile(template, { ...values, datasets: ["div2k:1.0", "owt:2"] }).datasets).toEqual(["div2k:1.0", "owt:2"]);
   });
 
-  it("has its problems at its fields", () => {
+  it("have their problems at their fields", () => {
     const { fields, general } = mapProblems(
       [
         problem("image", "there is no image", "base"),
@@ -175,7 +175,7 @@ describe("what it runs in and reads", () => {
 });
 
 describe("problems", () => {
-  it("go to their fields with what is allowed", () => {
+  it("are assigned to their fields with the allowed values", () => {
     const { fields, general } = mapProblems(
       [
         problem("resources.cpu", "no node has so many", "1 to 4"),
@@ -197,7 +197,7 @@ describe("problems", () => {
     expect(general).toEqual(["parameters.unknown: Is not a parameter.", "Nothing works.", "mira has no Unix account."]);
   });
 
-  it("with the ranks go to the parameters that the template takes them from", () => {
+  it("of ranks are assigned to the template's parameters", () => {
     const distributed = { ranks_per_node_from: "ranks", backend_from: null };
     const wrong = [problem("distributed.ranks_per_node", "too many"), problem("distributed.backend", "needs a GPU")];
     const { fields, general } = mapProblems(wrong, { ...template, distributed });
@@ -205,19 +205,19 @@ describe("problems", () => {
     expect(general).toEqual(["distributed.backend: Needs a GPU."]);
   });
 
-  it("of an empty required field are seen without the platform", () => {
+  it("of an empty required field are detected locally", () => {
     const values = initialValues(template, "p", []);
     expect(Object.keys(localProblems(template, values))).toEqual(["parameters.script"]);
   });
 
-  it("of a time limit that is none are seen too: it would start with the one before", () => {
+  it("of an invalid time limit are detected locally", () => {
     const values = { ...initialValues(template, "p", []), durationTyped: "1:30" };
     expect(Object.keys(localProblems(template, values))).toContain("duration");
   });
 });
 
 describe("common choices", () => {
-  it("stay within the bounds and include the most", () => {
+  it("are within the bounds and include the maximum", () => {
     expect(cpuChoices({ min: 1, max: 2 })).toEqual([1, 2]);
     expect(cpuChoices({ min: 1, max: 24 })).toEqual([1, 2, 4, 8, 16, 24]);
     expect(cpuChoices({ min: 1, max: 128 })).toEqual([1, 2, 4, 8, 16, 128]);

@@ -8,7 +8,7 @@ import { memoryText } from "@/lib/units";
 export interface LaunchValues {
   name: string;
   project: string;
-  /** As the widgets hold them: numbers may be empty text while somebody types. */
+  /** Values of the inputs: numbers can be empty text while they are edited. */
   parameters: Record<string, Scalar>;
   nodes: number;
   cpu: number;
@@ -16,10 +16,10 @@ export interface LaunchValues {
   gpuCount: number;
   gpuType: string | null;
   durationS: number;
-  /** What stands in its field instead, where that is no duration. */
+  /** The text of the field where it is not a valid duration. */
   durationTyped: string | null;
   slurm: { partition: string | null; qos: string | null; constraint: string };
-  /** `name:version` or `bare`; null: the template's. */
+  /** `name:version` or `bare`; null: the template's image. */
   image: string | null;
   container: ContainerValues;
   environment: EnvironmentValues;
@@ -28,7 +28,7 @@ export interface LaunchValues {
 }
 
 export interface ContainerValues {
-  /** Null: the site's choice among the image's. */
+  /** Null: selected by the platform from the image's runtimes. */
   runtime: string | null;
   writable: boolean;
   network: boolean;
@@ -36,17 +36,17 @@ export interface ContainerValues {
 
 export interface EnvironmentValues {
   modules: string[];
-  /** Which of the two `python` names. */
+  /** The kind of environment that `python` names. */
   kind: "none" | "conda" | "venv";
   python: string;
   /** Lines of bash. */
   setup: string;
 }
 
-export const USUAL_CONTAINER: ContainerValues = { runtime: null, writable: false, network: true };
+export const DEFAULT_CONTAINER: ContainerValues = { runtime: null, writable: false, network: true };
 export const NO_ENVIRONMENT: EnvironmentValues = { modules: [], kind: "none", python: "", setup: "" };
 
-/** What the form starts with, cut to what the cluster's largest node has. */
+/** Initial values of the form, limited to the cluster's largest node. */
 export function initialValues(template: Template, project: string, nodes: readonly ClusterNode[]): LaunchValues {
   const { resources } = template;
   const bounds = boundsOf(template, nodes);
@@ -65,13 +65,13 @@ export function initialValues(template: Template, project: string, nodes: readon
     durationTyped: null,
     slurm: { partition: null, qos: null, constraint: "" },
     image: null,
-    container: USUAL_CONTAINER,
+    container: DEFAULT_CONTAINER,
     environment: NO_ENVIRONMENT,
     datasets: [],
   };
 }
 
-/** Whether the job would run on the node as it is. */
+/** Whether the job would run without a container. */
 export function isBare(template: Template, values: Pick<LaunchValues, "image">): boolean {
   return (values.image ?? template.image) === BARE;
 }
@@ -89,13 +89,13 @@ export interface Bounds {
   durationMax: number | null;
 }
 
-/** The smaller of what the template allows and what one node has. */
+/** Bounds of the inputs: the template's, limited to the largest node. */
 export function boundsOf(template: Template, nodes: readonly ClusterNode[]): Bounds {
   const { resources } = template;
   const largest = (pick: (node: ClusterNode) => number, none: number) =>
     nodes.length === 0 ? none : Math.max(...nodes.map(pick));
-  const upTo = (limit: number | null | undefined, have: number, min: number) =>
-    Math.max(min, Math.min(limit ?? Infinity, have));
+  const upTo = (limit: number | null | undefined, available: number, min: number) =>
+    Math.max(min, Math.min(limit ?? Infinity, available));
   const gpuTotal = largest((node) => node.gpus.reduce((sum, gpu) => sum + gpu.total, 0), 0);
   return {
     nodes: {
@@ -115,7 +115,7 @@ export function boundsOf(template: Template, nodes: readonly ClusterNode[]): Bou
   };
 }
 
-/** The body of POST /jobs and /jobs:plan. What was left empty is left out, so that the platform's word counts. */
+/** The body of POST /jobs and /jobs:plan. Empty fields are omitted, so that the platform's defaults apply. */
 export function toJobFile(template: Template, values: LaunchValues): JobFile {
   const parameters: Record<string, Scalar> = {};
   for (const parameter of template.parameters) {
@@ -150,28 +150,28 @@ export function toJobFile(template: Template, values: LaunchValues): JobFile {
   };
 }
 
-/** Only what differs from the usual: how an image is run. */
+/** The container options, where they differ from the defaults. */
 function containerPart({ runtime, writable, network }: ContainerValues): Pick<JobFile, "container"> {
   if (runtime === null && !writable && network) return {};
   return { container: { runtime, writable, network } };
 }
 
-/** Only what was said, and only where there is no image: what is loaded on the node first. */
+/** The environment of a job without an image; only fields with a value. */
 function environmentPart({ modules, kind, python, setup }: EnvironmentValues): Pick<JobFile, "environment"> {
   const path = python.trim();
   const lines = setup.split("\n").filter((line) => line.trim() !== "");
-  const chosen = kind !== "none" && path !== "" ? { [kind]: path } : {};
-  if (modules.length === 0 && lines.length === 0 && Object.keys(chosen).length === 0) return {};
+  const pythonPart = kind !== "none" && path !== "" ? { [kind]: path } : {};
+  if (modules.length === 0 && lines.length === 0 && Object.keys(pythonPart).length === 0) return {};
   return {
     environment: {
       ...(modules.length > 0 && { modules }),
-      ...chosen,
+      ...pythonPart,
       ...(lines.length > 0 && { setup: lines }),
     },
   };
 }
 
-/** Nothing at all where nothing was said: other schedulers refuse the section. */
+/** Empty without any value: other schedulers reject the section. */
 function slurmPart({ partition, qos, constraint }: LaunchValues["slurm"]): Pick<JobFile, "slurm"> {
   const features = constraint.trim();
   if (partition === null && qos === null && features === "") return {};
@@ -187,7 +187,7 @@ function isNumeric(parameter: Parameter): boolean {
 export interface FormProblems {
   /** By the form's field: "cpu", "memory", "gpu", "duration", "image", "datasets", "parameters.lr" and so on. */
   fields: Record<string, string>;
-  /** What belongs to no field that is shown. */
+  /** Problems without a visible field. */
   general: string[];
 }
 
@@ -214,83 +214,83 @@ const FIELD_NAMES: Record<string, string> = {
   environment: "modules",
 };
 
-/** Sort the API's problems to the fields of the form; each says what is allowed where the API said so. */
+/** Assign the API's problems to the form's fields, with the allowed values where the API names them. */
 export function mapProblems(problems: readonly FieldProblem[], template: Template): FormProblems {
   const result: FormProblems = { fields: {}, general: [] };
   const parameters = new Set(template.parameters.map((parameter) => parameter.name));
   for (const problem of problems) {
     if (problem.field === "account") {
-      // Of who launches, not of the form: a whole sentence that begins with a login name.
+      // A problem of the user, not of the form: a sentence that begins with a user name.
       result.general.push(problem.message);
       continue;
     }
-    // FastAPI's own complaints begin with where the value came from.
+    // Problems from FastAPI have a prefix for the request part.
     const path = problem.field.replace(/^body\./, "");
-    const said = sentence(problem.message);
-    const text = problem.allowed ? i18next.t("{{said}} Allowed: {{allowed}}.", { said, allowed: problem.allowed }) : said;
+    const message = sentence(problem.message);
+    const text = problem.allowed ? i18next.t("{{said}} Allowed: {{allowed}}.", { said: message, allowed: problem.allowed }) : message;
     const parameter = /^parameters\.([a-z0-9_]+)/.exec(path)?.[1];
     const field =
       parameter !== undefined && parameters.has(parameter)
         ? `parameters.${parameter}`
-        : (behind(template, path) ?? fieldOf(path));
+        : (sourceParameter(template, path) ?? fieldOf(path));
     if (field === undefined) result.general.push(path === "" ? text : `${path}: ${text}`);
     else result.fields[field] = result.fields[field] ? `${result.fields[field]} ${text}` : text;
   }
   return result;
 }
 
-/** The parameter from which the template takes that part of `distributed`. */
-function behind({ distributed }: Template, path: string): string | undefined {
+/** The parameter that sets the field of `distributed` in the template. */
+function sourceParameter({ distributed }: Template, path: string): string | undefined {
   const { ranks_per_node_from: ranks, backend_from: backend } = distributed ?? {};
   const name = path === "distributed.backend" ? backend : path === "distributed.ranks_per_node" ? ranks : null;
   return name ? `parameters.${name}` : undefined;
 }
 
-/** The field for `datasets.0` or `environment.setup.2`: the nearest that the form has. */
+/** The form's field for a path such as `datasets.0` or `environment.setup.2`. */
 function fieldOf(path: string): string | undefined {
   const parts = path.split(".");
-  for (const length of [parts.length, 2, ...(OF_THE_FORM.has(parts[0] ?? "") ? [1] : [])]) {
+  for (const length of [parts.length, 2, ...(FORM_SECTIONS.has(parts[0] ?? "") ? [1] : [])]) {
     const field = FIELD_NAMES[parts.slice(0, length).join(".")];
     if (field !== undefined) return field;
   }
   return undefined;
 }
 
-/** Parts of a job file whose every problem belongs to a field of the form. */
-const OF_THE_FORM = new Set(["image", "container", "environment", "datasets"]);
+/** Sections of a job file whose problems all belong to a field of the form. */
+const FORM_SECTIONS = new Set(["image", "container", "environment", "datasets"]);
 
 function sentence(text: string): string {
   const trimmed = text.trim();
-  if (trimmed === "") return i18next.t("Not accepted.");
+  if (trimmed === "") return i18next.t("Invalid value.");
   const upper = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
   return /[.!?]$/.test(upper) ? upper : `${upper}.`;
 }
 
-/** Problems the browser can see by itself, so that nobody waits for the platform to say "required". */
+/** Problems that are detected in the browser, without a request. */
 export function localProblems(template: Template, values: LaunchValues): Record<string, string> {
   const problems: Record<string, string> = {};
   for (const parameter of template.parameters) {
     const value = values.parameters[parameter.name];
     const missing = value === undefined || value === "";
     if (missing && parameter.default === null) {
-      problems[`parameters.${parameter.name}`] = i18next.t("Please fill this in.");
+      problems[`parameters.${parameter.name}`] = i18next.t("This field is required.");
     }
   }
-  if (values.durationTyped !== null) problems.duration = i18next.t("Write a duration such as 30m, 4h or 1d12h.");
+  if (values.durationTyped !== null) problems.duration = i18next.t("Enter a duration, such as 30m, 4h or 1d12h.");
   return problems;
 }
 
-/** More than this do not fit beside the field. */
-const MOST_PICKS = 6;
+/** More buttons than this do not fit beside the field. */
+const MAX_PICKS = 6;
 
-/** Common CPU counts between the bounds: powers of two, and all of a node. */
+/** Common CPU counts within the bounds: powers of two and the maximum. */
 export function cpuChoices({ min, max }: { min: number; max: number }): number[] {
   const powers = [1, 2, 4, 8, 16, 32, 64, 128].filter((count) => count >= min && count <= max);
-  const all = powers.includes(max) ? powers : [...powers, max];
-  return all.length <= MOST_PICKS ? all : [...all.slice(0, MOST_PICKS - 1), max];
+  const choices = powers.includes(max) ? powers : [...powers, max];
+  return choices.length <= MAX_PICKS ? choices : [...choices.slice(0, MAX_PICKS - 1), max];
 }
 
-/** None, then powers of two up to what there is. */
+/** Zero, powers of two, and the maximum. */
 export function gpuChoices(max: number): number[] {
   const powers = [1, 2, 4, 8, 16].filter((count) => count <= max);
   return [0, ...powers, ...(max > 0 && !powers.includes(max) ? [max] : [])];
@@ -298,9 +298,9 @@ export function gpuChoices(max: number): number[] {
 
 const DURATIONS_S = [3_600, 4 * 3_600, 8 * 3_600, 24 * 3_600, 3 * 24 * 3_600];
 
-/** Common time limits within the template's. */
+/** Common time limits within the template's maximum. */
 export function durationChoices(max: number | null, current: number): number[] {
-  const most = max ?? Infinity;
+  const limit = max ?? Infinity;
   const short = current < 3_600 ? [current] : [];
-  return [...short, ...DURATIONS_S.filter((seconds) => seconds <= most)].slice(0, 4);
+  return [...short, ...DURATIONS_S.filter((seconds) => seconds <= limit)].slice(0, 4);
 }

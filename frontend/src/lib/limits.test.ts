@@ -12,7 +12,7 @@ function found(limits: object, use: object[]): ProjectLimits {
 }
 
 describe("limits", () => {
-  it("shows what is limited with who uses it, then what is only used", () => {
+  it("lists limits with their users, then unlimited usage", () => {
     const rows = limitRows(
       found({ max_gpus: 8, max_wall_s: 7200 }, [
         { limit: "max_cpus", used: 3, most: null, by: {}, summary: null },
@@ -22,19 +22,19 @@ describe("limits", () => {
     );
     expect(rows.map((row) => [row.title, row.most, row.used])).toEqual([
       ["GPUs", 8, 6],
-      ["Longest job", 7200, null],
+      ["Maximum run time", 7200, null],
       ["CPUs", null, 3],
     ]);
     expect(rows[0]?.by).toEqual([["ada", 4], ["bob", 2]]);
     expect(rows[0]?.held).toBeNull();
   });
 
-  it("tells when the scheduler holds to another number", () => {
+  it("shows a different limit in the scheduler", () => {
     const [row] = limitRows(found({ max_gpus_by_type: { h200: 4 } }, [{ limit: "max_gpus_by_type.h200", used: 1, most: 64, by: {}, summary: null }]));
     expect([row?.title, row?.most, row?.held]).toEqual(["h200 GPUs", 4, 64]);
   });
 
-  it("writes amounts in their units", () => {
+  it("formats amounts with their units", () => {
     expect(limitAmount("max_memory_bytes", 2 ** 31)).toBe("2 GB");
     expect(limitAmount("max_wall_s", 7200)).toBe("2h");
     expect(limitAmount("max_gpus", 1000)).toBe("1,000");

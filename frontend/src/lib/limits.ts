@@ -1,4 +1,4 @@
-/** Limits of projects as people read them, and the months they are counted in. */
+/** Labels and amounts of project limits, and the months of usage reports. */
 import i18next from "i18next";
 import type { LimitUse, ProjectLimits } from "@/api/projects";
 import { msg } from "@/i18n/msg";
@@ -11,19 +11,19 @@ const TITLES: Record<string, string> = {
   max_memory_bytes: msg("Memory"),
   max_nodes: msg("Nodes"),
   max_jobs: msg("Running jobs"),
-  max_submitted: msg("Waiting and running jobs"),
-  gpu_hours: msg("GPU-hours in all"),
-  max_wall_s: msg("Longest job"),
+  max_submitted: msg("Pending and running jobs"),
+  gpu_hours: msg("Total GPU-hours"),
+  max_wall_s: msg("Maximum run time"),
 };
 const TYPED = "max_gpus_by_type.";
 
 export interface LimitRow {
   name: string;
   title: string;
-  /** What the project may use; null: no limit. */
+  /** The limit; null: no limit. */
   most: number | null;
   used: number | null;
-  /** What the scheduler holds to is another number: it has not been brought in line. */
+  /** The limit in the scheduler where it differs until the next sync; else null. */
   held: number | null;
   by: [string, number][];
 }
@@ -42,7 +42,7 @@ export function limitAmount(name: string, value: number): string {
   return name === "max_wall_s" ? durationWords(value) : formatNumber(value);
 }
 
-/** Everything that is limited or in use, the limited first. */
+/** Resources with a limit or in use, those with a limit first. */
 export function limitRows({ limits, use }: ProjectLimits): LimitRow[] {
   const most = new Map<string, number>();
   for (const name of Object.keys(TITLES)) {
@@ -50,10 +50,10 @@ export function limitRows({ limits, use }: ProjectLimits): LimitRow[] {
     if (typeof value === "number") most.set(name, value);
     if (name === "max_gpus") for (const [type, count] of Object.entries(limits.max_gpus_by_type)) most.set(TYPED + type, count);
   }
-  const known = new Map<string, LimitUse>(use.map((each) => [each.limit, each]));
-  const names = [...most.keys(), ...use.filter((each) => each.used > 0 && !most.has(each.limit)).map((each) => each.limit)];
+  const usage = new Map<string, LimitUse>(use.map((entry) => [entry.limit, entry]));
+  const names = [...most.keys(), ...use.filter((entry) => entry.used > 0 && !most.has(entry.limit)).map((entry) => entry.limit)];
   return names.map((name) => {
-    const used = known.get(name);
+    const used = usage.get(name);
     const limit = most.get(name) ?? null;
     return {
       name,

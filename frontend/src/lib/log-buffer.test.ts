@@ -4,7 +4,7 @@ import { LogBuffer } from "./log-buffer";
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 describe("LogBuffer", () => {
-  it("puts lines together from pieces cut anywhere, inside a character too", () => {
+  it("joins lines from chunks, also within a character", () => {
     const buffer = new LogBuffer();
     const data = bytes("first\nsecond 🦉 line\nopen");
     for (const byte of data) buffer.append(Uint8Array.of(byte));
@@ -23,7 +23,7 @@ describe("LogBuffer", () => {
     expect(buffer.lines()).toEqual(["100%", "next"]);
   });
 
-  it("keeps the last lines only and says how many are gone", () => {
+  it("keeps the last lines and counts the dropped ones", () => {
     const buffer = new LogBuffer({ maxLines: 100, maxLineLength: 50 });
     for (let i = 0; i < 1_000; i += 1) buffer.appendText(`line ${i}\n`);
     expect(buffer.length).toBeLessThanOrEqual(110);
@@ -32,7 +32,7 @@ describe("LogBuffer", () => {
     expect(buffer.line(0)).toBe(`line ${buffer.dropped}`);
   });
 
-  it("breaks a line that has no end", () => {
+  it("splits a line without an end", () => {
     const buffer = new LogBuffer({ maxLines: 100, maxLineLength: 10 });
     buffer.appendText("x".repeat(35));
     buffer.appendText(`\n${"y".repeat(12)}\n`);
@@ -48,7 +48,7 @@ describe("LogBuffer", () => {
     expect(performance.now() - before).toBeLessThan(3_000);
   });
 
-  it("tells a view that something changed, and only then", () => {
+  it("changes its version only with its content", () => {
     const buffer = new LogBuffer();
     const before = buffer.version;
     buffer.appendText("");

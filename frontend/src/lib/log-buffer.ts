@@ -1,11 +1,11 @@
 /**
- * The last lines of a growing log. Bytes come in at any boundary; lines come out. A carriage return
- * rewrites its line, as a progress bar does on a terminal. Appending costs only what was appended.
+ * The last lines of a growing log. Bytes arrive with any boundaries. A carriage return rewrites its line, as
+ * for a progress bar on a terminal. The cost of appending depends only on the appended bytes.
  */
 
 export interface LogLimits {
   maxLines: number;
-  /** A line longer than this is broken, so that a file without newlines cannot freeze the page. */
+  /** Longer lines are split, so that a file without newlines cannot block the page. */
   maxLineLength: number;
 }
 
@@ -21,12 +21,12 @@ export class LogBuffer {
 
   constructor(private readonly limits: LogLimits = LOG_LIMITS) {}
 
-  /** Lines that fell out at the top. */
+  /** Number of lines dropped at the top. */
   get dropped(): number {
     return this.droppedLines;
   }
 
-  /** Grows with every change: what a view compares. */
+  /** Increases with every change; views compare it. */
   get version(): number {
     return this.revision;
   }
@@ -88,7 +88,7 @@ export class LogBuffer {
   }
 }
 
-/** What a terminal would show of a line in which carriage returns went back to its start. */
+/** The text of a line that a terminal would show after its carriage returns. */
 function visible(raw: string): string {
   if (!raw.includes("\r")) return raw;
   return tail(raw.replace(/\r+$/, ""));

@@ -35,7 +35,7 @@ describe("the first error", () => {
     expect(at([line])).toBeNull();
   });
 
-  it("is the sure one, though a likely one came before", () => {
+  it("is a certain error, even after a likely one", () => {
     expect(at(["ERROR retrying", "fine", "Traceback (most recent call last):", "ValueError: x"])).toBe(2);
     expect(at(["ok", "ERROR retrying", "ERROR again"])).toBe(1);
     expect(at([])).toBeNull();
@@ -45,7 +45,7 @@ describe("the first error", () => {
 describe("a search", () => {
   const lines = ["Epoch 1", "loss 0.5 (best)", "\u001b[32mepoch\u001b[0m 2", "a.b"];
 
-  it("finds a text as it stands", () => {
+  it("finds literal text", () => {
     expect(findLines(lines, matcher({ text: "EPOCH", pattern: false }))).toEqual([0, 2]);
     expect(findLines(lines, matcher({ text: "(best", pattern: false }))).toEqual([1]);
     expect(findLines(lines, matcher({ text: "a.b", pattern: false }))).toEqual([3]);
@@ -53,12 +53,12 @@ describe("a search", () => {
     expect(findLines(lines, matcher({ text: "o", pattern: false }), 1)).toEqual([0]);
   });
 
-  it("finds by an expression, and nothing by half a one", () => {
+  it("finds by a regular expression, and nothing by an invalid one", () => {
     expect(findLines(lines, matcher({ text: "epoch \\d", pattern: true }))).toEqual([0, 2]);
     expect(matcher({ text: "(", pattern: true })).toBeNull();
   });
 
-  it("tells the hits from the rest", () => {
+  it("marks the matching pieces", () => {
     const wanted = matcher({ text: "s+", pattern: true });
     expect(wanted && pieces("loss is", wanted)).toEqual([
       { text: "lo", hit: false },

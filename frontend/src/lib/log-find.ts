@@ -1,14 +1,14 @@
-/** Finding things in a log: a text, an expression, and the first line that says what went wrong. */
+/** Search in a log: by text, by regular expression, and for the first error. */
 import { stripAnsi } from "@/lib/ansi";
 
-export interface Wanted {
+export interface SearchTerm {
   text: string;
   /** Whether the text is a regular expression. */
   pattern: boolean;
 }
 
-/** What to look for; null while there is nothing, or while the expression is none (yet). */
-export function matcher({ text, pattern }: Wanted): RegExp | null {
+/** The regular expression of a search; null for an empty or invalid one. */
+export function matcher({ text, pattern }: SearchTerm): RegExp | null {
   if (text === "") return null;
   const source = pattern ? text : text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   try {
@@ -18,44 +18,44 @@ export function matcher({ text, pattern }: Wanted): RegExp | null {
   }
 }
 
-/** The indices of the lines in which it is found, upper and lower case alike. */
-export function findLines(lines: readonly string[], wanted: RegExp | null, most = 100_000): number[] {
-  if (wanted === null) return [];
-  const one = new RegExp(wanted.source, "i");
-  const found: number[] = [];
-  for (let i = 0; i < lines.length && found.length < most; i += 1) {
-    if (one.test(stripAnsi(lines[i] ?? ""))) found.push(i);
+/** The indices of the matching lines, case-insensitive. */
+export function findLines(lines: readonly string[], pattern: RegExp | null, limit = 100_000): number[] {
+  if (pattern === null) return [];
+  const test = new RegExp(pattern.source, "i");
+  const indices: number[] = [];
+  for (let i = 0; i < lines.length && indices.length < limit; i += 1) {
+    if (test.test(stripAnsi(lines[i] ?? ""))) indices.push(i);
   }
-  return found;
+  return indices;
 }
 
-/** Pieces of a line, those that match told from the others. */
-export function pieces(line: string, wanted: RegExp): { text: string; hit: boolean }[] {
-  const found: { text: string; hit: boolean }[] = [];
+/** The pieces of a line; `hit` marks the matching ones. */
+export function pieces(line: string, pattern: RegExp): { text: string; hit: boolean }[] {
+  const result: { text: string; hit: boolean }[] = [];
   let from = 0;
-  for (const match of line.matchAll(new RegExp(wanted.source, "gi"))) {
-    if (match[0] === "" || found.length > 400) continue;
-    if (match.index > from) found.push({ text: line.slice(from, match.index), hit: false });
-    found.push({ text: match[0], hit: true });
+  for (const match of line.matchAll(new RegExp(pattern.source, "gi"))) {
+    if (match[0] === "" || result.length > 400) continue;
+    if (match.index > from) result.push({ text: line.slice(from, match.index), hit: false });
+    result.push({ text: match[0], hit: true });
     from = match.index + match[0].length;
   }
-  if (from < line.length || found.length === 0) found.push({ text: line.slice(from), hit: false });
-  return found;
+  if (from < line.length || result.length === 0) result.push({ text: line.slice(from), hit: false });
+  return result;
 }
 
-/** Lines that nothing else than a failure writes. */
-const SURE: readonly RegExp[] = [
+/** Lines that only failures write. */
+const CERTAIN: readonly RegExp[] = [
   /^\s*(?:\[\S+\]:?\s*)?Traceback \(most recent call last\)/,
   /(?:^|[\s\]:])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)\b(?::|\s*$)/,
   /^terminate called after throwing|^Fatal Python error|^thread '.*' panicked|^panic:|^goroutine \d+ \[running\]/,
   /\bSegmentation fault\b|\bcore dumped\b|\bBus error\b|\bIllegal instruction\b|^Aborted\b/,
   /\boom[-_ ]?kill|\bOut of memory\b|\bout of memory\b/i,
   /\bCUDA (?:driver )?error\b|\bNCCL (?:WARN|error|failure)\b.*(?:error|fail)/i,
-  /: command not found\s*$|: No such file or directory\s*$|: Permission denied\s*$/,
+  /: command not result\s*$|: No such file or directory\s*$|: Permission denied\s*$/,
   /^(?:srun|slurmstepd|sbatch|aitne): (?:error|fatal)\b/,
   /\bDUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)\b/,
 ];
-/** Words that a program may well write and go on. */
+/** Lines that can also occur without a failure. */
 const LIKELY: readonly RegExp[] = [
   /(?:^|[\s[(|])(?:ERROR|FATAL|CRITICAL|SEVERE)\b(?!\s*[=:]\s*[\d.]+\s*$)/,
   // "error: 0.12" is a measurement.
@@ -63,13 +63,13 @@ const LIKELY: readonly RegExp[] = [
   /\bfailed with (?:exit )?(?:code|status)\b|\bexited with (?:code|status) [1-9]/i,
 ];
 
-/** The first line that says what went wrong, or null. */
+/** The index of the first error line, or null. */
 export function firstError(lines: readonly string[]): number | null {
   let likely: number | null = null;
   for (let i = 0; i < lines.length; i += 1) {
     const line = stripAnsi(lines[i] ?? "");
-    if (SURE.some((each) => each.test(line))) return i;
-    if (likely === null && LIKELY.some((each) => each.test(line))) likely = i;
+    if (CERTAIN.some((pattern) => pattern.test(line))) return i;
+    if (likely === null && LIKELY.some((pattern) => pattern.test(line))) likely = i;
   }
   return likely;
 }

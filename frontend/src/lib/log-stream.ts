@@ -1,9 +1,9 @@
-/** Follows one job's log into a LogBuffer: resumes where it broke, rests while nobody looks. */
+/** Follows a job's log into a LogBuffer: resumes after interruptions, pauses while the page is hidden. */
 import { getRaw } from "@/api/client";
 import { ApiProblem } from "@/api/problem";
 import { LogBuffer } from "@/lib/log-buffer";
 
-/** How much of a long log is fetched at first, from its end. */
+/** Bytes of a long log that are fetched at first, from its end. */
 export const TAIL_BYTES = 4 * 1024 * 1024;
 
 export type LogStatus = "connecting" | "streaming" | "ended" | "broken";
@@ -11,12 +11,12 @@ export type LogStatus = "connecting" | "streaming" | "ended" | "broken";
 export interface LogSnapshot {
   version: number;
   status: LogStatus;
-  /** The first byte that is shown; above 0 there is more at the top that was not fetched. */
+  /** Offset of the first fetched byte; above 0, the beginning was not fetched. */
   startOffset: number;
   error: unknown;
 }
 
-const RETRY_MS = { first: 1_000, most: 15_000 };
+const RETRY_MS = { first: 1_000, max: 15_000 };
 
 export class LogStream {
   readonly buffer = new LogBuffer();
@@ -30,7 +30,7 @@ export class LogStream {
 
   constructor(
     private readonly jobId: string,
-    /** Fetch it from its first byte, however long it is. */
+    /** Whether to fetch the whole log from its first byte. */
     fromStart: boolean,
   ) {
     this.next = fromStart ? 0 : null;
@@ -43,10 +43,10 @@ export class LogStream {
 
   getSnapshot = (): LogSnapshot => this.snapshot;
 
-  /** Begins, and goes on whenever the page is looked at, until `stop`. */
+  /** Starts following while the page is visible, until `stop`. */
   start(): void {
-    document.addEventListener("visibilitychange", this.look);
-    this.look();
+    document.addEventListener("visibilitychange", this.onVisibility);
+    this.onVisibility();
   }
 
   /** Whether the job has ended: only then does the end of the stream mean the end of the log. */
@@ -55,15 +55,15 @@ export class LogStream {
   }
 
   stop(): void {
-    document.removeEventListener("visibilitychange", this.look);
+    document.removeEventListener("visibilitychange", this.onVisibility);
     this.run?.abort();
     this.run = null;
     cancelAnimationFrame(this.frame);
     this.frame = 0;
   }
 
-  /** A hidden page gives its connection back: a browser has only six for one platform. */
-  private look = () => {
+  /** Closes the connection of a hidden page: browsers allow only six per origin. */
+  private onVisibility = () => {
     if (document.hidden) {
       this.run?.abort();
       this.run = null;
@@ -90,12 +90,12 @@ export class LogStream {
         }
         this.failures += 1;
         this.publish({ status: "broken", error });
-        await pause(Math.min(RETRY_MS.most, RETRY_MS.first * 2 ** (this.failures - 1)), signal);
+        await pause(Math.min(RETRY_MS.max, RETRY_MS.first * 2 ** (this.failures - 1)), signal);
       }
     }
   }
 
-  /** One connection, to its end: the log is complete, or the platform restarts. */
+  /** Reads one connection until it ends: the log is complete, or the platform restarts. */
   private async read(signal: AbortSignal): Promise<void> {
     const from = this.next === null ? `tail=${TAIL_BYTES}` : `offset=${this.next}`;
     const response = await getRaw(`/jobs/${this.jobId}/logs?follow=true&${from}`, signal);
@@ -126,7 +126,7 @@ export class LogStream {
     }
   }
 
-  /** At most once per frame, however fast the log grows. */
+  /** Publishes at most once per frame. */
   private schedule(): void {
     if (this.frame !== 0) return;
     this.frame = requestAnimationFrame(() => {
@@ -141,7 +141,7 @@ export class LogStream {
   }
 }
 
-/** Asked anew each time: while something was awaited, it may have changed. */
+/** Whether the signal is aborted; a function, because the value can change during an `await`. */
 function stopped(signal: AbortSignal): boolean {
   return signal.aborted;
 }
@@ -156,20 +156,20 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The most that one request of the API gives. */
-const PIECE_BYTES = 8 * 1024 * 1024;
+/** Maximum size of one response of the API. */
+const CHUNK_BYTES = 8 * 1024 * 1024;
 
-/** The whole log as a file, fetched piece by piece. */
+/** Fetches the whole log in chunks. */
 export async function fetchWholeLog(jobId: string): Promise<Blob> {
-  const pieces: ArrayBuffer[] = [];
+  const chunks: ArrayBuffer[] = [];
   let offset = 0;
   for (;;) {
-    const response = await getRaw(`/jobs/${jobId}/logs?offset=${offset}&limit=${PIECE_BYTES}`);
-    const piece = await response.arrayBuffer();
-    pieces.push(piece);
-    offset += piece.byteLength;
-    if (piece.byteLength === 0 || offset >= Number(response.headers.get("X-Log-Size") ?? 0)) {
-      return new Blob(pieces, { type: "text/plain" });
+    const response = await getRaw(`/jobs/${jobId}/logs?offset=${offset}&limit=${CHUNK_BYTES}`);
+    const chunk = await response.arrayBuffer();
+    chunks.push(chunk);
+    offset += chunk.byteLength;
+    if (chunk.byteLength === 0 || offset >= Number(response.headers.get("X-Log-Size") ?? 0)) {
+      return new Blob(chunks, { type: "text/plain" });
     }
   }
 }

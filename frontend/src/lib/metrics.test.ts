@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { gpuPercent, gpuSeries, isForgotten, memoryOf, newest, seriesOf, utilizationOf } from "./metrics";
+import { gpuPercent, gpuSeries, isExpired, memoryOf, newest, seriesOf, utilizationOf } from "./metrics";
 
 const sample = (time: string, node: string, cpu: number) => ({ time, node, cpu, memory_bytes: 1, processes: 1, gpu: [] });
 
@@ -19,7 +19,7 @@ it("puts the samples of several nodes on one axis", () => {
   ]);
 });
 
-it("averages what the GPUs do", () => {
+it("averages the GPU utilization", () => {
   const gpus = [{ index: 0, utilization: 0.5 }, { index: 1, utilization: 1 }, { index: 2 }];
   expect(gpuPercent({ ...sample("2026-03-01T12:00:00Z", "n", 1), gpu: gpus })).toBe(75);
   expect(gpuPercent(sample("2026-03-01T12:00:00Z", "n", 1))).toBeNull();
@@ -45,9 +45,9 @@ it("draws a line for each GPU of each node", () => {
   expect(newest(gpuSeries(samples, memoryOf))).toEqual([{ name: "n1 · GPU 0", value: 8 }]);
 });
 
-it("knows what is too old to have measurements", () => {
+it("detects jobs without retained measurements", () => {
   const now = new Date("2026-06-01T00:00:00Z");
-  expect(isForgotten("2026-03-01T00:00:00Z", now)).toBe(true);
-  expect(isForgotten("2026-05-01T00:00:00Z", now)).toBe(false);
-  expect(isForgotten(null, now)).toBe(false);
+  expect(isExpired("2026-03-01T00:00:00Z", now)).toBe(true);
+  expect(isExpired("2026-05-01T00:00:00Z", now)).toBe(false);
+  expect(isExpired(null, now)).toBe(false);
 });

@@ -1,4 +1,4 @@
-/** Samples of a job -> columns that a chart draws: one time axis, one line per node. */
+/** Converts samples of a job to the columns of a chart: one time axis, one line per node. */
 import type { Metrics } from "@/api/types";
 
 type Sample = Metrics["samples"][number];
@@ -55,18 +55,17 @@ export function memoryOf(gpu: Gpu): number | null {
   return typeof gpu.memory_bytes === "number" ? gpu.memory_bytes : null;
 }
 
-/** Each line with its newest value, for reading beside the chart. */
+/** The newest value of each line, shown below the chart. */
 export function newest(series: Series): { name: string; value: number }[] {
   return series.lines.flatMap(({ name, values }) => {
-    const known = values.filter((each) => each !== null);
-    const value = known.at(-1);
+    const value = values.filter((entry) => entry !== null).at(-1);
     return value === undefined ? [] : [{ name, value }];
   });
 }
 
-/** So long measurements are kept; the job itself stays. */
-const KEPT_DAYS = 90;
+/** Retention of measurements. */
+const RETENTION_DAYS = 90;
 
-export function isForgotten(endedAt: string | null, now: Date): boolean {
-  return endedAt !== null && now.getTime() - Date.parse(endedAt) > KEPT_DAYS * 86_400_000;
+export function isExpired(endedAt: string | null, now: Date): boolean {
+  return endedAt !== null && now.getTime() - Date.parse(endedAt) > RETENTION_DAYS * 86_400_000;
 }

@@ -31,7 +31,7 @@ const NODES = [
 
 const names = (nodes: ClusterNode[]) => nodes.map((each) => each.name);
 
-test("text is looked for in names, features, GPU types and reasons", () => {
+test("text is searched in names, features, GPU types and reasons", () => {
   expect(names(filterNodes(NODES, { ...NO_FILTER, text: "n1" }))).toEqual(["n1", "n10"]);
   expect(names(filterNodes(NODES, { ...NO_FILTER, text: " nvlink" }))).toEqual(["n10"]);
   expect(names(filterNodes(NODES, { ...NO_FILTER, text: "H200" }))).toEqual(["n1"]);
@@ -44,12 +44,12 @@ test("state and partition narrow further", () => {
   expect(names(filterNodes(NODES, { text: "", partition: "gpu", state: "drained" }))).toEqual(["n2"]);
 });
 
-test("what can be chosen is what there is", () => {
+test("choices are the occurring values", () => {
   expect(partitionsOf(NODES)).toEqual(["big", "debug", "gpu"]);
   expect(statesOf(NODES)).toEqual(["idle", "drained"]);
 });
 
-test("a node is as busy as its GPUs, or its CPUs where it has none", () => {
+test("the load of a node is that of its GPUs, else of its CPUs", () => {
   expect(NODES.map(busyShare)).toEqual([0.25, 0.25, 0.25]);
   expect(busyShare(node("x", { cpu_total: 0 }))).toBe(0);
 });

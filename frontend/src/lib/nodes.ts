@@ -1,4 +1,4 @@
-/** How nodes are shown, and which of many are looked for. */
+/** Labels, filters and load of nodes. */
 import type { ClusterNode } from "@/api/types";
 import { msg } from "@/i18n/msg";
 import type { Tone } from "@/lib/states";
@@ -8,8 +8,8 @@ export type NodeState = ClusterNode["state"];
 /** The labels are keys: `t(look.label)`. */
 export const NODE_LOOKS: Record<NodeState, { label: string; tone: Tone }> = {
   idle: { label: msg("Idle"), tone: "good" },
-  mixed: { label: msg("Partly used"), tone: "active" },
-  allocated: { label: msg("Fully used"), tone: "active" },
+  mixed: { label: msg("Mixed"), tone: "active" },
+  allocated: { label: msg("Allocated"), tone: "active" },
   draining: { label: msg("Draining"), tone: "warn" },
   drained: { label: msg("Drained"), tone: "warn" },
   down: { label: msg("Down"), tone: "bad" },
@@ -18,11 +18,11 @@ export const NODE_LOOKS: Record<NodeState, { label: string; tone: Tone }> = {
   unknown: { label: msg("Unknown"), tone: "neutral" },
 };
 
-/** States in which a node gives nothing to new jobs. */
+/** States in which a node accepts no new jobs. */
 export const CLOSED: ReadonlySet<NodeState> = new Set<NodeState>(["draining", "drained", "down"]);
 
 export interface NodeFilter {
-  /** Any part of a name, feature, GPU type or reason, without regard to case. */
+  /** Part of a name, feature, GPU type or reason, case-insensitive. */
   text: string;
   state: NodeState | null;
   partition: string | null;
@@ -31,16 +31,16 @@ export interface NodeFilter {
 export const NO_FILTER: NodeFilter = { text: "", state: null, partition: null };
 
 export function filterNodes(nodes: readonly ClusterNode[], filter: NodeFilter): ClusterNode[] {
-  const wanted = filter.text.trim().toLowerCase();
+  const search = filter.text.trim().toLowerCase();
   return nodes.filter(
     (node) =>
       (filter.state === null || node.state === filter.state) &&
       (filter.partition === null || node.partitions.includes(filter.partition)) &&
-      (wanted === "" || wordsOf(node).some((word) => word.toLowerCase().includes(wanted))),
+      (search === "" || searchTexts(node).some((text) => text.toLowerCase().includes(search))),
   );
 }
 
-function wordsOf(node: ClusterNode): string[] {
+function searchTexts(node: ClusterNode): string[] {
   return [
     node.name,
     node.reason ?? "",
@@ -56,11 +56,11 @@ export function partitionsOf(nodes: readonly ClusterNode[]): string[] {
 
 /** The states that occur, in the order of the table above. */
 export function statesOf(nodes: readonly ClusterNode[]): NodeState[] {
-  const found = new Set(nodes.map((node) => node.state));
-  return (Object.keys(NODE_LOOKS) as NodeState[]).filter((state) => found.has(state));
+  const occurring = new Set(nodes.map((node) => node.state));
+  return (Object.keys(NODE_LOOKS) as NodeState[]).filter((state) => occurring.has(state));
 }
 
-/** How busy a node is, 0 to 1: by its GPUs where it has some, else by its CPUs. */
+/** The allocated share of a node, 0 to 1: of its GPUs where it has any, else of its CPUs. */
 export function busyShare(node: ClusterNode): number {
   const total = node.gpus.reduce((sum, gpu) => sum + gpu.total, 0);
   if (total > 0) return node.gpus.reduce((sum, gpu) => sum + gpu.used, 0) / total;

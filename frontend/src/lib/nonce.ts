@@ -1,6 +1,6 @@
 /**
- * The content security policy lets style elements in only with the page's nonce, of which libraries know
- * nothing: what scripts of this page make gets it. What text could smuggle into the page is not made this way.
+ * Sets the page's nonce on style elements that scripts create, because the content security policy requires it and
+ * libraries do not set it. Injected markup does not pass through `createElement` and gets no nonce.
  */
 export function nonceStyles(): void {
   const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce;

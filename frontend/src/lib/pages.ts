@@ -1,6 +1,6 @@
 /**
- * The portal's pages, for whoever lists them: the navigation, the command palette and the keyboard.
- * A page of its own in the menus is one line here, beside its route in router.tsx.
+ * The portal's pages for the navigation, the command palette and the keyboard shortcuts.
+ * A new page is one line here and a route in router.tsx.
  */
 import type { RegisteredRouter } from "@tanstack/react-router";
 import {
@@ -8,11 +8,11 @@ import {
 } from "lucide-react";
 import { msg } from "@/i18n/msg";
 
-/** Neither with parameters, nor the first page of an area by its second name. */
+/** Paths without parameters, and without the index paths of areas with a trailing slash. */
 type WithoutParameters<Path> = Path extends `${string}$${string}` | `/${string}/` ? never : Path;
 export type PagePath = WithoutParameters<keyof RegisteredRouter["routesByPath"]>;
 
-/** Where it stands: in the header, in its "Data" menu, in the user menu, or in the administrators' area. */
+/** Location: the header, its "Data" menu, the user menu, or the administration. */
 export type PageArea = "main" | "data" | "account" | "admin";
 
 export interface PageEntry {
@@ -20,9 +20,9 @@ export interface PageEntry {
   label: string;
   icon: LucideIcon;
   area: PageArea;
-  /** Further words by which the palette finds it. */
+  /** Additional search words of the palette. */
   words?: string;
-  /** The letter that goes there after `g`. */
+  /** The letter that opens the page after `g`. */
   letter?: string;
 }
 
@@ -40,12 +40,12 @@ export const PAGES: readonly PageEntry[] = [
   { to: "/account/tokens", label: msg("Access tokens"), icon: KeyRound, area: "account", words: msg("API command line") },
   { to: "/account/secrets", label: msg("Secrets"), icon: LockKeyhole, area: "account", words: msg("keys passwords environment variables") },
   { to: "/admin", label: msg("Overview"), icon: Activity, area: "admin", words: msg("administration health problems"), letter: "a" },
-  { to: "/admin/jobs", label: msg("Jobs and sessions"), icon: Layers, area: "admin", words: msg("everybody cancel") },
+  { to: "/admin/jobs", label: msg("Jobs and sessions"), icon: Layers, area: "admin", words: msg("all users cancel") },
   { to: "/admin/nodes", label: msg("Nodes"), icon: ServerCog, area: "admin", words: msg("drain resume history") },
   { to: "/admin/users", label: msg("Users"), icon: Users, area: "admin", words: msg("accounts") },
   { to: "/admin/announcements", label: msg("Announcements"), icon: Megaphone, area: "admin", words: msg("maintenance banner") },
   { to: "/admin/catalogue", label: msg("Templates and images"), icon: Boxes, area: "admin", words: msg("catalogue retire") },
-  { to: "/admin/audit", label: msg("Audit log"), icon: ScrollText, area: "admin", words: msg("who did what") },
+  { to: "/admin/audit", label: msg("Audit log"), icon: ScrollText, area: "admin", words: msg("changes actions") },
   { to: "/admin/settings", label: msg("Settings"), icon: SlidersHorizontal, area: "admin", words: msg("configuration aitne.toml") },
 ];
 
@@ -53,7 +53,7 @@ export function pagesOf(area: PageArea): PageEntry[] {
   return PAGES.filter((page) => page.area === area);
 }
 
-/** The pages that this role has. */
+/** The pages available to a role. */
 export function pagesFor(role: "user" | "admin"): PageEntry[] {
   return PAGES.filter((page) => page.area !== "admin" || role === "admin");
 }

@@ -21,7 +21,7 @@ const profile = (change: Partial<JobProfile>): JobProfile => ({
 });
 
 describe("numbers of a profile", () => {
-  it("are given in the unit that people would choose", () => {
+  it("have a suitable unit", () => {
     expect([6.3e-6, 0.0115, 0.9999, 2.5, 0].map(formatSpan)).toEqual(["6.3 µs", "11.5 ms", "1,000 ms", "2.5 s", "0 µs"]);
     expect([0, 0.0001, 0.004, 0.0961, 0.4607, 1, null].map(formatShare)).toEqual(["0 %", "< 0.1 %", "0.4 %", "9.6 %", "46 %", "100 %", "–"]);
   });
@@ -33,29 +33,29 @@ describe("numbers of a profile", () => {
   });
 });
 
-describe("what a profile means", () => {
-  it("says whether training waits", () => {
-    expect(verdictOf(profile({}))).toBe("Training stands still for communication in 17 % of its time.");
-    expect(verdictOf(profile({ blocked: 0.01 }))).toMatch(/nearly all of it is hidden/);
-    expect(verdictOf(profile({ blocked: 0.01, communicating: 0.02 }))).toBe("Training hardly waits for communication.");
-    expect(verdictOf(profile({ steps: 0, blocked: null }))).toMatch(/marks no training steps/);
+describe("texts of a profile", () => {
+  it("summarizes the exposed communication", () => {
+    expect(verdictOf(profile({}))).toBe("17 % exposed communication.");
+    expect(verdictOf(profile({ blocked: 0.01 }))).toMatch(/almost all of it overlaps/);
+    expect(verdictOf(profile({ blocked: 0.01, communicating: 0.02 }))).toBe("Little exposed communication.");
+    expect(verdictOf(profile({ steps: 0, blocked: null }))).toMatch(/No training steps recorded/);
   });
 
-  it("names the rank that the others wait for", () => {
+  it("describes the straggler", () => {
     expect(stragglerOf(profile({}))).toBeNull();
     const late = { rank: 3, node: 1, behind_s: 0.0141, share: 0.1222 };
     expect(stragglerOf(profile({ straggler: late }))).toBe(
-      "Rank 3 on node 1 is 14.1 ms behind the others in each step (12 % of it). The others wait for it.",
+      "Straggler: rank 3 on node 1 is 14.1 ms slower in each step (12 % of the step time).",
     );
   });
 
-  it("says how far the run has come", () => {
+  it("describes steps and ranks", () => {
     expect(extentOf(profile({}))).toBe("400 steps of 115 ms on 4 ranks");
     expect(extentOf(profile({ steps: 0, size: 1 }))).toBe("1 rank");
   });
 });
 
-it("puts a profile's history on the clock and leaves gaps where nothing is known", () => {
+it("converts a profile's history to times and leaves gaps for unknown values", () => {
   const history = [
     { t_s: 2, steps: 10, step_s: 0.2, communicating: 0.5, blocked: 0.25 },
     { t_s: 4, steps: 20, step_s: 0.2, communicating: null, blocked: 0.5 },
@@ -69,7 +69,7 @@ it("puts a profile's history on the clock and leaves gaps where nothing is known
   ]);
 });
 
-it("shares the time of communication among the rows", () => {
+it("computes each row's share of the communication time", () => {
   const row = { op: "allreduce", from_bytes: 0, to_bytes: 128, count: 1, bytes: 1, fastest_s: 0, slowest_s: 0, bus_bytes_per_s: 0 };
   expect(sharesOf([{ ...row, time_s: 3 }, { ...row, time_s: 1 }])).toEqual([0.75, 0.25]);
   expect(sharesOf([{ ...row, time_s: 0 }])).toEqual([0]);

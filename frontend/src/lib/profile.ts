@@ -1,4 +1,4 @@
-/** What the ranks of a job say to each other, as its page tells it. */
+/** The communication profile of a job as texts and series. */
 import i18next from "i18next";
 import type { JobProfile } from "@/api/types";
 import { locale } from "@/i18n/locale";
@@ -9,12 +9,12 @@ type Row = JobProfile["table"][number];
 
 /** 0.0000063 -> "6.3 µs", 0.0115 -> "11.5 ms", 2.5 -> "2.5 s". */
 export function formatSpan(seconds: number): string {
-  if (seconds >= 1) return `${three(seconds)} s`;
-  if (seconds >= 1e-3) return `${three(seconds * 1e3)} ms`;
-  return `${three(seconds * 1e6)} µs`;
+  if (seconds >= 1) return `${formatThreeDigits(seconds)} s`;
+  if (seconds >= 1e-3) return `${formatThreeDigits(seconds * 1e3)} ms`;
+  return `${formatThreeDigits(seconds * 1e6)} µs`;
 }
 
-/** 0.4607 -> "46 %"; what is not known is a dash. */
+/** 0.4607 -> "46 %"; unknown values are a dash. */
 export function formatShare(share: number | null): string {
   if (share === null) return "–";
   const percent = share * 100;
@@ -23,37 +23,37 @@ export function formatShare(share: number | null): string {
   return `${percent.toLocaleString(locale(), { minimumFractionDigits: digits, maximumFractionDigits: digits })} %`;
 }
 
-/** The sizes of messages that a row counts: "up to 128 B", "1 MB – 16 MB", "over 64 MB". */
+/** The message sizes of a row: "up to 128 B", "1 MB – 16 MB", "over 64 MB". */
 export function sizeOf(row: Pick<Row, "from_bytes" | "to_bytes">): string {
   if (row.to_bytes === null) return i18next.t("over {{size}}", { size: formatBytes(row.from_bytes - 1) });
   if (row.from_bytes === 0) return i18next.t("up to {{size}}", { size: formatBytes(row.to_bytes) });
   return `${formatBytes(row.from_bytes - 1)} – ${formatBytes(row.to_bytes)}`;
 }
 
-/** One sentence on what the numbers mean for who wants a faster run. */
+/** A summary of the profile. */
 export function verdictOf(profile: JobProfile): string {
   const { communicating, blocked, overlap, steps } = profile;
   if (steps === 0 || blocked === null) {
-    return i18next.t("The program marks no training steps, so only what was exchanged is counted. hvd.DistributedOptimizer marks them.");
+    return i18next.t("No training steps recorded; only collectives are counted. Use hvd.DistributedOptimizer to record steps.");
   }
   if (blocked < 0.05) {
     const hidden = communicating !== null && overlap !== null && communicating >= 0.05;
     return hidden
-      ? i18next.t("Training hardly waits for communication: nearly all of it is hidden behind computation.")
-      : i18next.t("Training hardly waits for communication.");
+      ? i18next.t("Little exposed communication: almost all of it overlaps with computation.")
+      : i18next.t("Little exposed communication.");
   }
-  return i18next.t("Training stands still for communication in {{share}} of its time.", { share: formatShare(blocked) });
+  return i18next.t("{{share}} exposed communication.", { share: formatShare(blocked) });
 }
 
-/** The rank that the others wait for, in words; null: they keep pace. */
+/** Describes the straggler; null without one. */
 export function stragglerOf(profile: JobProfile): string | null {
-  const late = profile.straggler;
-  if (late === null) return null;
-  return i18next.t("Rank {{rank}} on node {{node}} is {{time}} behind the others in each step ({{share}} of it). The others wait for it.", {
-    rank: late.rank,
-    node: late.node,
-    time: formatSpan(late.behind_s),
-    share: formatShare(late.share),
+  const straggler = profile.straggler;
+  if (straggler === null) return null;
+  return i18next.t("Straggler: rank {{rank}} on node {{node}} is {{time}} slower in each step ({{share}} of the step time).", {
+    rank: straggler.rank,
+    node: straggler.node,
+    time: formatSpan(straggler.behind_s),
+    share: formatShare(straggler.share),
   });
 }
 
@@ -67,7 +67,7 @@ export function extentOf(profile: JobProfile): string {
     : i18next.t("{{count}} steps of {{time}} on {{ranks}}", { count, time: formatSpan(profile.step_s), ranks });
 }
 
-/** Shares of each step in percent over time. Points know how long after the first they are. */
+/** Shares of each step in percent over time. Points have a time relative to the first. */
 export function historyOf(profile: JobProfile): Series {
   const end = profile.history.at(-1)?.t_s ?? 0;
   const zero = Date.parse(profile.written_at) / 1000 - end;
@@ -75,18 +75,18 @@ export function historyOf(profile: JobProfile): Series {
   return {
     times: profile.history.map((point) => zero + point.t_s),
     lines: [
-      { name: i18next.t("communicating"), values: profile.history.map((point) => percent(point.communicating)) },
-      { name: i18next.t("standing still"), values: profile.history.map((point) => percent(point.blocked)) },
+      { name: i18next.t("communication"), values: profile.history.map((point) => percent(point.communicating)) },
+      { name: i18next.t("exposed communication"), values: profile.history.map((point) => percent(point.blocked)) },
     ],
   };
 }
 
-/** Of all time spent communicating, the part of each row. */
+/** Each row's share of the total communication time. */
 export function sharesOf(rows: readonly Row[]): number[] {
   const total = rows.reduce((sum, row) => sum + row.time_s, 0);
   return rows.map((row) => (total === 0 ? 0 : row.time_s / total));
 }
 
-function three(value: number): string {
+function formatThreeDigits(value: number): string {
   return formatNumber(Number(value.toPrecision(3)));
 }

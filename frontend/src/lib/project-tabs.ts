@@ -1,3 +1,3 @@
-/** The parts of a project's page, as its address names them. */
+/** The tabs of a project's page, as in its URL. */
 export const PROJECT_TABS = ["overview", "members", "usage", "data", "settings"] as const;
 export type ProjectTab = (typeof PROJECT_TABS)[number];

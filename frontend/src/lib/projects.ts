@@ -1,4 +1,4 @@
-/** What the portal calls the states and roles of projects, and what somebody may do with one. */
+/** Labels of project states and roles, and the user's rights in a project. */
 import i18next from "i18next";
 import type { Invitation, Project, ProjectRole, ProjectState, UsageRow } from "@/api/projects";
 import type { Me } from "@/api/types";
@@ -25,7 +25,7 @@ export function roleLabel(role: ProjectRole): string {
 }
 
 export interface Rights {
-  /** Somebody of the project, and what. */
+  /** The user's role; null for users who are not members. */
   role: ProjectRole | null;
   admin: boolean;
   manages: boolean;
@@ -33,18 +33,18 @@ export interface Rights {
 
 export function rightsIn(project: Pick<Project, "members" | "managers">, me: Me): Rights {
   const admin = me.user.role === "admin";
-  const leads = project.managers.includes(me.user.name);
-  const role = leads ? "manager" : project.members.includes(me.user.name) ? "member" : null;
-  return { role, admin, manages: leads || admin };
+  const isManager = project.managers.includes(me.user.name);
+  const role = isManager ? "manager" : project.members.includes(me.user.name) ? "member" : null;
+  return { role, admin, manages: isManager || admin };
 }
 
-/** Whether its end is near enough to be said loudly. */
+/** Whether the end date is near enough for a warning. */
 export function endsSoon(project: Pick<Project, "expires_at" | "state">, now: Date): boolean {
   if (project.state !== "active" || project.expires_at === null) return false;
   return new Date(project.expires_at).getTime() - now.getTime() < SOON_DAYS * DAY * 1_000;
 }
 
-/** The day of an end, in UTC as it was set: "1 Dec 2026". */
+/** An end date in UTC, as it was set: "1 Dec 2026". */
 export function dayOf(at: string): string {
   return new Date(at).toLocaleDateString(locale(), { year: "numeric", month: "short", day: "numeric", timeZone: "UTC" });
 }
@@ -54,16 +54,16 @@ export function monthName(month: string, short = false): string {
   return new Date(`${month}-01T00:00:00Z`).toLocaleDateString(locale(), { year: "numeric", month: short ? "short" : "long", timeZone: "UTC" });
 }
 
-/** A month in as few letters as a narrow bar has room for: "Nov". */
+/** A month in three letters, for narrow bars: "Nov". */
 export function monthLetters(month: string): string {
   return new Date(`${month}-01T00:00:00Z`).toLocaleDateString(locale(), { month: "short", timeZone: "UTC" }).slice(0, 3);
 }
 
-/** What an input of type date holds for a moment, and back: the day's first moment in UTC. */
+/** Conversion between a timestamp and the value of a date input: the start of the day in UTC. */
 export const dayInput = (at: string | null): string => (at === null ? "" : at.slice(0, 10));
 export const fromDayInput = (day: string): string | null => (day === "" ? null : `${day}T00:00:00Z`);
 
-/** A day so far ahead of now, as an input of type date holds it. */
+/** The day `days` after now, as the value of a date input. */
 export function dayAhead(now: Date, days: number): string {
   return new Date(now.getTime() + days * DAY * 1_000).toISOString().slice(0, 10);
 }
@@ -75,17 +75,17 @@ export function isOpen(invitation: Invitation, now: Date): boolean {
 export interface Bar {
   user: string;
   total: number;
-  /** Hours by type, in the order of `types`; what has no type comes last. */
+  /** Hours by type, in the order of `types`; hours without a type are last. */
   parts: number[];
 }
 
-/** Who used most first; GPUs where any were used, else CPUs. */
+/** Bars by descending usage: GPU-hours where there are any, else CPU-hours. */
 export function usageBars(rows: readonly UsageRow[]): { unit: "gpu" | "cpu"; types: string[]; bars: Bar[] } {
   const gpu = rows.some((row) => row.gpu_hours > 0);
   const named = [...new Set(rows.flatMap((row) => Object.keys(row.gpu_hours_by_type)))].sort();
-  const untyped = (row: UsageRow) => Math.max(0, row.gpu_hours - Object.values(row.gpu_hours_by_type).reduce((sum, each) => sum + each, 0));
-  const rest = gpu && rows.some((row) => untyped(row) > 0.005);
-  const types = gpu ? [...named, ...(rest ? [""] : [])] : [""];
+  const untyped = (row: UsageRow) => Math.max(0, row.gpu_hours - Object.values(row.gpu_hours_by_type).reduce((sum, hours) => sum + hours, 0));
+  const hasUntyped = gpu && rows.some((row) => untyped(row) > 0.005);
+  const types = gpu ? [...named, ...(hasUntyped ? [""] : [])] : [""];
   const bars = rows.map((row) => ({
     user: row.user,
     total: gpu ? row.gpu_hours : row.cpu_hours,

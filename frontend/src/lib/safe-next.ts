@@ -1,4 +1,4 @@
-/** Where to go after logging in: a path of this origin, or the front page. Never another site. */
+/** The path to open after the login: a path of this origin, else the home page. Never another origin. */
 export function safeNext(next: string | null | undefined, origin: string): string {
   if (!next?.startsWith("/")) return "/";
   try {
@@ -11,7 +11,7 @@ export function safeNext(next: string | null | undefined, origin: string): strin
   }
 }
 
-/** Whether the browser must load it from the server (the API's own pages), not the portal's router. */
+/** Whether the path is served by the API and requires a full navigation instead of the portal's router. */
 export function needsFullNavigation(path: string): boolean {
   return path.startsWith("/api/");
 }

@@ -1,4 +1,4 @@
-/** Hands a text to the browser as a file to be saved. */
+/** Downloads a text as a file. */
 export function saveText(text: string, name: string, type: string): void {
   const url = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");

@@ -11,7 +11,7 @@ describe("announcements in time", () => {
     expect(stageOf({ starts_at: "2026-03-01T11:00:00Z", ends_at: starts_at }, now)).toBe("past");
   });
 
-  it("keep their time through a field of the viewer's zone", () => {
+  it("keep their time in an input of the browser's time zone", () => {
     expect(fromField(toField("2026-07-01T22:30:00.000Z"))).toBe("2026-07-01T22:30:00.000Z");
     expect(toField(null)).toBe("");
     expect(fromField("")).toBeNull();

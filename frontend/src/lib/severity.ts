@@ -1,4 +1,4 @@
-/** How announcements and the state of the platform's parts are shown. */
+/** Labels and tones of announcements and of the platform's components. */
 import type { Announcement, Health, Severity } from "@/api/admin";
 import { msg } from "@/i18n/msg";
 import type { Tone } from "@/lib/states";
@@ -11,33 +11,33 @@ export const SEVERITIES: Record<Severity, { label: string; tone: Tone }> = {
 };
 
 export const HEALTH_LOOKS: Record<Health["state"], { label: string; tone: Tone }> = {
-  ok: { label: msg("Works"), tone: "good" },
+  ok: { label: msg("OK"), tone: "good" },
   unknown: { label: msg("Unknown"), tone: "neutral" },
-  degraded: { label: msg("Needs a look"), tone: "warn" },
+  degraded: { label: msg("Degraded"), tone: "warn" },
   down: { label: msg("Down"), tone: "bad" },
 };
 
-const PART_NAMES: Partial<Record<string, string>> = {
+const COMPONENT_NAMES: Partial<Record<string, string>> = {
   api: msg("API"),
   database: msg("Database"),
   controller: msg("Controller"),
   scheduler: msg("Scheduler"),
   nodes: msg("Nodes"),
-  queue: msg("Orders to the scheduler"),
+  queue: msg("Pending scheduler requests"),
   events: msg("Live updates"),
   hub: msg("JupyterHub"),
   proxy: msg("Session proxy"),
   broker: msg("Broker"),
   storage: msg("Storage"),
-  disk: msg("Disk of the platform"),
+  disk: msg("Platform disk"),
   templates: msg("Job templates"),
-  isolation: msg("Isolation of sessions"),
+  isolation: msg("Session isolation"),
   certificates: msg("Certificates"),
 };
 
-/** A key, or the name that a newer platform gives. */
+/** The label of a component as a key; unknown names are returned unchanged. */
 export function partName(name: string): string {
-  return PART_NAMES[name] ?? name;
+  return COMPONENT_NAMES[name] ?? name;
 }
 
 export type Stage = "past" | "current" | "future";
@@ -48,7 +48,7 @@ export function stageOf({ starts_at, ends_at }: Pick<Announcement, "starts_at" |
   return ends_at !== null && new Date(ends_at) <= now ? "past" : "current";
 }
 
-/** What a field for date and time holds, of the viewer's zone; an ISO time and back. */
+/** Conversion between an ISO time and the value of a date and time input in the browser's time zone. */
 export function toField(iso: string | null): string {
   if (iso === null) return "";
   const time = new Date(iso);

@@ -1,16 +1,16 @@
 import i18next from "i18next";
 
-/** What a source of logins is called; one that another distribution added by its own name. */
-export function sourceWords(source: string): string {
+/** The label of an identity source; unknown ones have their own name. */
+export function sourceName(source: string): string {
   switch (source) {
     case "password":
-      return i18next.t("a password of this platform");
+      return i18next.t("a platform password");
     case "ldap":
-      return i18next.t("the directory (LDAP)");
+      return i18next.t("the LDAP directory");
     case "oidc":
       return i18next.t("single sign-on (OpenID)");
     case "pam":
-      return i18next.t("the account of this machine");
+      return i18next.t("the Unix account");
     case "link":
       return i18next.t("a one-time link");
     default:

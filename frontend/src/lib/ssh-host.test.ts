@@ -3,7 +3,7 @@ import { hostOf } from "@/lib/ssh-host";
 
 const id = "0190a005-4c1d-7d2e-9f00-0a1b2c3d4e5f";
 
-describe("the host's name of a job", () => {
+describe("the host name of a job", () => {
   it.each([
     ["my-training", null, "my-training.aitne"],
     ["two words", null, "0190a005.aitne"],

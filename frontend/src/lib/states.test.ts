@@ -10,7 +10,7 @@ describe("states", () => {
     expect(statesOfGroup(undefined)).toEqual([]);
   });
 
-  it("are named as a session's user sees them", () => {
+  it("have other labels for sessions", () => {
     expect(lookOf("RUNNING", { session: true }).label).toBe("Connecting");
     expect(lookOf("CANCELLED", { session: true }).label).toBe("Stopped");
     expect(lookOf("RUNNING", { cancelRequested: true }).label).toBe("Cancelling");
@@ -19,6 +19,6 @@ describe("states", () => {
 
   it("UNKNOWN never means finished", () => expect(isTerminal("UNKNOWN")).toBe(false));
 
-  it("that a newer platform invents are shown by their name", () =>
+  it("that are unknown are shown by their name", () =>
     expect(lookOf("HIBERNATING" as "QUEUED").label).toBe("HIBERNATING"));
 });

@@ -1,4 +1,4 @@
-/** What the portal calls each job state, and how it looks. */
+/** Labels and tones of job states. */
 import i18next from "i18next";
 import type { JobState } from "@/api/types";
 import { msg } from "@/i18n/msg";
@@ -8,7 +8,7 @@ export type Tone = "neutral" | "waiting" | "active" | "good" | "bad" | "warn";
 interface StateLook {
   label: string;
   tone: Tone;
-  /** Moves, so that the eye sees at once what still changes. */
+  /** Whether the badge's dot pulses: the state will change by itself. */
   pulse: boolean;
 }
 
@@ -50,7 +50,7 @@ export function isTerminal(state: JobState): boolean {
   return TERMINAL.has(state);
 }
 
-/** It holds an allocation, so it has a log that grows and a use that is measured. */
+/** Whether the job has an allocation, and so a growing log and measured usage. */
 export function isActive(state: JobState): boolean {
   return ALLOCATED.has(state);
 }
@@ -59,7 +59,7 @@ export function isFailure(state: JobState): boolean {
   return isTerminal(state) && state !== "COMPLETED" && state !== "CANCELLED";
 }
 
-/** The label and look; sessions have words of their own for two states. */
+/** Label and tone of a state; sessions have other labels for some states. */
 export function lookOf(
   state: JobState,
   options: { session?: boolean; cancelRequested?: boolean } = {},
@@ -79,9 +79,9 @@ export function lookOf(
   return { ...look, label: i18next.t(look.label) };
 }
 
-/** The groups that the jobs table filters by. */
+/** The state groups of the jobs table's filter. */
 export const STATE_GROUPS = [
-  { value: "waiting", label: msg("Waiting"), states: ["PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED"] },
+  { value: "waiting", label: msg("Pending"), states: ["PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED"] },
   {
     value: "running",
     label: msg("Running"),

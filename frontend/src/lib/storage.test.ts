@@ -27,7 +27,7 @@ const facts = (change: Partial<AreaFacts>): AreaFacts => ({
 
 const row = (change: Partial<AreaFacts>) => storageRows([facts(change)])[0];
 
-describe("a folder's row", () => {
+describe("a storage area's row", () => {
   it("shows the quota where there is one, else the file system", () => {
     expect(row({ user_quota: quota(20, 50) })).toMatchObject({ used: 20 * GIB, total: 50 * GIB, text: "20 GB of 50 GB", warning: null });
     expect(row({})).toMatchObject({ used: 500 * GIB, total: 900 * GIB, text: "400 GB of 900 GB free", warning: null });
@@ -37,26 +37,26 @@ describe("a folder's row", () => {
     expect(row({ user_quota: quota(20, 50), project_quota: quota(900, 1_000) })).toMatchObject({ text: "900 GB of 1000 GB" });
   });
 
-  it("warns from nine tenths on", () => {
+  it("warns from 90 % on", () => {
     expect(row({ user_quota: quota(44, 50) })?.warning).toBeNull();
-    expect(row({ user_quota: quota(46, 50) })?.warning).toBe("92 % full: 4 GB are left.");
-    expect(row({ user_quota: quota(51, 50) })?.warning).toBe("It is full: writing there fails.");
+    expect(row({ user_quota: quota(46, 50) })?.warning).toBe("92 % full, 4 GB free.");
+    expect(row({ user_quota: quota(51, 50) })?.warning).toBe("Storage is full. Writes fail.");
     expect(row({ user_quota: quota(1, 50, 95, 100) })?.warning).toMatch(/^95 of 100 files/);
   });
 
-  it("takes no limit for what it is", () => {
+  it("ignores a quota without a limit", () => {
     expect(row({ user_quota: quota(20, null) })).toMatchObject({ text: "400 GB of 900 GB free", warning: null });
   });
 
-  it("says what is not there or cannot be written", () => {
-    expect(row({ there: false, problem: "/home is not mounted." })).toMatchObject({ used: null, text: "not there", warning: "/home is not mounted." });
-    expect(row({ there: false })?.warning).toBe("/home/mira is not there.");
-    expect(row({ writable: false })?.warning).toBe("You cannot write there.");
+  it("reports a missing or read-only folder", () => {
+    expect(row({ there: false, problem: "/home is not mounted." })).toMatchObject({ used: null, text: "not found", warning: "/home is not mounted." });
+    expect(row({ there: false })?.warning).toBe("/home/mira does not exist.");
+    expect(row({ writable: false })?.warning).toBe("No write permission.");
   });
 
-  it("names storage targets that are not well", () => {
+  it("names degraded storage targets", () => {
     const target = (name: string, state: string) => ({ name, state, total_bytes: null, free_bytes: null });
-    expect(row({ targets: [target("1", "Online/Good"), target("2", "Offline/Good")] })?.warning).toBe("Storage targets it lies on are not well: 2.");
+    expect(row({ targets: [target("1", "Online/Good"), target("2", "Offline/Good")] })?.warning).toBe("Degraded storage targets: 2.");
   });
 
   it("names the project", () => {

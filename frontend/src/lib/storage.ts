@@ -1,21 +1,21 @@
-/** A user's folders as bars: how full they are, and what has to be said of them. */
+/** A user's storage areas as rows with usage and warnings. */
 import i18next from "i18next";
 import type { AreaFacts, Quota } from "@/api/catalog";
 import { formatBytes } from "@/lib/units";
 
-/** From this share of a limit on somebody should know. */
+/** Share of a limit from which a warning is shown. */
 export const NEARLY_FULL = 0.9;
 
 export interface StorageRow {
   key: string;
   title: string;
   path: string;
-  /** Null: there is nothing to measure against. */
+  /** Null: unknown, or no limit. */
   used: number | null;
   total: number | null;
-  /** "41 GB of 50 GB" of a quota, "400 GB of 900 GB free" of a file system that others use too. */
+  /** "41 GB of 50 GB" of a quota, "400 GB of 900 GB free" of a shared file system. */
   text: string;
-  /** What is wrong, as a sentence. */
+  /** The problem of the storage area; null without one. */
   warning: string | null;
 }
 
@@ -28,7 +28,7 @@ function rowOf(facts: AreaFacts): StorageRow {
   const title = area.project === null ? area.name : `${area.name} ${area.project}`;
   const base = { key: `${area.name}/${area.project ?? ""}/${area.path}`, title, path: area.path };
   if (!facts.there) {
-    return { ...base, used: null, total: null, text: i18next.t("not there"), warning: facts.problem ?? i18next.t("{{path}} is not there.", { path: area.path }) };
+    return { ...base, used: null, total: null, text: i18next.t("not found"), warning: facts.problem ?? i18next.t("{{path}} does not exist.", { path: area.path }) };
   }
   const quota = tightest(facts);
   const used = quota?.used_bytes ?? usedOf(facts);
@@ -42,12 +42,12 @@ function rowOf(facts: AreaFacts): StorageRow {
   };
 }
 
-/** The quota that is nearest to its limit; null where none limits anything. */
+/** The quota with the highest usage share; null without a limit. */
 function tightest(facts: AreaFacts): Quota | null {
   return [facts.user_quota, facts.project_quota]
     .filter((quota) => quota !== null)
     .filter((quota) => quota.used_bytes !== null && quota.limit_bytes !== null)
-    .reduce<Quota | null>((most, quota) => (most !== null && bytesShare(most) >= bytesShare(quota) ? most : quota), null);
+    .reduce<Quota | null>((fullest, quota) => (fullest !== null && bytesShare(fullest) >= bytesShare(quota) ? fullest : quota), null);
 }
 
 function bytesShare(quota: Quota): number {
@@ -68,18 +68,18 @@ function freeText({ total_bytes: total, free_bytes: free }: AreaFacts): string {
 
 function warningOf(facts: AreaFacts, quota: Quota | null, used: number | null, total: number | null): string | null {
   if (facts.problem !== null) return facts.problem;
-  if (!facts.writable) return i18next.t("You cannot write there.");
+  if (!facts.writable) return i18next.t("No write permission.");
   const full = share(used, total);
-  if (full >= 1) return i18next.t("It is full: writing there fails.");
+  if (full >= 1) return i18next.t("Storage is full. Writes fail.");
   if (full >= NEARLY_FULL) {
-    return i18next.t("{{percent}} % full: {{left}} are left.", { percent: Math.floor(full * 100), left: formatBytes((total ?? 0) - (used ?? 0)) });
+    return i18next.t("{{percent}} % full, {{left}} free.", { percent: Math.floor(full * 100), left: formatBytes((total ?? 0) - (used ?? 0)) });
   }
-  const files = [quota, facts.user_quota, facts.project_quota].find((each) => filesShare(each) >= NEARLY_FULL);
+  const files = [quota, facts.user_quota, facts.project_quota].find((entry) => filesShare(entry) >= NEARLY_FULL);
   if (files) {
-    return i18next.t("{{used}} of {{most}} files: hardly any more can be made.", { used: files.used_files ?? 0, most: files.limit_files ?? 0 });
+    return i18next.t("{{used}} of {{most}} files. The file limit is almost reached.", { used: files.used_files ?? 0, most: files.limit_files ?? 0 });
   }
-  const ill = facts.targets.filter((target) => !/^online\/good/i.test(target.state)).map((target) => target.name);
-  return ill.length === 0 ? null : i18next.t("Storage targets it lies on are not well: {{names}}.", { names: ill.slice(0, 5).join(", ") });
+  const degraded = facts.targets.filter((target) => !/^online\/good/i.test(target.state)).map((target) => target.name);
+  return degraded.length === 0 ? null : i18next.t("Degraded storage targets: {{names}}.", { names: degraded.slice(0, 5).join(", ") });
 }
 
 function filesShare(quota: Quota | null): number {

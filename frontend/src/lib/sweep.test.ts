@@ -28,7 +28,7 @@ const SWEEP: Sweep = {
 };
 
 describe("a sweep", () => {
-  it("shows the best first, and what has no value last whichever way", () => {
+  it("sorts the best first, and tasks without a value last in both directions", () => {
     const order = firstOrder(SWEEP);
     expect(sorted(SWEEP.tasks, order).map((each) => each.task)).toEqual([1, 0, 2]);
     expect(sorted(SWEEP.tasks, { ...order, descending: false }).map((each) => each.task)).toEqual([0, 1, 2]);
@@ -39,7 +39,7 @@ describe("a sweep", () => {
     expect(metricsOf(SWEEP)).toEqual(["accuracy", "aloss"]);
   });
 
-  it("spreads numbers of many sizes by their factors, and words evenly", () => {
+  it("uses a logarithmic scale for wide ranges, and even spacing for texts", () => {
     const rates = axisOf(SWEEP.tasks, { kind: "parameter", name: "lr" });
     expect(SWEEP.tasks.map((each) => rates.at(each)?.toFixed(2))).toEqual(["1.00", "0.00", "0.50"]);
     const words = axisOf(SWEEP.tasks, { kind: "parameter", name: "optimizer" });
@@ -50,14 +50,14 @@ describe("a sweep", () => {
     expect(none.ticks).toEqual([]);
   });
 
-  it("becomes a file that no spreadsheet runs", () => {
+  it("is exported as CSV without formulas", () => {
     const lines = csvOf(SWEEP).split("\n");
     expect(lines[0]).toBe("task,job_id,state,lr,optimizer,accuracy,aloss");
     expect(lines[2]).toBe('1,id-1,COMPLETED,0.001,"adam, quick",0.9,');
     expect(lines[3]).toContain("'=sum");
   });
 
-  it("writes numbers shortly", () => {
+  it("formats numbers in short form", () => {
     expect([0.93456789, 1e-5, 0, 12, true, null].map(formatCell)).toEqual(["0.93457", "1.00e-5", "0", "12", "true", "–"]);
   });
 });

@@ -1,10 +1,10 @@
-/** A sweep's table and plot: their order, their axes, and the file for a spreadsheet. */
+/** A sweep's table and plot: order, axes and CSV export. */
 import type { Sweep, SweepTask } from "@/api/runs";
 import type { Scalar } from "@/api/types";
 import { locale } from "@/i18n/locale";
 
-/** More columns than this are read in a spreadsheet. */
-export const MOST_METRICS = 8;
+/** Metric columns beyond this are only in the CSV export. */
+export const MAX_METRICS = 8;
 
 export interface Column {
   kind: "task" | "state" | "parameter" | "metric";
@@ -16,14 +16,14 @@ export interface Order {
   descending: boolean;
 }
 
-/** The metrics that any task has told, the sweep's own first. */
+/** The metrics of all tasks, the sweep's own first. */
 export function metricsOf(sweep: Sweep): string[] {
   const names = new Set(sweep.tasks.flatMap((task) => Object.keys(task.values)));
-  const rest = [...names].filter((name) => name !== sweep.metric).sort();
-  return sweep.metric !== null && names.has(sweep.metric) ? [sweep.metric, ...rest] : rest;
+  const others = [...names].filter((name) => name !== sweep.metric).sort();
+  return sweep.metric !== null && names.has(sweep.metric) ? [sweep.metric, ...others] : others;
 }
 
-/** As it is first shown: the best on top, or as they were made. */
+/** The initial order: best first, or by task number. */
 export function firstOrder(sweep: Sweep): Order {
   return sweep.metric === null
     ? { column: { kind: "task", name: "" }, descending: false }
@@ -36,14 +36,14 @@ export function cellOf(task: SweepTask, column: Column): Scalar | null {
   return (column.kind === "parameter" ? task.parameters[column.name] : task.values[column.name]) ?? null;
 }
 
-/** Sorted; what has no value stands last, whichever way. */
+/** The sorted tasks; those without a value are last in both directions. */
 export function sorted(tasks: readonly SweepTask[], order: Order): SweepTask[] {
-  const way = order.descending ? -1 : 1;
+  const direction = order.descending ? -1 : 1;
   return [...tasks].sort((a, b) => {
     const left = cellOf(a, order.column);
     const right = cellOf(b, order.column);
     if (left === null || right === null) return Number(left === null) - Number(right === null) || a.task - b.task;
-    return way * compareCells(left, right) || a.task - b.task;
+    return direction * compareCells(left, right) || a.task - b.task;
   });
 }
 
@@ -52,7 +52,7 @@ function compareCells(a: Scalar, b: Scalar): number {
   return String(a).localeCompare(String(b), undefined, { numeric: true });
 }
 
-/** Short, and the same width for values of one size. */
+/** A value in short form with at most five significant digits. */
 export function formatCell(value: Scalar | null): string {
   if (value === null) return "–";
   if (typeof value !== "number") return String(value);
@@ -64,19 +64,19 @@ export interface Axis {
   column: Column;
   /** From 0 (bottom) to 1 (top); null: the task has no such value. */
   at: (task: SweepTask) => number | null;
-  /** What stands beside it, from bottom to top. */
+  /** Labels from bottom to top. */
   ticks: { at: number; label: string }[];
 }
 
-/** One axis: numbers by their size, by their factors where they span many; words one below the other. */
+/** An axis: numeric values on a linear or logarithmic scale, other values evenly spaced. */
 export function axisOf(tasks: readonly SweepTask[], column: Column): Axis {
   const values = tasks.map((task) => cellOf(task, column)).filter((value) => value !== null);
   const numbers = values.filter((value) => typeof value === "number");
-  if (numbers.length < values.length || numbers.length === 0) return wordAxis(values, column);
+  if (numbers.length < values.length || numbers.length === 0) return categoryAxis(values, column);
   const low = Math.min(...numbers);
   const high = Math.max(...numbers);
-  const byFactor = low > 0 && high / low >= 50;
-  const scale = byFactor ? Math.log : (value: number) => value;
+  const logarithmic = low > 0 && high / low >= 50;
+  const scale = logarithmic ? Math.log : (value: number) => value;
   const place = (value: number) => (low === high ? 0.5 : (scale(value) - scale(low)) / (scale(high) - scale(low)));
   const ends = low === high ? [low] : [low, high];
   return {
@@ -89,7 +89,7 @@ export function axisOf(tasks: readonly SweepTask[], column: Column): Axis {
   };
 }
 
-function wordAxis(values: readonly Scalar[], column: Column): Axis {
+function categoryAxis(values: readonly Scalar[], column: Column): Axis {
   const words = [...new Set(values.map(String))].sort((a, b) => b.localeCompare(a, undefined, { numeric: true }));
   const place = (word: string) => (words.length < 2 ? 0.5 : words.indexOf(word) / (words.length - 1));
   return {
@@ -102,7 +102,7 @@ function wordAxis(values: readonly Scalar[], column: Column): Axis {
   };
 }
 
-/** As a spreadsheet reads it. */
+/** The sweep as CSV. */
 export function csvOf(sweep: Sweep): string {
   const metrics = metricsOf(sweep);
   const rows = sweep.tasks.map((task) => [
@@ -119,7 +119,7 @@ export function csvOf(sweep: Sweep): string {
 
 function quoted(value: Scalar): string {
   const text = String(value);
-  // A spreadsheet takes what begins like this for a formula.
+  // Spreadsheets evaluate texts with such a prefix as formulas.
   const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -1,4 +1,4 @@
-/** One terminal's WebSocket: both directions with a window, and back to the same shell after a break. */
+/** The WebSocket of a terminal: flow control in both directions, reconnection to the same shell. */
 import { API, client, must } from "@/api/client";
 import { ApiProblem, messageOf, problemFrom } from "@/api/problem";
 
@@ -6,12 +6,12 @@ export type LinkStatus = "connecting" | "open" | "broken" | "ended" | "refused";
 
 export interface LinkState {
   status: LinkStatus;
-  /** Where it is, once it has been open. */
+  /** The node of the shell, once it is open. */
   node: string | null;
   where: "node" | "container" | "beside" | null;
-  /** Of a program that has ended; null: nobody knows. */
+  /** Exit code of an ended program; null: unknown. */
   code: number | null;
-  /** Why it ended, or what stands in the way. */
+  /** Why it ended or cannot be opened. */
   reason: string | null;
   problem: ApiProblem | null;
 }
@@ -21,22 +21,22 @@ export interface Size {
   cols: number;
 }
 
-interface Wishes {
+interface LinkOptions {
   jobId: string;
   node: string | null;
   size: Size;
-  /** Takes output; `taken` is called when it has been drawn. */
-  onOutput: (data: Uint8Array, taken: () => void) => void;
+  /** Receives output; `onWritten` is called when it has been rendered. */
+  onOutput: (data: Uint8Array, onWritten: () => void) => void;
   onState: (state: LinkState) => void;
 }
 
-/** The platform keeps a shell for so long after a break; later it is gone. */
-const COME_BACK_MS = 55_000;
-const PAUSE_MS = { first: 300, most: 5_000 };
-const PIECE = 32 * 1024;
-const FIRST: LinkState = { status: "connecting", node: null, where: null, code: null, reason: null, problem: null };
+/** Time for which the platform keeps a shell after a disconnection. */
+const RESUME_MS = 55_000;
+const PAUSE_MS = { first: 300, max: 5_000 };
+const CHUNK_BYTES = 32 * 1024;
+const INITIAL_STATE: LinkState = { status: "connecting", node: null, where: null, code: null, reason: null, problem: null };
 
-interface Told {
+interface ServerMessage {
   type: string;
   terminal: string;
   node: string;
@@ -51,34 +51,34 @@ interface Told {
 
 export class TerminalLink {
   private socket: WebSocket | null = null;
-  private state = FIRST;
+  private state = INITIAL_STATE;
   private terminal: string | null = null;
   private received = 0;
   private window = 0;
-  /** What was typed and has not reached the program; `confirmed` bytes have. */
+  /** Input without confirmation; `confirmed` counts the bytes that the program has received. */
   private typed = new Uint8Array(0);
   private confirmed = 0;
   private sent = 0;
   private size: Size;
   private pause = PAUSE_MS.first;
   private timer = 0;
-  private brokeAt: number | null = null;
+  private disconnectedAt: number | null = null;
   private closed = false;
 
-  constructor(private readonly wishes: Wishes) {
-    this.size = wishes.size;
+  constructor(private readonly options: LinkOptions) {
+    this.size = options.size;
   }
 
-  /** Begins. Once. */
+  /** Connects; called once. */
   start(): void {
-    window.addEventListener("online", this.now);
+    window.addEventListener("online", this.reconnectNow);
     void this.connect();
   }
 
-  /** Hangs up: the shell ends. */
+  /** Closes the connection; the shell ends. */
   close(): void {
     this.closed = true;
-    window.removeEventListener("online", this.now);
+    window.removeEventListener("online", this.reconnectNow);
     window.clearTimeout(this.timer);
     if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ type: "close" }));
     this.socket?.close();
@@ -88,14 +88,14 @@ export class TerminalLink {
     this.typeBytes(new TextEncoder().encode(text));
   }
 
-  /** What is no text, such as the mouse's reports: a byte in each character. */
+  /** Binary input, such as mouse reports: one byte per character. */
   typeBinary(text: string): void {
     this.typeBytes(Uint8Array.from(text, (char) => char.charCodeAt(0) & 255));
   }
 
   resize(size: Size): void {
     this.size = size;
-    if (this.state.status === "open") this.say({ type: "resize", ...size });
+    if (this.state.status === "open") this.sendMessage({ type: "resize", ...size });
   }
 
   private typeBytes(data: Uint8Array): void {
@@ -111,29 +111,29 @@ export class TerminalLink {
     if (this.state.status !== "open" || this.socket === null) return;
     const end = Math.min(this.typed.length, this.window);
     while (this.sent < end) {
-      const piece = this.typed.slice(this.sent, Math.min(end, this.sent + PIECE));
-      this.socket.send(piece);
-      this.sent += piece.length;
+      const chunk = this.typed.slice(this.sent, Math.min(end, this.sent + CHUNK_BYTES));
+      this.socket.send(chunk);
+      this.sent += chunk.length;
     }
   }
 
-  private say(message: object): void {
+  private sendMessage(message: object): void {
     if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
   }
 
-  private tell(change: Partial<LinkState>): void {
+  private update(change: Partial<LinkState>): void {
     this.state = { ...this.state, ...change };
-    this.wishes.onState(this.state);
+    this.options.onState(this.state);
   }
 
-  private now = (): void => {
+  private reconnectNow = (): void => {
     if (this.state.status !== "broken") return;
     window.clearTimeout(this.timer);
     void this.connect();
   };
 
   private async connect(): Promise<void> {
-    const { jobId, node } = this.wishes;
+    const { jobId, node } = this.options;
     try {
       const ticket = await must(
         client.POST("/api/v1/jobs/{job_id}/terminal", { params: { path: { job_id: jobId } }, body: { node } }),
@@ -141,15 +141,15 @@ export class TerminalLink {
       if (!this.closed) this.open(ticket.ticket);
     } catch (error) {
       if (this.closed) return;
-      if (error instanceof ApiProblem && error.unreachable) this.broke();
+      if (error instanceof ApiProblem && error.unreachable) this.onDisconnect();
       else this.refuse(error);
     }
   }
 
   private open(ticket: string): void {
-    const address = new URL(`${API}/jobs/${this.wishes.jobId}/terminal?hold=true`, window.location.href);
-    address.protocol = address.protocol.replace("http", "ws");
-    const socket = new WebSocket(address);
+    const url = new URL(`${API}/jobs/${this.options.jobId}/terminal?hold=true`, window.location.href);
+    url.protocol = url.protocol.replace("http", "ws");
+    const socket = new WebSocket(url);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
     socket.onopen = () => {
@@ -161,74 +161,74 @@ export class TerminalLink {
     };
     socket.onmessage = (event: MessageEvent<ArrayBuffer | string>) => {
       if (socket !== this.socket) return;
-      if (typeof event.data === "string") this.hear(JSON.parse(event.data) as Told);
-      else this.take(new Uint8Array(event.data));
+      if (typeof event.data === "string") this.onServerMessage(JSON.parse(event.data) as ServerMessage);
+      else this.onOutput(new Uint8Array(event.data));
     };
     socket.onclose = () => {
       if (socket !== this.socket || this.closed) return;
       this.socket = null;
-      if (this.state.status !== "ended" && this.state.status !== "refused") this.broke();
+      if (this.state.status !== "ended" && this.state.status !== "refused") this.onDisconnect();
     };
   }
 
-  private take(message: Uint8Array): void {
+  private onOutput(message: Uint8Array): void {
     this.received += message.length;
     const upTo = this.received;
-    this.wishes.onOutput(message.subarray(1), () => this.say({ type: "ack", bytes: upTo }));
+    this.options.onOutput(message.subarray(1), () => this.sendMessage({ type: "ack", bytes: upTo }));
   }
 
-  private hear(told: Told): void {
-    switch (told.type) {
+  private onServerMessage(message: ServerMessage): void {
+    switch (message.type) {
       case "started":
-        this.terminal = told.terminal;
-        this.window = told.window;
-        this.confirm(told.received);
+        this.terminal = message.terminal;
+        this.window = message.window;
+        this.confirm(message.received);
         this.sent = 0;
         this.pause = PAUSE_MS.first;
-        this.brokeAt = null;
-        this.tell({ status: "open", node: told.node, where: told.where, reason: null });
-        this.say({ type: "resize", ...this.size });
+        this.disconnectedAt = null;
+        this.update({ status: "open", node: message.node, where: message.where, reason: null });
+        this.sendMessage({ type: "resize", ...this.size });
         this.flush();
         break;
       case "ack":
-        this.confirm(told.bytes);
+        this.confirm(message.bytes);
         this.flush();
         break;
       case "exit":
-        this.tell({ status: "ended", code: told.code, reason: told.reason });
+        this.update({ status: "ended", code: message.code, reason: message.reason });
         break;
       case "error":
-        this.refuse(problemFrom(told.problem.status, told.problem, new Headers()));
+        this.refuse(problemFrom(message.problem.status, message.problem, new Headers()));
         break;
     }
   }
 
   private confirm(bytes: number): void {
-    const fresh = Math.max(0, bytes - this.confirmed);
-    this.typed = this.typed.slice(fresh);
-    this.sent = Math.max(0, this.sent - fresh);
+    const newlyConfirmed = Math.max(0, bytes - this.confirmed);
+    this.typed = this.typed.slice(newlyConfirmed);
+    this.sent = Math.max(0, this.sent - newlyConfirmed);
     this.confirmed = bytes;
   }
 
-  private broke(): void {
-    this.brokeAt ??= Date.now();
-    if (this.terminal !== null && Date.now() - this.brokeAt > COME_BACK_MS) {
-      // What was typed meanwhile was meant for that shell and is for no other.
-      this.tell({ status: "ended", code: null, reason: null });
+  private onDisconnect(): void {
+    this.disconnectedAt ??= Date.now();
+    if (this.terminal !== null && Date.now() - this.disconnectedAt > RESUME_MS) {
+      // Pending input belongs to that shell and is discarded.
+      this.update({ status: "ended", code: null, reason: null });
       return;
     }
-    this.tell({ status: "broken" });
+    this.update({ status: "broken" });
     this.timer = window.setTimeout(() => void this.connect(), this.pause);
-    this.pause = Math.min(this.pause * 2, PAUSE_MS.most);
+    this.pause = Math.min(this.pause * 2, PAUSE_MS.max);
   }
 
   private refuse(error: unknown): void {
-    // The shell that was left is gone: that ends it, and nothing was refused.
+    // The shell no longer exists: it has ended, the connection was not refused.
     if (this.terminal !== null && error instanceof ApiProblem && error.status === 404) {
-      this.tell({ status: "ended", code: null, reason: null });
+      this.update({ status: "ended", code: null, reason: null });
       return;
     }
     const problem = error instanceof ApiProblem ? error : null;
-    this.tell({ status: "refused", reason: messageOf(error), problem });
+    this.update({ status: "refused", reason: messageOf(error), problem });
   }
 }

@@ -1,4 +1,4 @@
-/** The terminal's colours, from the portal's own variables, so that it follows light and dark. */
+/** The terminal's colours, from the portal's CSS variables of the current colour scheme. */
 import type { ITheme } from "@xterm/xterm";
 
 const NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"] as const;

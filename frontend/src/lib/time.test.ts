@@ -18,7 +18,7 @@ describe("formatDuration", () => {
 });
 
 describe("formatTicking", () => {
-  it("has whole seconds only, so that digits do not dance", () => {
+  it("has whole seconds only", () => {
     expect(formatTicking(3.9)).toBe("3 s");
     expect(formatTicking(65.9)).toBe("1 min 5 s");
   });
@@ -38,7 +38,7 @@ describe("formatRelative", () => {
   ])("%s s from now is %s", (seconds, text) => expect(formatRelative(at(seconds), now)).toBe(text));
 });
 
-describe("durations in the platform's words", () => {
+describe("durations in the platform's syntax", () => {
   it.each([
     [5_400, "1h30m"],
     [86_400, "1d"],
@@ -49,7 +49,7 @@ describe("durations in the platform's words", () => {
     expect(parseDuration(text)).toBe(seconds);
   });
 
-  it("reads what people write", () => {
+  it("parses common notations", () => {
     expect(parseDuration("2 h 15 min")).toBe(8_100);
     expect(parseDuration("1w")).toBe(604_800);
   });
@@ -58,7 +58,7 @@ describe("durations in the platform's words", () => {
 });
 
 describe("secondsBetween", () => {
-  it("ends now where there is no end, and is never negative", () => {
+  it("uses now without an end, and is never negative", () => {
     const now = new Date("2026-03-01T12:00:10Z");
     expect(secondsBetween("2026-03-01T12:00:00Z", null, now)).toBe(10);
     expect(secondsBetween("2026-03-01T12:00:00Z", "2026-03-01T12:00:04Z", now)).toBe(4);

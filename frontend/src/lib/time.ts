@@ -1,4 +1,4 @@
-/** Times and durations as people read them, in their language. The caller passes "now". */
+/** Formats times and durations in the selected language. The caller passes "now". */
 import i18next from "i18next";
 import { locale } from "@/i18n/locale";
 
@@ -19,7 +19,7 @@ export function formatDuration(seconds: number): string {
   return join(Math.floor(hours / 24), "d", hours % 24, "h");
 }
 
-/** For something that counts: whole seconds, so that the digits do not dance. */
+/** A duration that is updated every second: in whole seconds, so that its width is stable. */
 export function formatTicking(seconds: number): string {
   const s = Math.max(0, Math.floor(seconds));
   return s < MINUTE ? `${s} s` : formatDuration(s);
@@ -34,7 +34,7 @@ export function formatRelative(at: Date, now: Date): string {
   const delta = (at.getTime() - now.getTime()) / 1000;
   const size = Math.abs(delta);
   if (size < 10) return i18next.t("just now");
-  // What is made for a week ends in 7 days, also a moment later.
+  // A new item with a lifetime of a week expires "in 7 d", also a moment later.
   const count = (unit: number) => (delta < 0 ? Math.floor(size / unit) : Math.round(size / unit));
   const time =
     size < MINUTE
@@ -60,7 +60,7 @@ export function formatAbsolute(at: Date): string {
   });
 }
 
-/** A period's days and minutes, what both ends share said once: "Nov 22, 2:28 – 4:00 PM UTC". */
+/** A period; parts common to both ends appear once: "Nov 22, 2:28 – 4:00 PM UTC". */
 export function formatPeriod(from: Date, until: Date): string {
   return new Intl.DateTimeFormat(locale(), {
     year: "numeric",
@@ -72,7 +72,7 @@ export function formatPeriod(from: Date, until: Date): string {
   }).formatRange(from, until);
 }
 
-/** A moment to the minute, for what is planned or was counted. */
+/** A time with date and zone, to the minute. */
 export function formatMoment(at: Date): string {
   return at.toLocaleString(locale(), { year: "numeric", month: "short", day: "numeric", hour: "numeric", minute: "2-digit", timeZoneName: "short" });
 }
@@ -87,13 +87,13 @@ export function formatClock(at: Date, now: Date): string {
   });
 }
 
-/** Seconds between two moments; an end that is missing is now. Never negative. */
+/** Seconds between two times; without an end, until now. Never negative. */
 export function secondsBetween(from: string, to: string | null | undefined, now: Date): number {
   const end = to ? new Date(to).getTime() : now.getTime();
   return Math.max(0, (end - new Date(from).getTime()) / 1000);
 }
 
-/** Seconds in the words the platform reads back: 5400 -> "1h30m". */
+/** Seconds as a duration of the platform's syntax: 5400 -> "1h30m". */
 export function durationWords(seconds: number): string {
   let rest = Math.max(0, Math.round(seconds));
   let text = "";
@@ -112,7 +112,7 @@ export function durationWords(seconds: number): string {
 
 const WORDS = /^(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?$/i;
 
-/** "1h30m" -> 5400; null when it is not such a duration. The platform has the last word. */
+/** "1h30m" -> 5400; null for other texts. The platform validates it again. */
 export function parseDuration(text: string): number | null {
   const compact = text.replace(/\s+/g, "").replace(/min/gi, "m");
   const match = WORDS.exec(compact);

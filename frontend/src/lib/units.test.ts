@@ -15,7 +15,7 @@ describe("memory", () => {
     [1000, "1000B"],
   ])("%s bytes are sent as %s", (bytes, text) => expect(memoryText(bytes)).toBe(text));
 
-  it("has stops that grow, with both bounds and the present value", () => {
+  it("has ascending stops with both bounds and the current value", () => {
     const stops = memoryStops(512 * MIB, 23 * GIB, [5 * GIB]);
     expect(stops.at(0)).toBe(512 * MIB);
     expect(stops.at(-1)).toBe(23 * GIB);

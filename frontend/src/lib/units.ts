@@ -1,4 +1,4 @@
-/** Amounts of memory: powers of 1024, as the scheduler counts. */
+/** Amounts of memory in powers of 1024, as in the scheduler. */
 import { locale } from "@/i18n/locale";
 
 export const MIB = 1024 ** 2;
@@ -18,7 +18,7 @@ export function formatBytes(bytes: number): string {
   return `${value.toLocaleString(locale(), { maximumFractionDigits: digits, useGrouping: false })} ${UNITS[unit] ?? "B"}`;
 }
 
-/** Bytes in the shortest exact form that the platform reads back: "16G", "1536M". */
+/** Bytes in the shortest exact form of the platform's syntax: "16G", "1536M". */
 export function memoryText(bytes: number): string {
   const whole = Math.round(bytes);
   let unit = 0;
@@ -42,7 +42,7 @@ export function memoryStops(min: number, max: number, extra: readonly number[] =
   return [...stops].sort((a, b) => a - b);
 }
 
-/** 1.5 -> "1.5", 2 -> "2"; at most two digits after the point, and what is there is never "0". */
+/** 1.5 -> "1.5", 2 -> "2"; at most two decimals; small positive values are never "0". */
 export function formatNumber(value: number): string {
   if (value > 0 && value < 0.005) return `< ${formatNumber(0.01)}`;
   return value.toLocaleString(locale(), { maximumFractionDigits: 2 });

@@ -5,7 +5,7 @@ import { toldKeys } from "@/api/notifications";
 import { meQuery } from "@/api/queries";
 import { notifyEnding } from "@/components/notify-ending";
 import { endingOf } from "@/lib/ending";
-import { changesInbox, newsOf } from "@/lib/news";
+import { changesInbox, notificationOf } from "@/lib/notification-events";
 import { CacheUpdater } from "@/live/apply";
 import { LiveFeed, type LiveState } from "@/live/live";
 import { isJobEvent } from "@/live/patch";
@@ -17,7 +17,7 @@ interface Live {
 
 const LiveContext = createContext<Live | null>(null);
 
-/** Runs the feed while somebody is logged in. */
+/** Runs the live feed while a user is logged in. */
 export function LiveProvider({ user, children }: { user: string; children: ReactNode }) {
   const cache = useQueryClient();
   const [live] = useState(() => {
@@ -28,11 +28,11 @@ export function LiveProvider({ user, children }: { user: string; children: React
         const ending = isJobEvent(event) ? endingOf(event, user, platformNow()) : null;
         if (ending !== null) notifyEnding(ending);
         if (changesInbox(event, user)) void cache.invalidateQueries({ queryKey: toldKeys.all });
-        const news = newsOf(event, user, platformNow());
-        if (news !== null) void import("@/components/notify-told").then(({ notifyTold }) => notifyTold(news));
+        const notification = notificationOf(event, user, platformNow());
+        if (notification !== null) void import("@/components/show-notification").then(({ showNotification }) => showNotification(notification));
       },
       onReset: () => updater.reset(),
-      // Asking who is logged in leads to the login page by the ordinary way.
+      // Refetching the user leads to the login page.
       onUnauthorized: () => void cache.invalidateQueries({ queryKey: meQuery.queryKey }),
     });
     return { feed, updater };
@@ -59,7 +59,7 @@ export function useLiveState(): LiveState {
   return useSyncExternalStore(feed.subscribe, feed.getState);
 }
 
-/** Puts a job that the API just answered with into every list that shows it. */
+/** Puts a job from an API response into every list that contains it. */
 export function useCacheUpdater(): CacheUpdater {
   return useLive().updater;
 }

@@ -8,7 +8,7 @@ import { CacheUpdater } from "./apply";
 // Timers are all that is asked of it.
 vi.stubGlobal("window", globalThis);
 
-it("asks anew for a job whose page opens after an event: its stages are not in the event", () => {
+it("refetches a job whose page opens after an event: its stages are not in the event", () => {
   const cache = new QueryClient();
   cache.setQueryData(keys.job("a"), { id: "a", state: "PENDING", version: 1 });
   const data = { state: "RUNNING", version: 2 };
@@ -17,7 +17,7 @@ it("asks anew for a job whose page opens after an event: its stages are not in t
   expect(cache.getQueryState(keys.job("a"))?.isInvalidated).toBe(true);
 });
 
-it("asks anew for lists by state, in which a job may now be missing, and for no other", () => {
+it("refetches only lists filtered by state, in which a job can be missing", () => {
   vi.useFakeTimers();
   const cache = new QueryClient();
   const updater = new CacheUpdater(cache, "mira");
@@ -31,7 +31,7 @@ it("asks anew for lists by state, in which a job may now be missing, and for no 
   vi.useRealTimers();
 });
 
-it("keeps what an event told while a list was fetched, whose answer is of before", async () => {
+it("applies an event that arrives while a list is fetched to the older response", async () => {
   const cache = new QueryClient();
   const updater = new CacheUpdater(cache, "mira");
   updater.start();

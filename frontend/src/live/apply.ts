@@ -1,4 +1,4 @@
-/** Keeps the cache true to the feed: fields at once, stages and actions by one small request per job. */
+/** Applies the live feed to the cache: fields at once, stages and actions by one request per job. */
 import type { InfiniteData, Query, QueryClient } from "@tanstack/react-query";
 import { catalogKeys } from "@/api/catalog";
 import { projectKeys } from "@/api/projects";
@@ -17,8 +17,8 @@ const listsByState = ({ queryKey }: Query) => (queryKey[1] as JobFilters | undef
 export class CacheUpdater {
   private detailTimers = new Map<string, number>();
   private throttled = new Map<string, number>();
-  /** Each job's newest event while a list is being fetched: the answer may be of before. */
-  private meanwhile = new Map<string, JobEvent & { job_id: string }>();
+  /** Each job's newest event while a list is being fetched: its response can be older. */
+  private pendingEvents = new Map<string, JobEvent & { job_id: string }>();
   private unsubscribe: () => void = () => undefined;
 
   constructor(
@@ -30,35 +30,35 @@ export class CacheUpdater {
     this.unsubscribe = this.cache.getQueryCache().subscribe((change) => {
       if (change.type !== "updated" || !listsJobs(change.query)) return;
       if (change.action.type === "success" && !change.action.manual) {
-        for (const event of [...this.meanwhile.values()]) this.patchLists(event);
+        for (const event of [...this.pendingEvents.values()]) this.patchLists(event);
       }
-      if (this.cache.isFetching({ predicate: listsJobs }) === 0) this.meanwhile.clear();
+      if (this.cache.isFetching({ predicate: listsJobs }) === 0) this.pendingEvents.clear();
     });
   }
 
   apply(kind: string, event: unknown): void {
-    if (kind === "nodes.changed") this.soon("nodes", 1_000, keys.nodes);
-    else if (kind === "announcement.changed") this.soon("announcements", 300, ["announcements"]);
-    else if (kind === "maintenance.changed") this.soon("maintenance", 0, ["maintenance"]);
-    else if (kind === "scheduler.changed") this.soon("scheduler", 0, keys.nodes);
-    else if (kind === "image.changed") this.soon("images", 500, catalogKeys.images);
-    else if (kind.startsWith("project.")) this.soon("projects", 500, projectKeys.all);
-    else if (kind === "dataset.changed") this.soon("datasets", 500, catalogKeys.datasets);
-    else if (kind === "job.profile" && isJobEvent(event)) this.soon(`profile ${event.job_id}`, 500, keys.profile(event.job_id));
-    else if (kind === "job.snapshot" && isJobEvent(event)) this.soon(`snapshot ${event.job_id}`, 300, runKeys.snapshot(event.job_id));
-    else if (kind === "sweep.changed" && isJobEvent(event)) this.soon(`sweep ${event.job_id}`, 1_000, runKeys.sweep(event.job_id));
+    if (kind === "nodes.changed") this.invalidateSoon("nodes", 1_000, keys.nodes);
+    else if (kind === "announcement.changed") this.invalidateSoon("announcements", 300, ["announcements"]);
+    else if (kind === "maintenance.changed") this.invalidateSoon("maintenance", 0, ["maintenance"]);
+    else if (kind === "scheduler.changed") this.invalidateSoon("scheduler", 0, keys.nodes);
+    else if (kind === "image.changed") this.invalidateSoon("images", 500, catalogKeys.images);
+    else if (kind.startsWith("project.")) this.invalidateSoon("projects", 500, projectKeys.all);
+    else if (kind === "dataset.changed") this.invalidateSoon("datasets", 500, catalogKeys.datasets);
+    else if (kind === "job.profile" && isJobEvent(event)) this.invalidateSoon(`profile ${event.job_id}`, 500, keys.profile(event.job_id));
+    else if (kind === "job.snapshot" && isJobEvent(event)) this.invalidateSoon(`snapshot ${event.job_id}`, 300, runKeys.snapshot(event.job_id));
+    else if (kind === "sweep.changed" && isJobEvent(event)) this.invalidateSoon(`sweep ${event.job_id}`, 1_000, runKeys.sweep(event.job_id));
     else if (isJobEvent(event) && event.data.task_group === true) this.applyTasks(event);
     else if (isJobEvent(event)) this.applyJob(event);
   }
 
-  /** Something may have been missed: everything on the screen again, the rest when it is looked at. */
+  /** Events may have been missed: refetches active queries, others when they are used. */
   reset(): void {
     void this.cache.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "plan" });
   }
 
   stop(): void {
     this.unsubscribe();
-    this.meanwhile.clear();
+    this.pendingEvents.clear();
     for (const timer of [...this.detailTimers.values(), ...this.throttled.values()]) window.clearTimeout(timer);
     this.detailTimers.clear();
     this.throttled.clear();
@@ -69,36 +69,36 @@ export class CacheUpdater {
     if (event.kind === "job.created") {
       if (event.data.array_job_id) return;
       if (event.owner === this.user) {
-        this.soon("recent", 200, keys.recent);
-        if (event.data.type === "session") this.soon("sessions", 200, keys.sessions);
+        this.invalidateSoon("recent", 200, keys.recent);
+        if (event.data.type === "session") this.invalidateSoon("sessions", 200, keys.sessions);
       }
-      this.soon("lists", 1_500, keys.lists);
+      this.invalidateSoon("lists", 1_500, keys.lists);
       return;
     }
-    if (this.cache.isFetching({ predicate: listsJobs }) > 0) this.meanwhile.set(id, event);
+    if (this.cache.isFetching({ predicate: listsJobs }) > 0) this.pendingEvents.set(id, event);
     this.patchLists(event);
-    // Which jobs a list by state shows is known to the platform alone.
-    if (event.data.state !== undefined) this.soon("lists by state", 2_000, keys.lists, listsByState);
+    // Only the platform knows which jobs a list filtered by state contains.
+    if (event.data.state !== undefined) this.invalidateSoon("lists by state", 2_000, keys.lists, listsByState);
     if (typeof event.data.array_job_id === "string") {
-      this.soon(`sweep ${event.data.array_job_id}`, 1_000, runKeys.sweep(event.data.array_job_id));
+      this.invalidateSoon(`sweep ${event.data.array_job_id}`, 1_000, runKeys.sweep(event.data.array_job_id));
     }
     this.cache.setQueryData<Job>(keys.job(id), (old) => old && patchJob(old, event));
     if (this.isWatched(id)) this.refreshDetails(id);
-    // Its page may be about to open, as after a launch: the stages that are known are of before this event.
+    // The job's page may be opening, as after a launch: the cached stages are older than this event.
     else void this.cache.invalidateQueries({ queryKey: keys.job(id), exact: true, refetchType: "none" });
   }
 
-  /** Several tasks of an array at once: which of them a list shows is known to the platform alone. */
+  /** An event of several array tasks: only the platform knows which of them a list contains. */
   private applyTasks(event: JobEvent): void {
     const array = event.data.array_job_id;
     if (typeof array !== "string") return;
-    this.soon(`tasks ${array}`, 500, keys.tasks(array));
-    this.soon(`sweep ${array}`, 1_000, runKeys.sweep(array));
+    this.invalidateSoon(`tasks ${array}`, 500, keys.tasks(array));
+    this.invalidateSoon(`sweep ${array}`, 1_000, runKeys.sweep(array));
     for (const query of this.cache.getQueryCache().findAll({ queryKey: keys.job("").slice(0, 1) })) {
       const job = query.state.data as Job | undefined;
       if (job?.array_job_id !== array || job.array_task_id === null) continue;
-      this.soon(`task ${job.id}`, 500, keys.job(job.id));
-      this.soon(`history ${job.id}`, 500, keys.events(job.id));
+      this.invalidateSoon(`task ${job.id}`, 500, keys.job(job.id));
+      this.invalidateSoon(`history ${job.id}`, 500, keys.events(job.id));
     }
   }
 
@@ -111,7 +111,7 @@ export class CacheUpdater {
     if (typeof event.data.array_job_id === "string") this.cache.setQueryData<Pages>(keys.tasks(event.data.array_job_id), pages);
   }
 
-  /** Shown with its stages and buttons somewhere, which the platform works out. */
+  /** Whether the job is shown with stages and actions, which the platform computes. */
   private isWatched(id: string): boolean {
     const active = (queryKey: readonly unknown[]) =>
       this.cache.getQueryCache().find({ queryKey, exact: true })?.isActive() ?? false;
@@ -126,14 +126,14 @@ export class CacheUpdater {
       this.detailTimers.delete(id);
       fetchJob(id).then(
         (job) => this.put(job),
-        () => undefined, // The patched fields stand; the next event or visit asks again.
+        () => undefined, // The patched fields remain; the next event or visit fetches again.
       );
       void this.cache.invalidateQueries({ queryKey: keys.events(id) });
     }, 120);
     this.detailTimers.set(id, timer);
   }
 
-  /** A job as the API answered it, into every list that shows it. */
+  /** Puts a job from an API response into every list that contains it. */
   put(job: Job): void {
     const page = (old: JobPage | undefined) => old && withItems(old, replaceJob(old.items, job));
     const pages = (old: Pages | undefined) =>
@@ -145,7 +145,7 @@ export class CacheUpdater {
     if (job.array_job_id) this.cache.setQueryData<Pages>(keys.tasks(job.array_job_id), pages);
   }
 
-  private soon(name: string, ms: number, queryKey: readonly unknown[], predicate: (query: Query) => boolean = () => true): void {
+  private invalidateSoon(name: string, ms: number, queryKey: readonly unknown[], predicate: (query: Query) => boolean = () => true): void {
     if (this.throttled.has(name)) return;
     const timer = window.setTimeout(() => {
       this.throttled.delete(name);

@@ -1,23 +1,23 @@
-/** One connection to /api/v1/events that never gives up: heartbeat watched, backoff with jitter, replay. */
+/** A connection to /api/v1/events with heartbeat timeout, reconnection by backoff with jitter, and replay. */
 import { SseParser } from "@/live/sse";
 
 export interface ConnectionHandlers {
-  /** The stream answers. */
+  /** The stream is open. */
   onOpen: () => void;
   onMessage: (event: string, data: unknown) => void;
-  /** The stream broke; the next attempt follows by itself. */
+  /** The stream was interrupted; reconnection is automatic. */
   onLost: () => void;
-  /** The login is over; no further attempt is made. */
+  /** The login has expired; there is no further attempt. */
   onUnauthorized: () => void;
 }
 
 /** The platform sends a comment every 15 s; after this silence the connection counts as dead. */
 const SILENCE_MS = 40_000;
-const BACKOFF_MS = { first: 500, most: 15_000 };
+const BACKOFF_MS = { first: 500, max: 15_000 };
 
-/** Milliseconds before attempt `failures` (counted from 1): doubled each time, with up to a half off. */
+/** Milliseconds before attempt `failures` (counted from 1): doubled each time, reduced at random by up to half. */
 export function backoff(failures: number, random: () => number = Math.random): number {
-  const full = Math.min(BACKOFF_MS.most, BACKOFF_MS.first * 2 ** (failures - 1));
+  const full = Math.min(BACKOFF_MS.max, BACKOFF_MS.first * 2 ** (failures - 1));
   return full * (0.5 + random() / 2);
 }
 
@@ -25,7 +25,7 @@ export function connect(url: string, handlers: ConnectionHandlers, lastEventId: 
   const stopped = new AbortController();
   let last = lastEventId;
 
-  const once = async (): Promise<"lost" | "unauthorized"> => {
+  const connectOnce = async (): Promise<"lost" | "unauthorized"> => {
     const attempt = new AbortController();
     const abort = () => attempt.abort();
     stopped.signal.addEventListener("abort", abort);
@@ -59,7 +59,7 @@ export function connect(url: string, handlers: ConnectionHandlers, lastEventId: 
         }
       }
     } catch {
-      return "lost"; // Refused, cut off, silent or aborted: all mean "try again unless stopped".
+      return "lost"; // Refused, interrupted, timed out or aborted: retry unless stopped.
     } finally {
       window.clearTimeout(timer);
       stopped.signal.removeEventListener("abort", abort);
@@ -69,7 +69,7 @@ export function connect(url: string, handlers: ConnectionHandlers, lastEventId: 
   let failures = 0;
   const run = async () => {
     for (;;) {
-      const outcome = await once();
+      const outcome = await connectOnce();
       if (stopped.signal.aborted) return;
       if (outcome === "unauthorized") {
         handlers.onUnauthorized();
@@ -84,7 +84,7 @@ export function connect(url: string, handlers: ConnectionHandlers, lastEventId: 
   return () => stopped.abort();
 }
 
-/** Waits, but not longer than until the browser is online again or looks at the page again. */
+/** Waits, at most until the browser is online again. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

@@ -1,9 +1,9 @@
 /**
- * The live feed of one browser: however many tabs are open, one of them holds the connection.
+ * The live feed of a browser: one of its tabs holds the connection.
  *
- * The tab that gets the Web Lock leads: it connects and passes every message on through a
- * BroadcastChannel. When it closes, the lock moves on and the next tab connects from the last event it
- * has seen. Where there are no Web Locks (plain HTTP), each tab connects for itself.
+ * The tab with the Web Lock is the leader: it connects and forwards every message through a BroadcastChannel. When it
+ * closes, the next tab gets the lock and connects from its last event. Without Web Locks (plain HTTP), each tab has
+ * a connection of its own.
  */
 import { connect } from "@/live/connection";
 
@@ -11,13 +11,13 @@ export type LiveStatus = "connecting" | "live" | "lost";
 
 export interface LiveState {
   status: LiveStatus;
-  /** When the feed last said something: what "data as of" shows while it is lost. */
+  /** Time of the last message, shown as "data as of" while the connection is lost. */
   asOf: number;
 }
 
 export interface LiveHandlers {
   onEvent: (kind: string, event: unknown) => void;
-  /** Something may have been missed: what is shown must be fetched again. */
+  /** Events may have been missed: visible data must be fetched again. */
   onReset: () => void;
   onUnauthorized: () => void;
 }
@@ -28,7 +28,7 @@ type Packet =
   | { type: "unauthorized" }
   | { type: "ask" };
 
-/** How often the leader says what the last event was, so that a tab that slept notices a gap. */
+/** Interval at which the leader sends the last event's ID, so that suspended tabs detect a gap. */
 const BEACON_MS = 15_000;
 
 export class LiveFeed {
@@ -40,7 +40,7 @@ export class LiveFeed {
 
   constructor(
     private readonly url: string,
-    /** Tabs of one login share; another login has a channel of its own. */
+    /** Name of the channel: one for each logged-in user. */
     private readonly name: string,
     private readonly handlers: LiveHandlers,
   ) {}
@@ -60,7 +60,7 @@ export class LiveFeed {
     }
     const channel = new BroadcastChannel(this.name);
     const aborter = new AbortController();
-    channel.onmessage = (message: MessageEvent<Packet>) => this.hear(message.data);
+    channel.onmessage = (message: MessageEvent<Packet>) => this.onPacket(message.data);
     channel.postMessage({ type: "ask" } satisfies Packet);
     this.stopping.push(() => {
       aborter.abort();
@@ -80,17 +80,17 @@ export class LiveFeed {
           });
         });
       })
-      .catch(() => undefined); // Aborted while waiting for the lead: the feed was stopped.
+      .catch(() => undefined); // Aborted while waiting for the lock: the feed was stopped.
   }
 
   stop(): void {
     for (const stop of this.stopping.splice(0)) stop();
   }
 
-  private lead(tell: (packet: Packet) => void): void {
+  private lead(broadcast: (packet: Packet) => void): void {
     const share = (status: LiveStatus) => {
       this.setState({ status, asOf: status === "lost" ? this.state.asOf : Date.now() });
-      tell(this.beacon());
+      broadcast(this.beacon());
     };
     this.stopping.push(
       connect(
@@ -99,14 +99,14 @@ export class LiveFeed {
           onOpen: () => share("live"),
           onMessage: (kind, event) => {
             this.state = { ...this.state, asOf: Date.now() };
-            tell({ type: "message", kind, event });
-            this.take(kind, event);
+            broadcast({ type: "message", kind, event });
+            this.onMessage(kind, event);
           },
           onLost: () => {
             if (this.state.status !== "lost") share("lost");
           },
           onUnauthorized: () => {
-            tell({ type: "unauthorized" });
+            broadcast({ type: "unauthorized" });
             this.handlers.onUnauthorized();
           },
         },
@@ -115,8 +115,8 @@ export class LiveFeed {
     );
   }
 
-  private hear(packet: Packet): void {
-    if (packet.type === "message") this.take(packet.kind, packet.event);
+  private onPacket(packet: Packet): void {
+    if (packet.type === "message") this.onMessage(packet.kind, packet.event);
     else if (packet.type === "unauthorized") this.handlers.onUnauthorized();
     else if (packet.type === "state") {
       const missed = packet.lastId !== null && this.lastId !== null && packet.lastId > this.lastId;
@@ -126,11 +126,11 @@ export class LiveFeed {
     }
   }
 
-  private take(kind: string, event: unknown): void {
+  private onMessage(kind: string, event: unknown): void {
     if (kind === "hello" || kind === "reset") {
       const id = field(event, "last_event_id");
       if (id !== null) this.lastId = Math.max(this.lastId ?? 0, id);
-      // The first hello closes the gap between loading the page and listening; later ones replay.
+      // The first hello covers the time between page load and connection; later connections replay events.
       if (kind === "reset" || !this.wasOpen) this.handlers.onReset();
       this.wasOpen = true;
       return;
@@ -152,6 +152,6 @@ export class LiveFeed {
 
 function field(value: unknown, name: string): number | null {
   if (typeof value !== "object" || value === null) return null;
-  const found = (value as Record<string, unknown>)[name];
-  return typeof found === "number" ? found : null;
+  const content = (value as Record<string, unknown>)[name];
+  return typeof content === "number" ? content : null;
 }

@@ -14,12 +14,12 @@ const event = (data: Record<string, unknown>, id = "a"): JobEvent => ({
 });
 
 describe("patchJob", () => {
-  it("takes the fields that the event has, and only known ones", () => {
+  it("applies the known fields of the event", () => {
     const patched = patchJob(job({}), event({ state: "RUNNING", version: 4, nodes: ["n1"], evil: 1, previous: "QUEUED" }));
     expect(patched).toEqual(job({ state: "RUNNING", version: 4, nodes: ["n1"] }));
   });
 
-  it("ignores what is older than what is known, and other jobs", () => {
+  it("ignores older events and other jobs", () => {
     const known = job({});
     expect(patchJob(known, event({ state: "SUBMITTING", version: 2 }))).toBe(known);
     expect(patchJob(known, event({ state: "RUNNING", version: 3 }))).toBe(known);
@@ -28,7 +28,7 @@ describe("patchJob", () => {
 });
 
 describe("lists", () => {
-  it("keep their identity when nothing changed, so that nothing is drawn again", () => {
+  it("keep their identity without a change, so that nothing is rendered again", () => {
     const page = { items: [job({}), job({ id: "b" })], next_cursor: null, total: 2 };
     expect(patchPage(page, event({ state: "RUNNING", version: 4 }, "zzz"))).toBe(page);
     const patched = patchPage(page, event({ state: "RUNNING", version: 4 }, "b"));
@@ -37,19 +37,19 @@ describe("lists", () => {
     expect(page.items[1]?.state).toBe("QUEUED");
   });
 
-  it("never go back to an older answer", () => {
+  it("never return to an older response", () => {
     const list = [job({ version: 5, state: "READY" })];
     expect(replaceJob(list, job({ version: 4 }))).toBe(list);
     expect(replaceJob(list, job({ version: 6, state: "FAILED" }))[0]?.state).toBe("FAILED");
   });
 
-  it("show a job once that two pages have", () => {
+  it("contain a job of two pages once", () => {
     const page = (ids: string[]) => ({ items: ids.map((id) => job({ id })), next_cursor: null, total: 3 });
     expect(uniqueJobs([page(["a", "b"]), page(["b", "c"])]).map((entry) => entry.id)).toEqual(["a", "b", "c"]);
   });
 });
 
-it("knows a job's event", () => {
+it("recognizes a job's event", () => {
   expect(isJobEvent(event({}))).toBe(true);
   expect(isJobEvent({ kind: "nodes.changed", data: {} })).toBe(false);
   expect(isJobEvent(null)).toBe(false);

@@ -1,4 +1,4 @@
-/** Events applied to what was fetched. Pure: the same data in, the same data out; nothing is mutated. */
+/** Applies events to fetched data. Pure functions; nothing is mutated. */
 import type { Job, JobEvent, JobPage } from "@/api/types";
 
 /** Fields of an event's data that are fields of the job itself. */
@@ -35,7 +35,7 @@ export function isJobEvent(event: unknown): event is JobEvent & { job_id: string
   );
 }
 
-/** The job with the event's fields; the same object if the event is older than what is known. */
+/** The job with the event's fields; the same object if the event is older than the job. */
 export function patchJob<T extends Job>(job: T, event: JobEvent): T {
   if (job.id !== event.job_id) return job;
   const version = event.data.version;

@@ -15,7 +15,7 @@ describe("SseParser", () => {
     ]);
   });
 
-  it("keeps the last id for messages without one", () => {
+  it("keeps the last ID for messages without one", () => {
     const parser = new SseParser();
     parser.feed("id: 3\ndata: a\n\n");
     expect(parser.feed("data: b\n\n")).toEqual([{ id: "3", event: "message", data: "b" }]);
@@ -23,7 +23,7 @@ describe("SseParser", () => {
 });
 
 describe("backoff", () => {
-  it("doubles up to a bound and spreads the crowd", () => {
+  it("doubles up to a maximum, with jitter", () => {
     expect([1, 2, 3, 20].map((failures) => backoff(failures, () => 1))).toEqual([500, 1_000, 2_000, 15_000]);
     expect(backoff(3, () => 0)).toBe(1_000);
   });

@@ -1,4 +1,4 @@
-/** Server-sent events out of a byte stream (https://html.spec.whatwg.org/multipage/server-sent-events.html). */
+/** Parser of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). */
 
 export interface SseMessage {
   id: string | null;
@@ -8,7 +8,7 @@ export interface SseMessage {
 
 /**
  * The browser's own EventSource hides comments and HTTP statuses; this parser lets the connection be
- * watched by its heartbeat and tell "logged out" from "not there".
+ * monitored by its heartbeat and distinguishes "logged out" from "unreachable".
  */
 export class SseParser {
   private rest = "";
@@ -16,7 +16,7 @@ export class SseParser {
   private event = "";
   private data: string[] = [];
 
-  /** The messages that became complete with this text. */
+  /** Returns the messages that this text completes. */
   feed(text: string): SseMessage[] {
     const messages: SseMessage[] = [];
     const lines = (this.rest + text).split(/\r\n|\n|\r(?!$)/);

@@ -24,7 +24,7 @@ export function ClusterPage() {
   );
 }
 
-/** From so many nodes on a picture tells more than the first rows of a table. */
+/** Number of nodes from which the map is shown above the table. */
 const MAP_FROM = 9;
 
 function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
@@ -32,7 +32,7 @@ function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
   const { data: me } = useSuspenseQuery(meQuery);
   const canDrain = me.user.role === "admin" && me.platform.can_drain;
   const [filter, setFilter] = useState<NodeFilter>(NO_FILTER);
-  const found = useMemo(() => filterNodes(nodes, filter), [nodes, filter]);
+  const matching = useMemo(() => filterNodes(nodes, filter), [nodes, filter]);
   const set = (change: Partial<NodeFilter>) => setFilter((old) => ({ ...old, ...change }));
   const partitions = partitionsOf(nodes);
   const few = nodes.length < MAP_FROM && partitions.length < 2;
@@ -51,21 +51,21 @@ function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
             w={170}
           />
           <Text size="sm" c="dimmed" role="status">
-            {found.length === nodes.length
+            {matching.length === nodes.length
               ? t("{{count}} nodes", { count: nodes.length })
-              : t("{{found}} of {{count}} nodes", { found: found.length, count: nodes.length })}
+              : t("{{found}} of {{count}} nodes", { found: matching.length, count: nodes.length })}
           </Text>
         </Group>
       )}
-      {nodes.length >= MAP_FROM && found.length > 0 && (
-        <NodeMap nodes={found} onPick={(name) => set({ text: name })} />
+      {nodes.length >= MAP_FROM && matching.length > 0 && (
+        <NodeMap nodes={matching} onPick={(name) => set({ text: name })} />
       )}
-      {found.length === 0 ? (
-        <EmptyState icon={Search} title={t("No node matches")}>
-          {t("Other words, another partition or state may find some.")}
+      {matching.length === 0 ? (
+        <EmptyState icon={Search} title={t("No matching nodes")}>
+          {t("Try another search text, partition or state.")}
         </EmptyState>
       ) : (
-        <NodeTable nodes={found} actions={canDrain ? (node) => <NodeActions node={node} /> : undefined} />
+        <NodeTable nodes={matching} actions={canDrain ? (node) => <NodeActions node={node} /> : undefined} />
       )}
     </>
   );

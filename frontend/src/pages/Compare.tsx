@@ -9,35 +9,35 @@ import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { BackLink } from "@/components/PageHead";
 import { PageTitle } from "@/components/PageTitle";
-import { Said } from "@/components/Said";
+import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
 import { Diff } from "@/components/runs/Diff";
 import { nameOf, type Row, type Section, shownSections, textOf, titleOf } from "@/lib/comparison";
 import { lookOf } from "@/lib/states";
 import classes from "./Compare.module.css";
 
-/** Two runs side by side. */
+/** Comparison of two jobs. */
 export function ComparePage() {
   const { t } = useTranslation();
   const { a, b } = useSearch({ from: "/shell/compare" });
   return (
     <>
       <BackLink to="/jobs">{t("Jobs")}</BackLink>
-      <PageTitle title={t("Compare two runs")} />
-      {a !== undefined && b !== undefined ? <Compared a={a} b={b} /> : <Choose a={a} b={b} />}
+      <PageTitle title={t("Compare jobs")} />
+      {a !== undefined && b !== undefined ? <ComparisonLoader a={a} b={b} /> : <JobPicker a={a} b={b} />}
     </>
   );
 }
 
-function Choose({ a, b }: { a: string | undefined; b: string | undefined }) {
+function JobPicker({ a, b }: { a: string | undefined; b: string | undefined }) {
   const { t } = useTranslation();
   const navigate = useNavigate({ from: "/compare" });
   const [first, setFirst] = useState(a ?? "");
   const [second, setSecond] = useState(b ?? "");
   return (
     <section className="card">
-      <EmptyState icon={GitCompareArrows} title={t("Which two?")}>
-        {t("Choose two rows of the jobs table, or give the ids of two jobs.")}
+      <EmptyState icon={GitCompareArrows} title={t("Select two jobs")}>
+        {t("Select two rows in the jobs table, or enter two job IDs.")}
       </EmptyState>
       <form
         className={classes.choose}
@@ -57,19 +57,19 @@ function Choose({ a, b }: { a: string | undefined; b: string | undefined }) {
   );
 }
 
-function Compared({ a, b }: { a: string; b: string }) {
+function ComparisonLoader({ a, b }: { a: string; b: string }) {
   const query = useQuery(compareQuery(a, b));
   if (query.isPending) return <Skeleton h={420} radius="md" />;
   if (query.data === undefined) return <PageError error={query.error} onRetry={() => void query.refetch()} />;
-  return <SideBySide comparison={query.data} />;
+  return <ComparisonTable comparison={query.data} />;
 }
 
-function SideBySide({ comparison }: { comparison: Comparison }) {
+function ComparisonTable({ comparison }: { comparison: Comparison }) {
   const { t } = useTranslation();
   const navigate = useNavigate({ from: "/compare" });
-  const [only, setOnly] = useState(true);
+  const [onlyDifferences, setOnlyDifferences] = useState(true);
   const { a, b, differences } = comparison;
-  const sections = shownSections(comparison, only);
+  const sections = shownSections(comparison, onlyDifferences);
   const diffs = [a, b].some((run) => (run.diff ?? "") !== "") && a.diff !== b.diff;
   return (
     <>
@@ -78,21 +78,21 @@ function SideBySide({ comparison }: { comparison: Comparison }) {
           {t("{{count}} differences", { count: differences })}
         </Text>
         <Group gap="md">
-          <Switch size="sm" label={t("Only differences")} checked={only} onChange={(event) => setOnly(event.currentTarget.checked)} data-testid="compare-only" />
+          <Switch size="sm" label={t("Only differences")} checked={onlyDifferences} onChange={(event) => setOnlyDifferences(event.currentTarget.checked)} data-testid="compare-only" />
           <Button variant="default" size="xs" leftSection={<ArrowLeftRight size={14} />} onClick={() => void navigate({ search: { a: b.id, b: a.id }, replace: true })}>
             {t("Swap")}
           </Button>
         </Group>
       </Group>
       <section className={`card ${classes.wrap ?? ""}`}>
-        <table className={`${classes.table ?? ""} tabular`} aria-label={t("Two runs side by side")} data-testid="compare">
+        <table className={`${classes.table ?? ""} tabular`} aria-label={t("Job comparison")} data-testid="compare">
           <thead>
             <tr className={classes.head}>
               <th scope="col" style={{ width: "26%" }}>
                 <span className="visually-hidden">{t("Field")}</span>
               </th>
-              <RunHead run={a} />
-              <RunHead run={b} />
+              <JobHead run={a} />
+              <JobHead run={b} />
             </tr>
           </thead>
           {sections.map((section) => (
@@ -100,8 +100,8 @@ function SideBySide({ comparison }: { comparison: Comparison }) {
           ))}
         </table>
         {sections.length === 0 && (
-          <EmptyState icon={Equal} title={t("No difference")}>
-            {t("They do not differ in anything that is known of both.")}
+          <EmptyState icon={Equal} title={t("No differences")}>
+            {t("All recorded fields are equal.")}
           </EmptyState>
         )}
       </section>
@@ -127,7 +127,7 @@ function SideBySide({ comparison }: { comparison: Comparison }) {
   );
 }
 
-function RunHead({ run }: { run: Comparison["a"] }) {
+function JobHead({ run }: { run: Comparison["a"] }) {
   const { t } = useTranslation();
   return (
     <th scope="col">
@@ -151,12 +151,12 @@ function Rows({ section }: { section: Section }) {
           {titleOf(section)}
           {section.same_left_out > 0 && (
             <Badge variant="light" color="gray" tt="none" ml={8}>
-              {t("{{count}} the same", { count: section.same_left_out })}
+              {t("{{count}} equal", { count: section.same_left_out })}
             </Badge>
           )}
           {section.note !== null && (
             <Text span size="xs" c="dimmed" ml={8} fw={400}>
-              <Said>{section.note}</Said>
+              <ServerText>{section.note}</ServerText>
             </Text>
           )}
         </th>

@@ -22,8 +22,8 @@ import classes from "./Compose.module.css";
 
 const YamlEditor = lazy(() => import("@/components/compose/YamlEditor"));
 
-/** Larger than any job file or batch script. */
-const MOST_BYTES = 256 << 10;
+/** Maximum size of an opened file. */
+const MAX_BYTES = 256 << 10;
 
 const EXAMPLE = `name: my-training
 commands:
@@ -53,24 +53,24 @@ export function ComposePage() {
   const narrow = useMediaQuery("(max-width: 900px)", false, { getInitialValueInEffect: false });
   const [side, setSide] = useState<"form" | "yaml">("form");
 
-  const begin = (text: string, its: ImportNote[] = []) => {
+  const load = (text: string, importNotes: ImportNote[] = []) => {
     compose.setText(text);
-    setNotes(its);
+    setNotes(importNotes);
   };
-  const taken = useOpened(from, template, begin);
+  const initial = useInitialText(from, template, load);
   const script = useMutation({
     mutationFn: importScript,
-    onSuccess: (answer) => begin(answer.yaml, answer.notes),
-    onError: (error) => notifyProblem(t("The script was not read"), error),
+    onSuccess: (answer) => load(answer.yaml, answer.notes),
+    onError: (error) => notifyProblem(t("Could not import the script"), error),
   });
   const open = async (file: File | null | undefined) => {
     if (!file) return;
-    if (file.size > MOST_BYTES) notifyProblem(t("The file was not opened"), new Error(t("It is too large for a job file.")));
-    else read(await file.text());
+    if (file.size > MAX_BYTES) notifyProblem(t("Could not open the file"), new Error(t("The file is larger than the maximum size of a job file.")));
+    else loadOrImport(await file.text());
   };
-  const read = (text: string) => {
+  const loadOrImport = (text: string) => {
     if (isBatchScript(text)) script.mutate(text);
-    else begin(text);
+    else load(text);
   };
   const name = typeof compose.value.name === "string" ? compose.value.name : "job";
   const submit = () => {
@@ -80,7 +80,7 @@ export function ComposePage() {
   const editor = (
     <div className={classes.editor}>
       <Suspense fallback={<Skeleton h="100%" />}>
-        <YamlEditor label={t("The job file")} hint={t("Write or paste a job file, or drop a file or an sbatch script here.")} value={compose.text} onChange={compose.setText} problems={compose.problems} />
+        <YamlEditor label={t("Job file editor")} hint={t("Type or paste a job file, or drop a job file or sbatch script here.")} value={compose.text} onChange={compose.setText} problems={compose.problems} />
       </Suspense>
     </div>
   );
@@ -102,28 +102,28 @@ export function ComposePage() {
       }}
       onPasteCapture={(event) => {
         const text = event.clipboardData.getData("text/plain");
-        // A whole batch script that is pasted where there is nothing yet is meant to be read.
+        // A batch script pasted into the empty editor is imported.
         if (compose.text.trim() === "" && isBatchScript(text)) {
           event.preventDefault();
-          read(text);
+          loadOrImport(text);
         }
       }}
     >
-      <PageTitle title={t("Compose a job")}>
+      <PageTitle title={t("New job")}>
         <Group gap="xs">
           <FileButton onChange={(file) => void open(file)} accept=".yml,.yaml,.sbatch,.slurm,.sh,text/plain">
             {(props) => (
               <Button {...props} variant="default" size="sm" leftSection={<FileUp size={16} />} loading={script.isPending}>
-                {t("Open a file")}
+                {t("Open file")}
               </Button>
             )}
           </FileButton>
-          <StartFrom onChoose={begin} />
+          <StartFrom onChoose={load} />
         </Group>
       </PageTitle>
-      {taken.error !== null && (
+      {initial.error !== null && (
         <Alert color="red" icon={<CircleAlert size={18} />} mb="md" role="alert">
-          {t("That job could not be opened here: {{error}}", { error: messageOf(taken.error) })}
+          {t("Could not load the job: {{error}}", { error: messageOf(initial.error) })}
         </Alert>
       )}
       {notes.length > 0 && <Notes notes={notes} onClose={() => setNotes([])} />}
@@ -144,7 +144,7 @@ export function ComposePage() {
           <section className={`card ${classes.pane ?? ""}`} aria-label={t("Form")} data-broken={compose.broken}>
             {compose.broken && (
               <Alert color="orange" icon={<FileWarning size={18} />} m="md" mb={0}>
-                {t("The text beside has a mistake; the form shows what it said before.")}
+                {t("The job file has a syntax error. The form shows the last valid version.")}
               </Alert>
             )}
             <fieldset disabled={compose.broken} className={classes.bare}>
@@ -173,10 +173,10 @@ export function ComposePage() {
                   onClick={() => saveText(compose.text, `${fileName(name)}.aitne.yml`, "application/yaml")}
                   data-testid="compose-download"
                 >
-                  {t("Save as template")}
+                  {t("Download job file")}
                 </Button>
-                <Button size="compact-sm" variant="subtle" color="gray" leftSection={<Trash2 size={14} />} disabled={compose.text === ""} onClick={() => begin("")}>
-                  {t("Empty")}
+                <Button size="compact-sm" variant="subtle" color="gray" leftSection={<Trash2 size={14} />} disabled={compose.text === ""} onClick={() => load("")}>
+                  {t("Clear")}
                 </Button>
               </span>
             </div>
@@ -203,7 +203,7 @@ export function ComposePage() {
               <PlanView
                 plan={compose.file === null ? undefined : compose.plan.data}
                 error={compose.file === null ? null : compose.plan.error}
-                hint={compose.file === null ? t("Say what is to run to see when it would start.") : null}
+                hint={compose.file === null ? t("Enter a command to see the estimated start.") : null}
                 fresh={compose.fresh}
               />
             )}
@@ -224,25 +224,25 @@ export function ComposePage() {
   );
 }
 
-/** What the address names, a job or a template: taken once, then it leaves the address, so that coming back changes nothing. */
-function useOpened(from: string | undefined, template: string | undefined, begin: (text: string) => void) {
+/** Loads the job or template of the URL once and removes it from the URL, so that navigating back changes nothing. */
+function useInitialText(from: string | undefined, template: string | undefined, load: (text: string) => void) {
   const navigate = useNavigate();
   const job = useQuery({ ...jobFileQuery(from ?? ""), enabled: from !== undefined });
   const templates = useQuery({ ...templatesQuery, enabled: template !== undefined }).data;
-  const taken = useRef("");
-  const wanted = template === undefined ? undefined : templates?.items.find((each) => each.name === template);
-  const text = from !== undefined ? job.data?.yaml : wanted && textOf(wanted);
+  const loadedKey = useRef("");
+  const matchingTemplate = template === undefined ? undefined : templates?.items.find((each) => each.name === template);
+  const text = from !== undefined ? job.data?.yaml : matchingTemplate && jobFileOf(matchingTemplate);
   useEffect(() => {
-    const which = `${from ?? ""} ${template ?? ""}`;
-    if (text === undefined || taken.current === which) return;
-    taken.current = which;
-    begin(text);
+    const key = `${from ?? ""} ${template ?? ""}`;
+    if (text === undefined || loadedKey.current === key) return;
+    loadedKey.current = key;
+    load(text);
     void navigate({ to: "/compose", search: {}, replace: true });
   });
   return { error: from === undefined ? null : job.error };
 }
 
-function textOf(template: { name: string; type: string; title: string }): string {
+function jobFileOf(template: { name: string; type: string; title: string }): string {
   let text = template.type === "session" ? "type: session\n" : "";
   for (const [field, value] of [["name", template.title], ["template", template.name]] as const) text = setField(text, [field], value);
   return text;
@@ -255,14 +255,14 @@ function StartFrom({ onChoose }: { onChoose: (text: string) => void }) {
     <Menu position="bottom-end">
       <Menu.Target>
         <Button variant="default" size="sm" leftSection={<LayoutTemplate size={16} />} rightSection={<ChevronDown size={13} />}>
-          {t("Begin with")}
+          {t("Start from")}
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
-        <Menu.Item onClick={() => onChoose(EXAMPLE)}>{t("A small example")}</Menu.Item>
+        <Menu.Item onClick={() => onChoose(EXAMPLE)}>{t("Example")}</Menu.Item>
         {templates.length > 0 && <Menu.Divider />}
         {templates.map((template) => (
-          <Menu.Item key={template.name} onClick={() => onChoose(textOf(template))}>
+          <Menu.Item key={template.name} onClick={() => onChoose(jobFileOf(template))}>
             {template.title}
           </Menu.Item>
         ))}
@@ -281,7 +281,7 @@ function Notes({ notes, onClose }: { notes: readonly ImportNote[]; onClose: () =
       withCloseButton
       closeButtonLabel={t("Close")}
       onClose={onClose}
-      title={t("{{count}} things of the script were not carried over as they were", { count: notes.length })}
+      title={t("{{count}} script options need review", { count: notes.length })}
       data-testid="compose-notes"
     >
       <List size="sm" spacing={4}>

@@ -38,8 +38,8 @@ function LoadedDataset({ dataset }: { dataset: Dataset }) {
     <>
       <Head dataset={dataset} mine={mine} />
       {isDamaged(dataset) && (
-        <Alert color="red" icon={<CircleAlert size={18} />} mb="md" title={t("{{count}} paths differed", { count: dataset.damaged_files ?? 0 })}>
-          {t("The last verification found files that are missing, additional or not as they were added. To see which:")}
+        <Alert color="red" icon={<CircleAlert size={18} />} mb="md" title={t("{{count}} paths differ from the manifest", { count: dataset.damaged_files ?? 0 })}>
+          {t("The last verification found missing, additional or modified files. List them with:")}
           <span className={classes.command}>
             <CommandLine command={`aitne dataset verify ${datasetReference(dataset)}`} />
           </span>
@@ -47,16 +47,16 @@ function LoadedDataset({ dataset }: { dataset: Dataset }) {
       )}
       {dataset.retired && (
         <Alert color="gray" icon={<Archive size={18} />} mb="md" title={t("Retired")}>
-          {t("New jobs can no longer read it. Its files are where they were.")}
+          {t("New jobs cannot use this dataset. Its files are kept.")}
         </Alert>
       )}
       <div className={classes.grid}>
         <div className={classes.column}>
           <Details dataset={dataset} />
-          <DatasetReaders dataset={dataset} mine={mine} />
+          <DatasetReaders dataset={dataset} editable={mine} />
         </div>
         <aside className={classes.column}>
-          <Use dataset={dataset} />
+          <JobFileUsage dataset={dataset} />
           {versions.length > 1 && (
             <VersionList to="/datasets/$name/$version" current={dataset.version} versions={versions} look={datasetLook} />
           )}
@@ -77,7 +77,7 @@ function Head({ dataset, mine }: { dataset: Dataset; mine: boolean }) {
           queryKey={catalogKeys.datasets}
           change={(retired) => retireDataset(dataset, retired)}
         >
-          {t("New jobs can no longer read it. Its files stay where they are, and jobs that run go on.")}
+          {t("New jobs can no longer use this dataset. Its files are kept, and running jobs continue.")}
         </RetireButton>
       )}
     </CatalogHead>
@@ -96,7 +96,7 @@ function Details({ dataset }: { dataset: Dataset }) {
           {t("{{size}} in {{count}} files", { size: formatBytes(dataset.size_bytes), count: dataset.files })}
         </DetailRow>
         <DetailRow name={t("Owner")}>{dataset.owner}</DetailRow>
-        <DetailRow name={t("Licence")}>{dataset.licence === "" ? t("not said") : dataset.licence}</DetailRow>
+        <DetailRow name={t("Licence")}>{dataset.licence === "" ? t("not specified") : dataset.licence}</DetailRow>
         <DetailRow name={t("Folder")}>
           <Identifier value={dataset.path} what={t("the folder")} />
         </DetailRow>
@@ -105,7 +105,7 @@ function Details({ dataset }: { dataset: Dataset }) {
         </DetailRow>
         <DetailRow name={t("Verified")}>
           {dataset.verified_at === null ? (
-            t("not since it was added")
+            t("not since creation")
           ) : (
             <span>
               <RelativeTime at={dataset.verified_at} />
@@ -121,17 +121,17 @@ function Details({ dataset }: { dataset: Dataset }) {
   );
 }
 
-function Use({ dataset }: { dataset: Dataset }) {
+function JobFileUsage({ dataset }: { dataset: Dataset }) {
   const { t } = useTranslation();
   return (
     <section className={`card ${classes.panel ?? ""}`} aria-labelledby="use-title">
       <Title order={2} size="h5" mb="sm" id="use-title">
-        {t("In a job file")}
+        {t("Use in a job file")}
       </Title>
       <CommandLine command={`datasets: [${datasetReference(dataset)}]`} what={t("the line")} />
       <Text size="sm" c="dimmed" mt="sm">
         <Trans
-          i18nKey="In a container it is at <1>{{inside}}</1>, on a node as it is at <1>{{outside}}</1>."
+          i18nKey="Path in a container: <1>{{inside}}</1>; without a container: <1>{{outside}}</1>."
           values={{ inside: datasetPlace(dataset.name, false), outside: datasetPlace(dataset.name, true) }}
           components={{ 1: <span className="mono" /> }}
         />

@@ -13,7 +13,7 @@ import { ADD_COMMAND, datasetLook, datasetReference, filterDatasets } from "@/li
 import { formatBytes, formatNumber } from "@/lib/units";
 import classes from "./Catalog.module.css";
 
-/** Data that jobs can read. */
+/** List of datasets. */
 export function DatasetsPage() {
   const { t } = useTranslation();
   return (
@@ -26,21 +26,21 @@ export function DatasetsPage() {
       none={{
         icon: Database,
         title: t("No datasets yet"),
-        text: t("A dataset is a folder with a checksum for every file, which jobs read and cannot change. Add one on the cluster:"),
+        text: t("A dataset is a read-only folder with a checksum for each file. Add one on the cluster:"),
         action: <CommandLine command={ADD_COMMAND} />,
       }}
-      unmatched={{ used: t("No dataset in use has these words; a retired one might."), any: t("No dataset has these words.") }}
+      unmatched={{ used: t("No active dataset matches. Retired datasets are hidden."), any: t("No dataset matches.") }}
       footer={
         <details className={classes.how}>
-          <summary>{t("How to add one")}</summary>
+          <summary>{t("How to add a dataset")}</summary>
           <Text size="sm" c="dimmed" my="xs">
-            {t("On the cluster, with the folder that holds the files:")}
+            {t("Run on the cluster with the path of the folder:")}
           </Text>
           <CommandLine command={ADD_COMMAND} />
         </details>
       }
     >
-      {(found) => <DatasetTable datasets={found} />}
+      {(matching) => <DatasetTable datasets={matching} />}
     </CatalogList>
   );
 }

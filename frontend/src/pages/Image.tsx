@@ -51,21 +51,21 @@ function LoadedImage({ image }: { image: Image }) {
       )}
       {image.state === "retired" && (
         <Alert color="gray" icon={<Archive size={18} />} mb="md" title={t("Retired")}>
-          {t("It is kept for what runs with it. Nothing new begins with it.")}
+          {t("New jobs cannot use this image. Running jobs continue.")}
         </Alert>
       )}
       <div className={classes.grid}>
-        <Bill packages={image.packages} />
+        <SoftwareBill packages={image.packages} />
         <aside className={`${classes.column ?? ""} ${classes.first ?? ""}`}>
           <section className={`card ${classes.panel ?? ""}`} aria-labelledby="use-title">
             <Title order={2} size="h5" mb="sm" id="use-title">
-              {t("In a job file")}
+              {t("Use in a job file")}
             </Title>
             <CommandLine command={`image: ${imageReference(image)}`} what={t("the line")} />
           </section>
           <section className={`card ${classes.panel ?? ""}`} aria-labelledby="digests-title">
             <Title order={2} size="h5" mb="sm" id="digests-title">
-              {t("Content")}
+              {t("Artifacts")}
             </Title>
             {image.artifacts.map((artifact) => (
               <div key={artifact.runtime} className={classes.runtime} data-testid="image-artifact">
@@ -89,14 +89,14 @@ function LoadedImage({ image }: { image: Image }) {
 
 function Head({ image, admin }: { image: Image; admin: boolean }) {
   const { t } = useTranslation();
-  const [asking, setAsking] = useState(false);
+  const [editingVisibility, setEditingVisibility] = useState(false);
   return (
     <>
       <CatalogHead back={{ to: "/images", title: t("Images") }} icon={Box} entry={image} look={imageLook(image)}>
         {admin && (
           <>
-            <Button variant="default" size="sm" leftSection={<Users size={15} />} onClick={() => setAsking(true)} data-testid="image-projects">
-              {t("Who sees it")}
+            <Button variant="default" size="sm" leftSection={<Users size={15} />} onClick={() => setEditingVisibility(true)} data-testid="image-projects">
+              {t("Visibility")}
             </Button>
             <RetireButton
               title={`${image.name} ${image.version}`}
@@ -104,12 +104,12 @@ function Head({ image, admin }: { image: Image; admin: boolean }) {
               queryKey={catalogKeys.images}
               change={(retired) => changeImage(image, { state: retired ? "retired" : "offered" })}
             >
-              {t("New jobs can no longer use it. What runs with it goes on, and its files stay until an administrator removes them.")}
+              {t("New jobs can no longer use this image. Running jobs continue. Its files are kept until an administrator removes them.")}
             </RetireButton>
           </>
         )}
       </CatalogHead>
-      {asking && <ImageProjects image={image} onClose={() => setAsking(false)} />}
+      {editingVisibility && <ImageProjects image={image} onClose={() => setEditingVisibility(false)} />}
     </>
   );
 }
@@ -124,15 +124,15 @@ function Details({ image }: { image: Image }) {
         {t("Details")}
       </Title>
       <dl className={jobClasses.list}>
-        <DetailRow name={t("Apps")}>{apps.length === 0 ? t("none: for batch jobs") : apps.join(", ")}</DetailRow>
-        <DetailRow name="GPU">{image.needs.cuda === null ? t("not needed") : t("driver for CUDA {{cuda}} or later", { cuda: image.needs.cuda })}</DetailRow>
-        <DetailRow name={t("Seen by")}>{image.projects.length === 0 ? t("everybody") : image.projects.join(", ")}</DetailRow>
+        <DetailRow name={t("Apps")}>{apps.length === 0 ? t("none (batch jobs only)") : apps.join(", ")}</DetailRow>
+        <DetailRow name="GPU">{image.needs.cuda === null ? t("not required") : t("driver for CUDA {{cuda}} or later", { cuda: image.needs.cuda })}</DetailRow>
+        <DetailRow name={t("Visible to")}>{image.projects.length === 0 ? t("all users") : image.projects.join(", ")}</DetailRow>
         <DetailRow name={t("Added")}>
           <span>
             <RelativeTime at={image.created_at} /> {t("by {{user}}", { user: image.created_by })}
           </span>
         </DetailRow>
-        <DetailRow name={t("Verified")}>{image.verified_at === null ? t("when it was added") : <RelativeTime at={image.verified_at} />}</DetailRow>
+        <DetailRow name={t("Verified")}>{image.verified_at === null ? t("on creation") : <RelativeTime at={image.verified_at} />}</DetailRow>
         {env.length > 0 && (
           <DetailRow name={t("Variables")}>
             <span className="mono" style={{ fontSize: 12.5, whiteSpace: "pre-wrap" }}>
@@ -145,14 +145,14 @@ function Details({ image }: { image: Image }) {
   );
 }
 
-/** So many rows at first: a bill may have thousands. */
-const STEP = 200;
+/** Rows shown initially and added by each "Show more". */
+const PAGE_SIZE = 200;
 
-function Bill({ packages }: { packages: Package[] }) {
+function SoftwareBill({ packages }: { packages: Package[] }) {
   const { t } = useTranslation();
   const [text, setText] = useState("");
-  const [most, setMost] = useState(STEP);
-  const found = useMemo(() => filterPackages(packages, text), [packages, text]);
+  const [shownCount, setShownCount] = useState(PAGE_SIZE);
+  const matching = useMemo(() => filterPackages(packages, text), [packages, text]);
   return (
     <section className="card" style={{ overflow: "hidden" }} aria-labelledby="bill-title">
       <div className={classes.panel} style={{ paddingBottom: 0 }}>
@@ -163,13 +163,13 @@ function Bill({ packages }: { packages: Package[] }) {
           <Text size="sm" c="dimmed" role="status" className="tabular">
             {text.trim() === ""
               ? t("{{count}} packages", { count: packages.length })
-              : t("{{found}} of {{count}} packages", { found: found.length, count: packages.length })}
+              : t("{{found}} of {{count}} packages", { found: matching.length, count: packages.length })}
           </Text>
         </div>
         {packages.length > 0 && (
           <TextInput
-            aria-label={t("Search the packages")}
-            placeholder={t("Search, such as numpy")}
+            aria-label={t("Search packages")}
+            placeholder={t("Search, e.g. numpy")}
             leftSection={<Search size={16} />}
             type="search"
             mb="sm"
@@ -180,16 +180,16 @@ function Bill({ packages }: { packages: Package[] }) {
         )}
       </div>
       {packages.length === 0 && (
-        <EmptyState icon={PackageIcon} title={t("Nothing is known of its software")}>
-          {t("Images that were built here list their packages; those that were imported may not.")}
+        <EmptyState icon={PackageIcon} title={t("No package list")}>
+          {t("Images built on this platform include a package list. Imported images may not.")}
         </EmptyState>
       )}
-      {packages.length > 0 && found.length === 0 && (
-        <EmptyState icon={PackageIcon} title={t("No such package")}>
-          {t("Nothing in this image has these words in its name.")}
+      {packages.length > 0 && matching.length === 0 && (
+        <EmptyState icon={PackageIcon} title={t("No matching packages")}>
+          {t("No package name in this image contains the search text.")}
         </EmptyState>
       )}
-      {found.length > 0 && (
+      {matching.length > 0 && (
         // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
         <div className={classes.bill} tabIndex={0} role="region" aria-label={t("Packages")}>
           <table className={tableClasses.table}>
@@ -197,27 +197,27 @@ function Bill({ packages }: { packages: Package[] }) {
               <tr>
                 <th scope="col">{t("Package")}</th>
                 <th scope="col">{t("Version")}</th>
-                <th scope="col">{t("From")}</th>
+                <th scope="col">{t("Source")}</th>
               </tr>
             </thead>
             <tbody>
-              {found.slice(0, most).map((each) => (
+              {matching.slice(0, shownCount).map((each) => (
                 <tr key={`${each.source}/${each.name}`} className={tableClasses.row} data-testid="package-row">
                   <td>{each.name}</td>
                   <td className="mono" data-label={t("Version")} style={{ fontSize: 12.5 }}>
                     {each.version}
                   </td>
-                  <td className={tableClasses.wide} data-label={t("From")}>
+                  <td className={tableClasses.wide} data-label={t("Source")}>
                     {each.source === "python" ? "PyPI" : each.source === "debian" ? "Debian" : each.source}
                   </td>
                 </tr>
               ))}
             </tbody>
           </table>
-          {found.length > most && (
+          {matching.length > shownCount && (
             <div style={{ display: "grid", placeItems: "center", padding: 14 }}>
-              <Button variant="default" size="xs" onClick={() => setMost((old) => old + STEP)}>
-                {t("Show more ({{left}} left)", { left: found.length - most })}
+              <Button variant="default" size="xs" onClick={() => setShownCount((old) => old + PAGE_SIZE)}>
+                {t("Show more ({{left}} left)", { left: matching.length - shownCount })}
               </Button>
             </div>
           )}

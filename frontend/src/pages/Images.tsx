@@ -14,7 +14,7 @@ import { filterImages, imageBytes, imageLook, imageReference } from "@/lib/image
 import { formatBytes } from "@/lib/units";
 import classes from "./Catalog.module.css";
 
-/** What programs can run in. */
+/** List of container images. */
 export function ImagesPage() {
   const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
@@ -30,13 +30,13 @@ export function ImagesPage() {
         icon: Box,
         title: t("No images yet"),
         text: admin
-          ? t("Everything runs on the nodes as they are. As root on this machine, build an image:")
-          : t("Everything runs on the nodes as they are. An administrator can add images with software of their own."),
+          ? t("Jobs run without containers. To build an image, run as root on this machine:")
+          : t("Jobs run without containers. An administrator can add images."),
         action: admin && <CommandLine command="aitne admin image build jupyter --yes" />,
       }}
-      unmatched={{ used: t("No offered image has these words; a retired one might."), any: t("No image has these words.") }}
+      unmatched={{ used: t("No active image matches. Retired images are hidden."), any: t("No image matches.") }}
     >
-      {(found) => <ImageTable images={found} />}
+      {(matching) => <ImageTable images={matching} />}
     </CatalogList>
   );
 }
@@ -50,7 +50,7 @@ function ImageTable({ images }: { images: readonly Image[] }) {
           <tr>
             <th scope="col">{t("Image")}</th>
             <th scope="col">{t("State")}</th>
-            <th scope="col">{t("Runs with")}</th>
+            <th scope="col">{t("Runtime")}</th>
             <th scope="col">{t("Added")}</th>
             <th scope="col" className={tableClasses.num}>
               {t("Size")}
@@ -83,7 +83,7 @@ function ImageRow({ image }: { image: Image }) {
           {look.label}
         </ToneBadge>
       </td>
-      <td data-label={t("Runs with")}>
+      <td data-label={t("Runtime")}>
         <ImageBadges image={image} />
       </td>
       <td className={`${tableClasses.dim ?? ""} ${tableClasses.nowrap ?? ""} ${tableClasses.wide ?? ""}`} data-label={t("Added")}>

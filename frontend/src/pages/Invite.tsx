@@ -17,9 +17,9 @@ import classes from "@/components/projects/Projects.module.css";
 import { RelativeTime } from "@/components/Time";
 import { roleLabel } from "@/lib/projects";
 
-/** Who is logged in, or nobody: that is no reason to leave this page. */
-const whoQuery = queryOptions({
-  queryKey: ["who"],
+/** The logged-in user, or null. A missing login does not redirect to the login page. */
+const currentUserQuery = queryOptions({
+  queryKey: ["current-user"],
   queryFn: async ({ signal }): Promise<Me | null> => {
     try {
       const me = await must(client.GET("/api/v1/me", { signal }));
@@ -32,30 +32,30 @@ const whoQuery = queryOptions({
   },
 });
 
-const KEPT_AS = "aitne-invitation";
+const STORAGE_KEY = "aitne-invitation";
 
 /**
- * The secret after `#` in the address. It is kept for this tab while somebody logs in, and goes away from the address
- * bar and the history at once.
+ * The secret after `#` in the URL. It is removed from the address bar and the history, and stored for this tab until
+ * the login completes.
  */
-function takeToken(): string | null {
-  const given = window.location.hash.slice(1);
-  if (given !== "") {
-    sessionStorage.setItem(KEPT_AS, given);
+function readToken(): string | null {
+  const fragment = window.location.hash.slice(1);
+  if (fragment !== "") {
+    sessionStorage.setItem(STORAGE_KEY, fragment);
     window.history.replaceState(window.history.state, "", window.location.pathname + window.location.search);
   }
-  return sessionStorage.getItem(KEPT_AS);
+  return sessionStorage.getItem(STORAGE_KEY);
 }
 
-/** Who invites to what, and one press to join. */
+/** Preview of an invitation with a button to join. */
 export function InvitePage() {
   const { t } = useTranslation();
   useDocumentTitle(`${t("Invitation")} · Aitne`);
-  const [token, setToken] = useState(takeToken);
+  const [token, setToken] = useState(readToken);
   useEffect(() => {
-    const follow = () => setToken(takeToken());
-    window.addEventListener("hashchange", follow);
-    return () => window.removeEventListener("hashchange", follow);
+    const onHashChange = () => setToken(readToken());
+    window.addEventListener("hashchange", onHashChange);
+    return () => window.removeEventListener("hashchange", onHashChange);
   }, []);
   return (
     <main className={classes.invite}>
@@ -63,8 +63,8 @@ export function InvitePage() {
         <Stack gap="lg">
           <Wordmark title="Aitne" />
           {token === null ? (
-            <EmptyState icon={FolderOpen} title={t("There is no invitation here")} heading>
-              {t("Open the whole link that you were given; the part after # belongs to it.")}
+            <EmptyState icon={FolderOpen} title={t("No invitation")} heading>
+              {t("Open the complete invitation link, including the part after #.")}
             </EmptyState>
           ) : (
             <Invitation key={token} token={token} />
@@ -80,18 +80,18 @@ function Invitation({ token }: { token: string }) {
   const { t } = useTranslation();
   if (query.isPending) return <Loader size="sm" role="status" aria-busy="true" aria-label={t("Loading")} />;
   if (!query.data) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
-  return <Offer token={token} offer={query.data} />;
+  return <InvitationDetails token={token} invitation={query.data} />;
 }
 
-function Offer({ token, offer }: { token: string; offer: InvitationPreview }) {
+function InvitationDetails({ token, invitation }: { token: string; invitation: InvitationPreview }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const navigate = useNavigate();
-  const me = useQuery(whoQuery);
+  const me = useQuery(currentUserQuery);
   const join = useMutation({
     mutationFn: () => acceptInvitation(token),
     onSuccess: ({ project }) => {
-      sessionStorage.removeItem(KEPT_AS);
+      sessionStorage.removeItem(STORAGE_KEY);
       void cache.invalidateQueries({ queryKey: projectKeys.all });
       void cache.invalidateQueries({ queryKey: keys.me });
       void navigate({ to: "/projects/$name", params: { name: project } });
@@ -100,23 +100,23 @@ function Offer({ token, offer }: { token: string; offer: InvitationPreview }) {
   return (
     <Stack gap="md">
       <div>
-        <Text c="dimmed">{t("{{who}} invites you to", { who: offer.inviter_name })}</Text>
+        <Text c="dimmed">{t("{{who}} invites you to", { who: invitation.inviter_name })}</Text>
         <Title order={1} size="h2">
-          {offer.title || offer.project}
+          {invitation.title || invitation.project}
         </Title>
-        {offer.title !== "" && (
+        {invitation.title !== "" && (
           <Text c="dimmed" size="sm" className="mono">
-            {offer.project}
+            {invitation.project}
           </Text>
         )}
       </div>
-      {offer.description !== "" && <Text style={{ whiteSpace: "pre-line" }}>{offer.description}</Text>}
+      {invitation.description !== "" && <Text style={{ whiteSpace: "pre-line" }}>{invitation.description}</Text>}
       <Text size="sm">
-        {offer.role === "manager"
-          ? t("As a manager you invite others, set limits and see who uses what.")
-          : t("As a member you start jobs in it, and see those of the others.")}
+        {invitation.role === "manager"
+          ? t("Managers invite members, set limits and see the usage of each member.")
+          : t("Members run jobs in this project and see the jobs of other members.")}
       </Text>
-      {offer.open ? (
+      {invitation.open ? (
         <>
           <FormProblem error={join.error} />
           {me.data ? (
@@ -134,14 +134,14 @@ function Offer({ token, offer }: { token: string; offer: InvitationPreview }) {
             </Button>
           )}
           <Text size="xs" c="dimmed">
-            {roleLabel(offer.role)} · {t("the link ends")} <RelativeTime at={offer.expires_at} />
+            {roleLabel(invitation.role)} · {t("link expires")} <RelativeTime at={invitation.expires_at} />
           </Text>
         </>
       ) : (
         <>
-          <FormProblem error={t("This invitation is over. Ask {{who}} for a new one.", { who: offer.inviter_name })} />
+          <FormProblem error={t("This invitation is no longer valid. Ask {{who}} for a new one.", { who: invitation.inviter_name })} />
           <Button variant="default" renderRoot={(props) => <Link {...props} to="/" />}>
-            {t("To the front page")}
+            {t("Go to home page")}
           </Button>
         </>
       )}

@@ -19,7 +19,7 @@ import { LogView } from "@/components/LogView";
 import { PageError } from "@/components/PageError";
 import { BackLink, PageHead } from "@/components/PageHead";
 import { PageLoading } from "@/components/PageLoading";
-import { QueueLine } from "@/components/QueueLine";
+import { QueuePosition } from "@/components/QueuePosition";
 import { SchedulerRecord } from "@/components/SchedulerRecord";
 import { ExtendMenu, MoreEntryPoints, OpenButton, StopConfirm } from "@/components/SessionCard";
 import { ContinueButton } from "@/components/runs/ContinueButton";
@@ -52,10 +52,10 @@ function LoadedJob({ job }: { job: Job }) {
   const { tab } = useSearch({ from: "/shell/jobs/$jobId" });
   const navigate = useNavigate({ from: "/jobs/$jobId" });
   const sweep = isArray && job.sweep !== null;
-  const first: JobTab = sweep ? "sweep" : isArray ? "tasks" : "log";
+  const defaultTab: JobTab = sweep ? "sweep" : isArray ? "tasks" : "log";
   const ranks = job.distributed !== null && !isArray;
-  const absent = (tab === "sweep" && !sweep) || (isArray ? tab === "log" || tab === "snapshot" : tab === "tasks");
-  const shown = tab === undefined || absent || (tab === "communication" && !ranks) ? first : tab;
+  const unavailable = (tab === "sweep" && !sweep) || (isArray ? tab === "log" || tab === "snapshot" : tab === "tasks");
+  const activeTab = tab === undefined || unavailable || (tab === "communication" && !ranks) ? defaultTab : tab;
   return (
     <>
       <Head job={job} />
@@ -64,14 +64,14 @@ function LoadedJob({ job }: { job: Job }) {
       <GpuIdleHint job={job} />
       <section className={`card ${classes.panel ?? ""}`} aria-label={t("Progress")}>
         <Stages job={job} />
-        <QueueLine job={job} mt="sm" />
+        <QueuePosition job={job} mt="sm" />
       </section>
       <div className={classes.grid}>
         <section className="card" style={{ minWidth: 0 }}>
           <Tabs
-            value={shown}
+            value={activeTab}
             onChange={(next) =>
-              void navigate({ search: next === first || next === null ? {} : { tab: next as JobTab }, replace: true })
+              void navigate({ search: next === defaultTab || next === null ? {} : { tab: next as JobTab }, replace: true })
             }
             keepMounted={false}
           >
@@ -143,7 +143,7 @@ function LoadedJob({ job }: { job: Job }) {
           {!isArray && (
             <section className={`card ${classes.panel ?? ""}`} aria-labelledby="usage-title">
               <Title order={2} size="h5" mb="sm" id="usage-title">
-                {t("Use")}
+                {t("Resource usage")}
               </Title>
               <UsagePanel job={job} />
             </section>
@@ -203,17 +203,17 @@ function Head({ job }: { job: Job }) {
 function Actions({ job }: { job: Job }) {
   const { t } = useTranslation();
   const { stop } = useJobActions(job);
-  const [asking, setAsking] = useState(false);
+  const [confirming, setConfirming] = useState(false);
   const session = job.type === "session";
-  const can = new Set(job.actions);
+  const allowed = new Set(job.actions);
   return (
     <>
-      {can.has("open") && <OpenButton job={job} size="sm" />}
+      {allowed.has("open") && <OpenButton job={job} size="sm" />}
       <MoreEntryPoints job={job} size={36} />
       <TerminalButton job={job} />
-      {session && can.has("extend") && <ExtendMenu job={job} size="sm" />}
-      {can.has("continue") && <ContinueButton job={job} size="sm" />}
-      {can.has("resubmit") && <RerunButton job={job} />}
+      {session && allowed.has("extend") && <ExtendMenu job={job} size="sm" />}
+      {allowed.has("continue") && <ContinueButton job={job} size="sm" />}
+      {allowed.has("resubmit") && <RerunButton job={job} />}
       <Button
         renderRoot={(props) => <Link {...props} to="/compose" search={{ from: job.id }} />}
         variant="default"
@@ -221,22 +221,22 @@ function Actions({ job }: { job: Job }) {
         leftSection={<PenLine size={16} />}
         data-testid="job-compose"
       >
-        {t("Open in the composer")}
+        {t("Edit as new job")}
       </Button>
-      {(can.has("cancel") || can.has("stop")) && (
+      {(allowed.has("cancel") || allowed.has("stop")) && (
         <Button
           variant="outline"
           color="red"
           size="sm"
           leftSection={<Square size={14} />}
           disabled={job.cancel_requested}
-          onClick={() => setAsking(true)}
+          onClick={() => setConfirming(true)}
           data-testid={session ? "session-stop" : "job-cancel"}
         >
           {session ? t("Stop") : t("Cancel")}
         </Button>
       )}
-      <StopConfirm job={job} opened={asking} stop={stop} onClose={() => setAsking(false)} />
+      <StopConfirm job={job} opened={confirming} stop={stop} onClose={() => setConfirming(false)} />
     </>
   );
 }

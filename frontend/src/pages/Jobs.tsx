@@ -20,9 +20,9 @@ export function JobsPage() {
   const filters = useSearch({ from: "/shell/jobs" });
   const navigate = useNavigate({ from: "/jobs" });
   const { data: me } = useSuspenseQuery(meQuery);
-  const kept = useQuery(jobViewsQuery).data?.columns;
-  const [chosen, setChosen] = useState<string[] | null>(null);
-  const names = chosen ?? kept;
+  const storedColumns = useQuery(jobViewsQuery).data?.columns;
+  const [selectedColumns, setSelectedColumns] = useState<string[] | null>(null);
+  const names = selectedColumns ?? storedColumns;
   const columns = useMemo(() => columnsOf(names ?? [], filters.all === true), [names, filters.all]);
 
   const change = (next: JobFilters) => void navigate({ search: (old) => ({ ...old, ...next }), replace: true });
@@ -30,7 +30,7 @@ export function JobsPage() {
     <>
       <PageTitle title={t("Jobs")}>
         <Button component={Link} to="/compose" size="sm" leftSection={<PenLine size={16} />} data-testid="jobs-compose">
-          {t("Compose a job")}
+          {t("New job")}
         </Button>
       </PageTitle>
       <JobFilterBar filters={filters} projects={me.projects} onChange={change}>
@@ -39,9 +39,9 @@ export function JobsPage() {
             filters={filters}
             me={me.user.name}
             columns={names ?? []}
-            onColumns={setChosen}
-            onView={(next, its) => {
-              setChosen(its);
+            onColumns={setSelectedColumns}
+            onView={(next, viewColumns) => {
+              setSelectedColumns(viewColumns);
               void navigate({ search: next, replace: true });
             }}
           />
@@ -57,14 +57,14 @@ function NoJobs({ filtered }: { filtered: boolean }) {
   return filtered ? (
     <EmptyState
       icon={SearchX}
-      title={t("Nothing matches")}
+      title={t("No matching jobs")}
       action={
         <Button component={Link} to="/jobs" variant="default" size="xs" mt="xs">
-          {t("Clear the filters")}
+          {t("Clear filters")}
         </Button>
       }
     >
-      {t("No job has all that was asked for. What ended years ago is listed too.")}
+      {t("No job matches all filters. Ended jobs are included.")}
     </EmptyState>
   ) : (
     <EmptyState
@@ -72,11 +72,11 @@ function NoJobs({ filtered }: { filtered: boolean }) {
       title={t("No jobs yet")}
       action={
         <Button component={Link} to="/" size="xs" mt="xs">
-          {t("Launch one")}
+          {t("Launch a job")}
         </Button>
       }
     >
-      {t("Everything you launch from here, the command line or the API is listed on this page.")}
+      {t("Jobs launched in the portal, on the command line or through the API are listed here.")}
     </EmptyState>
   );
 }

@@ -17,16 +17,16 @@ import { needsFullNavigation, safeNext } from "@/lib/safe-next";
 import { takeSecret } from "@/lib/take-secret";
 import classes from "./Login.module.css";
 
-/** Why a provider's login ended here again; the words are the platform's own, never the provider's. */
+/** Messages for failed logins at an identity provider, by error code. */
 const FAILURES: Partial<Record<string, string>> = {
-  denied: msg("The provider did not log you in. Try again, or log in another way."),
-  no_account: msg("You are known to the provider, but have no account here. Ask an administrator for one."),
-  single_user: msg("This platform serves one user, because all jobs run as one account of its machine. An administrator can change that."),
-  name_taken: msg("There is an account of your name here that is not the provider's. An administrator can join the two."),
-  bad_name: msg("The provider calls you by a name that cannot be one here. Ask an administrator."),
-  not_in_group: msg("This platform is for members of certain groups, and you are in none of them. Ask an administrator."),
-  not_authenticated: msg("That login was begun too long ago or in another browser, or the account is disabled. Try again."),
-  unavailable: msg("The provider does not answer. Try again in a moment, or log in another way."),
+  denied: msg("The identity provider denied the login. Try again, or use another login method."),
+  no_account: msg("You have no account on this platform. Ask an administrator to create one."),
+  single_user: msg("This platform allows a single user because all jobs run under one Unix account. An administrator can change this."),
+  name_taken: msg("An account with your user name exists but is not linked to the identity provider. An administrator can link it."),
+  bad_name: msg("The user name from the identity provider is not valid on this platform. Ask an administrator."),
+  not_in_group: msg("This platform is restricted to certain groups, and you are not a member of any of them. Ask an administrator."),
+  not_authenticated: msg("The login expired or was started in another browser, or the account is disabled. Try again."),
+  unavailable: msg("The identity provider is not available. Try again later, or use another login method."),
 };
 
 interface Step {
@@ -34,10 +34,10 @@ interface Step {
   enrol: Enrolment | null;
 }
 
-/** What stands in the address works once, so it is taken from there once, whatever React renders twice. */
+/** The one-time token of the URL. Module state, because React may run the effect twice. */
 let linkToken: string | null = null;
 
-function useEnter() {
+function useLoginRedirect() {
   const cache = useQueryClient();
   const router = useRouter();
   const { next } = useSearch({ from: "/login" });
@@ -53,18 +53,18 @@ function useEnter() {
 export function LoginPage() {
   const { t } = useTranslation();
   useDocumentTitle(`${t("Log in")} · Aitne`);
-  const enter = useEnter();
+  const enter = useLoginRedirect();
   const { next, failed } = useSearch({ from: "/login" });
   const [byLink, setByLink] = useState(false);
   const [step, setStep] = useState<Step | null>(null);
   const failure = failed === undefined ? undefined : FAILURES[failed];
   const [problem, setProblem] = useState<unknown>(failure === undefined ? null : t(failure));
-  const entering = useRef(enter);
+  const enterRef = useRef(enter);
   useEffect(() => {
-    entering.current = enter;
+    enterRef.current = enter;
   });
   useEffect(() => {
-    const follow = () => {
+    const onHashChange = () => {
       const ticket = takeSecret("ticket");
       if (ticket !== null) setStep({ ticket, enrol: null });
       linkToken ??= takeSecret("link");
@@ -73,17 +73,17 @@ export function LoginPage() {
       linkToken = null;
       setByLink(true);
       loginByLink(token).then(
-        (me) => entering.current(me),
+        (me) => enterRef.current(me),
         (reason: unknown) => {
           setProblem(reason);
           setByLink(false);
         },
       );
     };
-    follow();
-    // A link pasted over an open login page changes only the hash.
-    window.addEventListener("hashchange", follow);
-    return () => window.removeEventListener("hashchange", follow);
+    onHashChange();
+    // Pasting a link into an open login page changes only the hash.
+    window.addEventListener("hashchange", onHashChange);
+    return () => window.removeEventListener("hashchange", onHashChange);
   }, []);
 
   return (
@@ -93,12 +93,12 @@ export function LoginPage() {
         <div className={classes.form}>
           <Wordmark title="Aitne" />
           <Title order={1} size="h2" mt={28} mb={step === null ? 4 : "md"}>
-            {step === null ? t("Log in") : t("One more step")}
+            {step === null ? t("Log in") : t("Second factor")}
           </Title>
           {byLink && (
             <Stack align="flex-start" gap="sm" mt="md" role="status">
               <Loader size="sm" />
-              <Text c="dimmed">{t("Logging you in with your one-time link…")}</Text>
+              <Text c="dimmed">{t("Logging in with a one-time link…")}</Text>
             </Stack>
           )}
           {!byLink && step !== null && (

@@ -11,14 +11,14 @@ export function NotFoundPage() {
       <EmptyState
         icon={Orbit}
         heading
-        title={t("There is no such page")}
+        title={t("Page not found")}
         action={
           <Button component={Link} to="/" mt="sm">
-            {t("Go to the front page")}
+            {t("Go to home page")}
           </Button>
         }
       >
-        {t("The address may be mistyped, or it is of another version of the portal.")}
+        {t("The address may be incorrect or belong to another version of the portal.")}
       </EmptyState>
     </main>
   );

@@ -6,18 +6,18 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { inboxQuery } from "@/api/notifications";
 import { EmptyState } from "@/components/EmptyState";
-import { ToldList } from "@/components/notifications/ToldList";
+import { NotificationList } from "@/components/notifications/NotificationList";
 import { useMarkRead } from "@/components/notifications/use-mark-read";
 import { PageError } from "@/components/PageError";
 import { PageTitle } from "@/components/PageTitle";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
 
-/** The whole inbox. */
+/** Inbox with all notifications. */
 export function NotificationsPage() {
   const { t } = useTranslation();
-  const [show, setShow] = useState("all");
-  const query = useInfiniteQuery(inboxQuery(show === "unread"));
-  const read = useMarkRead();
+  const [filter, setFilter] = useState("all");
+  const query = useInfiniteQuery(inboxQuery(filter === "unread"));
+  const markRead = useMarkRead();
   const items = query.data?.pages.flatMap((page) => page.items) ?? [];
   const unread = query.data?.pages[0]?.unread ?? 0;
   return (
@@ -26,12 +26,12 @@ export function NotificationsPage() {
         <Group gap="xs">
           <SegmentedControl
             size="xs"
-            value={show}
-            onChange={setShow}
-            aria-label={t("Which to show")}
+            value={filter}
+            onChange={setFilter}
+            aria-label={t("Filter notifications")}
             data={[
               { value: "all", label: t("All") },
-              { value: "unread", label: t("Not read") },
+              { value: "unread", label: t("Unread") },
             ]}
           />
           <Button
@@ -39,7 +39,7 @@ export function NotificationsPage() {
             variant="default"
             leftSection={<CheckCheck size={15} />}
             disabled={unread === 0}
-            onClick={() => read.mutate(null)}
+            onClick={() => markRead.mutate(null)}
           >
             {t("Mark all as read")}
           </Button>
@@ -56,17 +56,17 @@ export function NotificationsPage() {
         )}
         {query.isError && !query.data && <PageError error={query.error} onRetry={() => void query.refetch()} />}
         {query.data && items.length === 0 && (
-          <EmptyState icon={BellOff} title={show === "unread" ? t("All is read") : t("Nothing yet")}>
-            {t("You are told here when sessions are ready, jobs end and time runs out.")}
+          <EmptyState icon={BellOff} title={filter === "unread" ? t("No unread notifications") : t("No notifications yet")}>
+            {t("Notifications about ready sessions, ended jobs and expiring time limits appear here.")}
           </EmptyState>
         )}
         {items.length > 0 && (
-          <ToldList items={items} onFollow={(told) => told.read_at === null && read.mutate([told.id])} />
+          <NotificationList items={items} onFollow={(notification) => notification.read_at === null && markRead.mutate([notification.id])} />
         )}
       </div>
       {query.hasNextPage && (
         <Button mt="md" variant="default" loading={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
-          {t("Show older ones")}
+          {t("Show older")}
         </Button>
       )}
     </>

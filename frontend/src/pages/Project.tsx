@@ -12,12 +12,12 @@ import { BackLink, PageHead } from "@/components/PageHead";
 import { PageLoading } from "@/components/PageLoading";
 import { Data } from "@/components/projects/Data";
 import { Members } from "@/components/projects/Members";
-import { Notices } from "@/components/projects/Notices";
+import { ProjectAlerts } from "@/components/projects/ProjectAlerts";
 import { Overview } from "@/components/projects/Overview";
 import { Settings } from "@/components/projects/Settings";
 import { Usage } from "@/components/projects/Usage";
 import { ToneBadge } from "@/components/ToneBadge";
-import { useChosenInView } from "@/hooks/use-chosen-in-view";
+import { useSelectedInView } from "@/hooks/use-selected-in-view";
 import type { ProjectTab } from "@/lib/project-tabs";
 import { projectState, rightsIn, roleLabel } from "@/lib/projects";
 
@@ -38,9 +38,9 @@ function LoadedProject({ seen }: { seen: Seen<Project> }) {
   const navigate = useNavigate({ from: "/projects/$name" });
   const project = seen.value;
   const rights = rightsIn(project, me);
-  const shown = tab === undefined || (tab === "settings" && !rights.manages) ? "overview" : tab;
+  const activeTab = tab === undefined || (tab === "settings" && !rights.manages) ? "overview" : tab;
   const state = projectState(project.state);
-  const strip = useChosenInView<HTMLDivElement>(shown);
+  const strip = useSelectedInView<HTMLDivElement>(activeTab);
   return (
     <>
       <PageHead
@@ -56,9 +56,9 @@ function LoadedProject({ seen }: { seen: Seen<Project> }) {
         }
         sub={project.title !== "" && <span className="mono">{project.name}</span>}
       />
-      <Notices project={project} rights={rights} />
+      <ProjectAlerts project={project} rights={rights} />
       <Tabs
-        value={shown}
+        value={activeTab}
         onChange={(next) => void navigate({ search: next === null || next === "overview" ? {} : { tab: next as ProjectTab }, replace: true })}
         keepMounted={false}
       >

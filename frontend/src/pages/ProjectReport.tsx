@@ -22,7 +22,7 @@ import classes from "./ProjectReport.module.css";
 
 const MONTHS = 24;
 
-/** A project's month as a sheet to print. */
+/** Printable monthly usage report of a project. */
 export function ProjectReportPage() {
   const { t } = useTranslation();
   const { name } = useParams({ from: "/shell/projects/$name/report" });
@@ -31,18 +31,18 @@ export function ProjectReportPage() {
   const [months] = useState(() => lastMonths(new Date(), MONTHS));
   const month = search.month ?? months[0] ?? "";
   const query = useQuery(reportQuery(name, month));
-  // What the browser proposes as the file's name.
+  // The browser proposes the title as the file name when printing.
   useDocumentTitle(`${name} ${month}`);
   const choices = months.includes(month) ? months : [...months, month];
   return (
     <>
       <Group justify="space-between" mb="md" className={classes.tools ?? ""}>
         <BackLink to="/projects/$name" params={{ name }} search={{ tab: "usage" }}>
-          {t("Back to the project")}
+          {t("Back to project")}
         </BackLink>
         <Group gap="xs">
           <Select
-            aria-label={t("Month, in UTC")}
+            aria-label={t("Month (UTC)")}
             w={180}
             data={choices.map((each) => ({ value: each, label: monthName(each) }))}
             value={month}
@@ -57,23 +57,23 @@ export function ProjectReportPage() {
       </Group>
       {query.isPending && <PageLoading />}
       {query.isError && !query.data && <PageError error={query.error} onRetry={() => void query.refetch()} />}
-      {query.data && <Sheet report={query.data} />}
+      {query.data && <Report report={query.data} />}
     </>
   );
 }
 
-function Sheet({ report }: { report: ProjectReport }) {
+function Report({ report }: { report: ProjectReport }) {
   const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
   const { balance, total } = report;
   const left = balance.gpu_hours.left ?? balance.cpu_hours.left;
   const outcomes = Object.entries(report.outcomes).sort((a, b) => b[1] - a[1]);
   return (
-    <article className={`card ${classes.sheet ?? ""}`} data-testid="report">
+    <article className={`card ${classes.report ?? ""}`} data-testid="report">
       <div className={classes.top}>
         <div>
           <Text size="sm" c="dimmed">
-            {t("Report of the month")}
+            {t("Monthly report")}
           </Text>
           <Title order={1} size="h2">
             {report.title || report.project}
@@ -91,19 +91,19 @@ function Sheet({ report }: { report: ProjectReport }) {
           </Text>
         </div>
       </div>
-      <div className={classes.sums}>
-        <Sum value={formatNumber(total.gpu_hours)} what={t("GPU-hours")} />
-        <Sum value={formatNumber(total.cpu_hours)} what={t("CPU-hours")} />
-        <Sum value={formatNumber(total.jobs)} what={t("jobs that ran")} />
-        <Sum
+      <div className={classes.totals}>
+        <Total value={formatNumber(total.gpu_hours)} label={t("GPU-hours")} />
+        <Total value={formatNumber(total.cpu_hours)} label={t("CPU-hours")} />
+        <Total value={formatNumber(total.jobs)} label={t("jobs run")} />
+        <Total
           value={left === null ? "–" : formatNumber(left)}
-          what={balance.gpu_hours.left !== null ? t("GPU-hours left now") : balance.cpu_hours.left !== null ? t("CPU-hours left now") : t("no budget")}
+          label={balance.gpu_hours.left !== null ? t("GPU-hours remaining now") : balance.cpu_hours.left !== null ? t("CPU-hours remaining now") : t("no budget")}
         />
       </div>
-      <Part title={t("Usage by member")}>
+      <Section title={t("Usage by member")}>
         {report.rows.length === 0 ? (
           <Text size="sm" c="dimmed">
-            {t("Nothing ran in {{month}}", { month: monthName(report.month) })}
+            {t("No jobs in {{month}}", { month: monthName(report.month) })}
           </Text>
         ) : (
           <>
@@ -111,45 +111,45 @@ function Sheet({ report }: { report: ProjectReport }) {
             <UsageTable report={report} />
           </>
         )}
-      </Part>
-      <Part title={t("The year up to then")}>
+      </Section>
+      <Section title={t("Last 12 months")}>
         <YearBars report={report} />
-      </Part>
+      </Section>
       {report.waits.length > 0 && (
-        <Part title={t("How long jobs waited")}>
+        <Section title={t("Queue time")}>
           <WaitTable report={report} />
-        </Part>
+        </Section>
       )}
       {outcomes.length > 0 && (
-        <Part title={t("How jobs ended")}>
+        <Section title={t("Jobs by final state")}>
           <Text size="sm">
             {outcomes.map(([state, jobs]) => `${lookOf(state as JobState).label} ${formatNumber(jobs)}`).join(" · ")}
           </Text>
-        </Part>
+        </Section>
       )}
       <div className={classes.foot}>
-        {t("Counted from {{from}} to {{until}}; each GPU counts by itself.", {
+        {t("Period: {{from}} to {{until}}. Each GPU is counted separately.", {
           from: formatMoment(new Date(report.starts_at)),
           until: formatMoment(new Date(report.as_of)),
         })}{" "}
-        {report.source === "scheduler" ? t("By the scheduler's accounting.") : t("By the platform's own record of its jobs.")}
+        {report.source === "scheduler" ? t("Source: scheduler accounting.") : t("Source: job records of the platform.")}
       </div>
     </article>
   );
 }
 
-function Sum({ value, what }: { value: string; what: string }) {
+function Total({ value, label }: { value: string; label: string }) {
   return (
-    <div className={classes.sum}>
+    <div className={classes.total}>
       <strong className="tabular">{value}</strong>
-      <span>{what}</span>
+      <span>{label}</span>
     </div>
   );
 }
 
-function Part({ title, children }: { title: string; children: ReactNode }) {
+function Section({ title, children }: { title: string; children: ReactNode }) {
   return (
-    <section className={classes.part}>
+    <section className={classes.section}>
       <Title order={2} size="h5" mb="sm">
         {title}
       </Title>

@@ -16,21 +16,21 @@ import { Requests } from "@/components/projects/Requests";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import { rightsIn } from "@/lib/projects";
 
-/** An administrator's list may be long: then only one's own are asked for their balance. */
-const MOST_BALANCES = 30;
+/** Up to this number of projects, balances are loaded for all of them; above it, only for the user's own projects. */
+const MAX_BALANCES = 30;
 
-/** One's projects as cards; for administrators all of them, what waits for an answer first. */
+/** Projects of the user as cards. Administrators see all projects, with open requests first. */
 export function ProjectsPage() {
   const { t } = useTranslation();
   const query = useQuery(projectsQuery);
   const { data: me } = useSuspenseQuery(meQuery);
-  const [making, setMaking] = useState(false);
+  const [creating, setCreating] = useState(false);
   const projects = query.data?.items;
   const admin = me.user.role === "admin";
   return (
     <>
       <PageTitle title={t("Projects")}>
-        <Button leftSection={<Plus size={16} />} onClick={() => setMaking(true)} data-testid="project-new">
+        <Button leftSection={<Plus size={16} />} onClick={() => setCreating(true)} data-testid="project-new">
           {t("New project")}
         </Button>
       </PageTitle>
@@ -42,33 +42,33 @@ export function ProjectsPage() {
       {query.isError && !projects && <PageError error={query.error} onRetry={() => void query.refetch()} />}
       {projects?.length === 0 && (
         <div className="card">
-          <EmptyState icon={FolderOpen} title={t("You are in no project")}>
-            {t("Ask for one, or let somebody who manages one invite you.")}
+          <EmptyState icon={FolderOpen} title={t("No projects")}>
+            {t("Request a project, or ask a project manager for an invitation.")}
           </EmptyState>
         </div>
       )}
       {projects && admin && <Requests projects={projects} />}
       {projects && projects.length > 0 && (
         <ul className={classes.cards}>
-          {inOrder(projects, me).map((project) => (
+          {sortProjects(projects, me).map((project) => (
             <ProjectCard
               key={project.name}
               project={project}
               me={me}
-              balance={projects.length <= MOST_BALANCES || rightsIn(project, me).role !== null}
+              balance={projects.length <= MAX_BALANCES || rightsIn(project, me).role !== null}
             />
           ))}
         </ul>
       )}
-      {making && <NewProjectModal admin={admin} onClose={() => setMaking(false)} />}
+      {creating && <NewProjectModal admin={admin} onClose={() => setCreating(false)} />}
     </>
   );
 }
 
-const RANKS = { active: 0, requested: 1, expired: 2, closed: 3 } as const;
+const STATE_ORDER = { active: 0, requested: 1, expired: 2, closed: 3 } as const;
 
-/** One's own first, those that take jobs first. */
-function inOrder(projects: readonly Project[], me: Me): Project[] {
-  const rank = (project: Project) => (rightsIn(project, me).role === null ? 10 : 0) + RANKS[project.state];
-  return [...projects].sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
+/** Projects of the user first, then by state and name. */
+function sortProjects(projects: readonly Project[], me: Me): Project[] {
+  const order = (project: Project) => (rightsIn(project, me).role === null ? 10 : 0) + STATE_ORDER[project.state];
+  return [...projects].sort((a, b) => order(a) - order(b) || a.name.localeCompare(b.name));
 }

@@ -12,23 +12,23 @@ import { useWait } from "@/hooks/use-wait";
 import { takeSecret } from "@/lib/take-secret";
 import classes from "./Login.module.css";
 
-/** Kept over React's second rendering: the address has it once. */
-let taken: string | null = null;
+/** The reset token of the URL. Module state, because React may run the effect twice. */
+let urlToken: string | null = null;
 
-/** Where an administrator's link leads: a new password, once. */
+/** Sets a new password with a one-time link from an administrator. */
 export function ResetPage() {
   const { t } = useTranslation();
   useDocumentTitle(`${t("New password")} · Aitne`);
-  const [token, setToken] = useState<string | null>(taken);
+  const [token, setToken] = useState<string | null>(urlToken);
   const [name, setName] = useState<string | null>(null);
   useEffect(() => {
-    const follow = () => {
-      taken = takeSecret("token") ?? taken;
-      setToken(taken);
+    const onHashChange = () => {
+      urlToken = takeSecret("token") ?? urlToken;
+      setToken(urlToken);
     };
-    follow();
-    window.addEventListener("hashchange", follow);
-    return () => window.removeEventListener("hashchange", follow);
+    onHashChange();
+    window.addEventListener("hashchange", onHashChange);
+    return () => window.removeEventListener("hashchange", onHashChange);
   }, []);
   return (
     <div className={classes.page}>
@@ -43,7 +43,7 @@ export function ResetPage() {
             <Stack gap="md" role="status">
               <Text>
                 <CircleCheck size={18} style={{ verticalAlign: -3 }} color="var(--good)" aria-hidden />{" "}
-                {t("The password of {{name}} is set, and all sign-ins of before have ended.", { name })}
+                {t("The password of {{name}} is set. All previous sign-ins were ended.", { name })}
               </Text>
               <Button component={Link} to="/login" size="md">
                 {t("Log in")}
@@ -52,7 +52,7 @@ export function ResetPage() {
           )}
           {name === null && token === null && (
             <Text c="dimmed">
-              {t("This page is opened by a link that an administrator makes.")}{" "}
+              {t("This page requires a reset link from an administrator.")}{" "}
               <Anchor component={Link} to="/login" underline="always">
                 {t("Log in")}
               </Anchor>
@@ -61,9 +61,9 @@ export function ResetPage() {
           {name === null && token !== null && (
             <ResetForm
               token={token}
-              onDone={(whose) => {
-                taken = null;
-                setName(whose);
+              onDone={(userName) => {
+                urlToken = null;
+                setName(userName);
               }}
             />
           )}
@@ -76,15 +76,15 @@ export function ResetPage() {
 function ResetForm({ token, onDone }: { token: string; onDone: (name: string) => void }) {
   const { t } = useTranslation();
   const [password, setPassword] = useState("");
-  const [again, setAgain] = useState("");
+  const [confirmation, setConfirmation] = useState("");
   const [deleteTokens, setDeleteTokens] = useState(false);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const wait = useWait(error);
-  const differ = again !== "" && again !== password;
+  const mismatch = confirmation !== "" && confirmation !== password;
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
-    if (busy || differ) return;
+    if (busy || mismatch) return;
     setBusy(true);
     setError(null);
     try {
@@ -100,7 +100,7 @@ function ResetForm({ token, onDone }: { token: string; onDone: (name: string) =>
         <FormProblem error={error} wait={wait} id="reset-error" />
         <PasswordInput
           label={t("New password")}
-          description={t("At least 12 characters; a short sentence is good.")}
+          description={t("At least 12 characters. A passphrase is recommended.")}
           value={password}
           onChange={(event) => setPassword(event.currentTarget.value)}
           autoComplete="new-password"
@@ -111,10 +111,10 @@ function ResetForm({ token, onDone }: { token: string; onDone: (name: string) =>
           data-testid="reset-password"
         />
         <PasswordInput
-          label={t("Once more")}
-          value={again}
-          onChange={(event) => setAgain(event.currentTarget.value)}
-          error={differ ? t("The two are not the same.") : undefined}
+          label={t("Confirm password")}
+          value={confirmation}
+          onChange={(event) => setConfirmation(event.currentTarget.value)}
+          error={mismatch ? t("Passwords do not match.") : undefined}
           autoComplete="new-password"
           required
           withAsterisk={false}
@@ -123,7 +123,7 @@ function ResetForm({ token, onDone }: { token: string; onDone: (name: string) =>
         />
         <Checkbox
           label={t("Also delete all tokens")}
-          description={t("If another person may have known the password.")}
+          description={t("Recommended if the password may be compromised.")}
           checked={deleteTokens}
           onChange={(event) => setDeleteTokens(event.currentTarget.checked)}
           data-testid="reset-delete-tokens"
@@ -132,11 +132,11 @@ function ResetForm({ token, onDone }: { token: string; onDone: (name: string) =>
           type="submit"
           size="md"
           loading={busy}
-          disabled={wait > 0 || password.length < 12 || again !== password}
+          disabled={wait > 0 || password.length < 12 || confirmation !== password}
           leftSection={<KeyRound size={18} />}
           data-testid="reset-submit"
         >
-          {t("Set the password")}
+          {t("Set password")}
         </Button>
       </Stack>
     </form>

@@ -10,7 +10,7 @@ import type { Job } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { PageLoading } from "@/components/PageLoading";
-import { QueueLine } from "@/components/QueueLine";
+import { QueuePosition } from "@/components/QueuePosition";
 import { StateBadge } from "@/components/StateBadge";
 import { SshHelp } from "@/components/terminal/SshHelp";
 import classes from "@/components/terminal/Terminal.module.css";
@@ -20,7 +20,7 @@ const TerminalScreen = lazy(() =>
   import("@/components/terminal/TerminalScreen").then((module) => ({ default: module.TerminalScreen })),
 );
 
-const FONT = { smallest: 10, usual: 14, largest: 26 };
+const FONT = { smallest: 10, default: 14, largest: 26 };
 
 export function TerminalPage() {
   const { t } = useTranslation();
@@ -36,17 +36,17 @@ function LoadedTerminal({ job }: { job: Job }) {
   const { t } = useTranslation();
   const { node } = useSearch({ from: "/shell/jobs/$jobId/terminal" });
   const navigate = useNavigate({ from: "/jobs/$jobId/terminal" });
-  const [stored, setStored] = useLocalStorage({ key: "aitne.terminal.font", defaultValue: FONT.usual, getInitialValueInEffect: false });
+  const [storedSize, setStoredSize] = useLocalStorage({ key: "aitne.terminal.font", defaultValue: FONT.default, getInitialValueInEffect: false });
   const [screenReader, setScreenReader] = useLocalStorage({ key: "aitne.terminal.reader", defaultValue: false, getInitialValueInEffect: false });
   const [shell, setShell] = useState(0);
   const [link, setLink] = useState<LinkState | null>(null);
-  const back = useRef<HTMLAnchorElement>(null);
-  const fontSize = Math.min(FONT.largest, Math.max(FONT.smallest, stored));
-  const can = job.actions.includes("attach");
-  const chosen = node !== undefined && job.nodes.includes(node) ? node : null;
-  // A shell that has ended still shows what it said, also when its job is over.
-  const shown = can || link !== null;
-  const again = () => {
+  const backLink = useRef<HTMLAnchorElement>(null);
+  const fontSize = Math.min(FONT.largest, Math.max(FONT.smallest, storedSize));
+  const canAttach = job.actions.includes("attach");
+  const selectedNode = node !== undefined && job.nodes.includes(node) ? node : null;
+  // The output of an ended shell stays visible, even after the job has ended.
+  const visible = canAttach || link !== null;
+  const restart = () => {
     setLink(null);
     setShell(shell + 1);
   };
@@ -54,7 +54,7 @@ function LoadedTerminal({ job }: { job: Job }) {
     <div className={classes.page}>
       <div className={classes.head}>
         <div className={classes.name}>
-          <Anchor component={Link} to={`/jobs/${job.id}`} c="dimmed" ref={back} aria-label={t("Back to the job")}>
+          <Anchor component={Link} to={`/jobs/${job.id}`} c="dimmed" ref={backLink} aria-label={t("Back to job")}>
             <ArrowLeft size={18} style={{ verticalAlign: "-3px" }} aria-hidden />
           </Anchor>
           <Title order={1} size="h4" className="truncate">
@@ -69,7 +69,7 @@ function LoadedTerminal({ job }: { job: Job }) {
               size="xs"
               w={150}
               data={job.nodes}
-              value={chosen ?? job.nodes[0] ?? null}
+              value={selectedNode ?? job.nodes[0] ?? null}
               allowDeselect={false}
               onChange={(next) => {
                 setLink(null);
@@ -91,7 +91,7 @@ function LoadedTerminal({ job }: { job: Job }) {
                 closeMenuOnClick={false}
                 leftSection={<AArrowUp size={15} />}
                 disabled={fontSize >= FONT.largest}
-                onClick={() => setStored(fontSize + 1)}
+                onClick={() => setStoredSize(fontSize + 1)}
               >
                 {t("Larger text")}
               </Menu.Item>
@@ -99,39 +99,39 @@ function LoadedTerminal({ job }: { job: Job }) {
                 closeMenuOnClick={false}
                 leftSection={<AArrowDown size={15} />}
                 disabled={fontSize <= FONT.smallest}
-                onClick={() => setStored(fontSize - 1)}
+                onClick={() => setStoredSize(fontSize - 1)}
               >
                 {t("Smaller text")}
               </Menu.Item>
               <Menu.Divider />
               <Menu.Item leftSection={<Ear size={15} />} onClick={() => setScreenReader(!screenReader)}>
-                {screenReader ? t("Do not read the output out") : t("Let a screen reader read the output out")}
+                {screenReader ? t("Disable screen reader output") : t("Enable screen reader output")}
               </Menu.Item>
             </Menu.Dropdown>
           </Menu>
         </div>
       </div>
       <section className={`card ${classes.frame ?? ""}`} aria-label={t("Terminal")}>
-        {!shown ? (
+        {!visible ? (
           <Waiting job={job} />
         ) : link?.status === "refused" ? (
           <div className={classes.waiting}>
-            <PageError error={link.problem ?? new Error(link.reason ?? "")} onRetry={again} />
+            <PageError error={link.problem ?? new Error(link.reason ?? "")} onRetry={restart} />
           </div>
         ) : (
           <>
             <Suspense fallback={<div className={classes.screen} />}>
               <TerminalScreen
-                key={`${shell}-${chosen ?? ""}`}
+                key={`${shell}-${selectedNode ?? ""}`}
                 jobId={job.id}
-                node={chosen}
+                node={selectedNode}
                 fontSize={fontSize}
                 screenReader={screenReader}
                 onState={setLink}
-                onLeave={() => back.current?.focus()}
+                onLeave={() => backLink.current?.focus()}
               />
             </Suspense>
-            <Bar link={link} can={can} onAgain={again} />
+            <StatusBar link={link} canAttach={canAttach} onRestart={restart} />
           </>
         )}
       </section>
@@ -139,18 +139,18 @@ function LoadedTerminal({ job }: { job: Job }) {
   );
 }
 
-/** Below the terminal: how it stands with the connection. Its height never changes. */
-function Bar({ link, can, onAgain }: { link: LinkState | null; can: boolean; onAgain: () => void }) {
+/** Connection status below the terminal, with a constant height. */
+function StatusBar({ link, canAttach, onRestart }: { link: LinkState | null; canAttach: boolean; onRestart: () => void }) {
   const { t } = useTranslation();
-  const said = () => {
+  const statusText = () => {
     switch (link?.status) {
       case "open":
         if (link.where === "container") return t("In the job's container on {{node}}", { node: link.node });
         return link.where === "beside"
-          ? t("On {{node}}, beside the job's container: it cannot be entered", { node: link.node })
+          ? t("On {{node}}, outside the job's container (not accessible)", { node: link.node })
           : t("On {{node}}", { node: link.node });
       case "broken":
-        return t("The connection broke. Coming back to the same shell…");
+        return t("Connection lost. Reconnecting to the same shell…");
       case "ended":
         if (link.reason !== null) return link.reason;
         return link.code === null
@@ -163,14 +163,14 @@ function Bar({ link, can, onAgain }: { link: LinkState | null; can: boolean; onA
   return (
     <div className={classes.bar}>
       <span className={classes.said} role="status" data-testid="terminal-status">
-        {said()}
+        {statusText()}
       </span>
-      {link?.status === "ended" && can ? (
-        <Button size="xs" variant="light" leftSection={<RotateCw size={14} />} onClick={onAgain}>
+      {link?.status === "ended" && canAttach ? (
+        <Button size="xs" variant="light" leftSection={<RotateCw size={14} />} onClick={onRestart}>
           {t("New shell")}
         </Button>
       ) : (
-        <span className={classes.keys}>{t("Shift+Esc leaves the terminal · Ctrl+Shift+C copies")}</span>
+        <span className={classes.keys}>{t("Shift+Esc: leave terminal · Ctrl+Shift+C: copy")}</span>
       )}
     </div>
   );
@@ -179,29 +179,29 @@ function Bar({ link, can, onAgain }: { link: LinkState | null; can: boolean; onA
 function Waiting({ job }: { job: Job }) {
   const { t } = useTranslation();
   const live = !job.ended_at;
-  const mine = job.actions.length > 0;
+  const canAct = job.actions.length > 0;
   return (
     <div className={classes.waiting}>
-      {live && mine ? (
-        <EmptyState icon={Hourglass} title={t("The terminal opens when the job runs")}>
-          {t("Stay on this page: a shell starts by itself as soon as the job has its node.")}
-          <QueueLine job={job} mt="sm" />
+      {live && canAct ? (
+        <EmptyState icon={Hourglass} title={t("Waiting for the job to start")}>
+          {t("Keep this page open. The terminal opens when the job starts.")}
+          <QueuePosition job={job} mt="sm" />
         </EmptyState>
       ) : live ? (
-        <EmptyState icon={SquareTerminal} title={t("Only its owner can work in this job")}>
-          {t("A terminal acts as the one whose job it is, so it is nobody else's.")}
+        <EmptyState icon={SquareTerminal} title={t("Only the owner can open a terminal")}>
+          {t("A terminal runs under the Unix account of the job's owner.")}
         </EmptyState>
       ) : (
         <EmptyState
           icon={SquareTerminal}
-          title={t("This job is over")}
+          title={t("The job has ended")}
           action={
             <Button component={Link} to={`/jobs/${job.id}`} variant="light" size="sm" mt="xs">
-              {t("Open the job's page")}
+              {t("Open job")}
             </Button>
           }
         >
-          {t("A terminal works in a running job. What this one has written stands in its log.")}
+          {t("Terminals are available in running jobs only. The log contains the output of this job.")}
         </EmptyState>
       )}
     </div>

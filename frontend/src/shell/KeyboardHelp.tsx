@@ -7,19 +7,19 @@ import { pagesFor } from "@/lib/pages";
 import { setSingleKeys, singleKeys } from "@/shell/use-shortcuts";
 import classes from "./KeyboardHelp.module.css";
 
-/** Which keys do what. */
+/** The list of keyboard shortcuts. */
 export function KeyboardHelp({ onClose }: { onClose: () => void }) {
   const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
-  const [letters, setLetters] = useState(singleKeys);
+  const [enabled, setEnabled] = useState(singleKeys);
   return (
-    <Modal opened onClose={onClose} title={<strong>{t("Keyboard")}</strong>}>
+    <Modal opened onClose={onClose} title={<strong>{t("Keyboard shortcuts")}</strong>}>
       <dl className={classes.keys}>
         <Row keys={["Ctrl", "K"]}>{t("Search and commands")}</Row>
-        {letters && (
+        {enabled && (
           <>
             <Row keys={["/"]}>{t("Search and commands")}</Row>
-            <Row keys={["?"]}>{t("This help")}</Row>
+            <Row keys={["?"]}>{t("Show keyboard shortcuts")}</Row>
             {pagesFor(me.user.role).map(
               ({ to, label, letter }) =>
                 letter !== undefined && (
@@ -28,23 +28,23 @@ export function KeyboardHelp({ onClose }: { onClose: () => void }) {
                   </Row>
                 ),
             )}
-            <Row keys={["j", "k"]}>{t("Down and up in the table of jobs")}</Row>
-            <Row keys={["x"]}>{t("Choose the row in the table of jobs; Enter opens it")}</Row>
+            <Row keys={["j", "k"]}>{t("Next and previous row of the jobs table")}</Row>
+            <Row keys={["x"]}>{t("Select the row of the jobs table; Enter opens it")}</Row>
             <Row keys={["n", "N"]}>{t("Next and previous match in a log")}</Row>
-            <Row keys={["e"]}>{t("To the error in a log")}</Row>
+            <Row keys={["e"]}>{t("Jump to the error in a log")}</Row>
           </>
         )}
         <Row keys={["Esc"]}>{t("Close a dialog or menu")}</Row>
-        <Row keys={["Tab"]}>{t("To the next thing that can be used; the first one skips to the content")}</Row>
+        <Row keys={["Tab"]}>{t("Move to the next control; the first Tab skips to the content")}</Row>
       </dl>
       <Switch
         mt="md"
-        checked={letters}
+        checked={enabled}
         onChange={(event) => {
           setSingleKeys(event.currentTarget.checked);
-          setLetters(event.currentTarget.checked);
+          setEnabled(event.currentTarget.checked);
         }}
-        label={t("Shortcuts of a single letter")}
+        label={t("Single-key shortcuts")}
       />
     </Modal>
   );

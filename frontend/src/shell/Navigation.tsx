@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import { pagesOf } from "@/lib/pages";
 import classes from "./Shell.module.css";
 
-/** Where a person can go: in the header, on a phone at the bottom under the thumb. */
+/** The main navigation: in the header, on phones at the bottom. */
 export function Navigation() {
   const { t } = useTranslation();
   return (
@@ -24,11 +24,11 @@ function DataMenu() {
   const { t } = useTranslation();
   const pages = pagesOf("data");
   const path = useRouterState({ select: (state) => state.location.pathname });
-  const here = pages.some(({ to }) => path === to || path.startsWith(`${to}/`));
+  const active = pages.some(({ to }) => path === to || path.startsWith(`${to}/`));
   return (
     <Menu position="bottom-start" width={200}>
       <Menu.Target>
-        <UnstyledButton className={classes.link} data-here={here || undefined} data-testid="nav-data">
+        <UnstyledButton className={classes.link} data-here={active || undefined} data-testid="nav-data">
           <Database size={17} aria-hidden /> {t("Data")}
           <ChevronDown size={14} aria-hidden className={classes.chevron} />
         </UnstyledButton>

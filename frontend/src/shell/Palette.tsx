@@ -11,15 +11,15 @@ interface Props {
   onHelp: () => void;
 }
 
-/** One field for everything: pages, templates, one's own sessions and jobs, settings. */
+/** The command palette: pages, templates, the user's sessions and jobs, settings. */
 export function Palette({ onClose, onHelp }: Props) {
   const { t } = useTranslation();
   const [text, setText] = useState("");
   const [query] = useDebouncedValue(text, 150);
   const { groups, searching } = useCommands(text, query, onHelp);
   const commands = groups.flatMap((group) => group.commands);
-  const [chosen, setChosen] = useState(0);
-  const at = Math.min(chosen, commands.length - 1);
+  const [highlighted, setHighlighted] = useState(0);
+  const at = Math.min(highlighted, commands.length - 1);
   const id = useId();
   const option = (index: number) => `${id}-option-${index}`;
   const list = useRef<HTMLDivElement>(null);
@@ -34,9 +34,9 @@ export function Palette({ onClose, onHelp }: Props) {
   };
   const onKey = (event: KeyboardEvent) => {
     if (event.nativeEvent.isComposing) return;
-    const most = commands.length;
-    if (event.key === "ArrowDown") setChosen((at + 1) % Math.max(1, most));
-    else if (event.key === "ArrowUp") setChosen((at - 1 + most) % Math.max(1, most));
+    const count = commands.length;
+    if (event.key === "ArrowDown") setHighlighted((at + 1) % Math.max(1, count));
+    else if (event.key === "ArrowUp") setHighlighted((at - 1 + count) % Math.max(1, count));
     else if (event.key === "Enter") run(commands[at]);
     else return;
     event.preventDefault();
@@ -47,10 +47,10 @@ export function Palette({ onClose, onHelp }: Props) {
         value={text}
         onChange={(event) => {
           setText(event.currentTarget.value);
-          setChosen(0);
+          setHighlighted(0);
         }}
         onKeyDown={onKey}
-        placeholder={t("A page, a template, a session or job by name or id …")}
+        placeholder={t("Search pages, templates, sessions and jobs …")}
         aria-label={t("Search and commands")}
         role="combobox"
         aria-expanded
@@ -72,17 +72,17 @@ export function Palette({ onClose, onHelp }: Props) {
               {group.label}
             </div>
             {group.commands.map((command) => {
-              const mine = commands.indexOf(command);
+              const index = commands.indexOf(command);
               return (
-                // The field keeps the focus and hears the keys; the mouse is one more way.
+                // The field keeps the focus and handles the keys; the mouse is an alternative.
                 // eslint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus
                 <div
                   key={command.key}
-                  id={option(mine)}
+                  id={option(index)}
                   role="option"
-                  aria-selected={mine === at}
+                  aria-selected={index === at}
                   className={classes.option}
-                  onPointerMove={() => setChosen(mine)}
+                  onPointerMove={() => setHighlighted(index)}
                   onClick={() => run(command)}
                 >
                   <span className={classes.icon} aria-hidden>
@@ -101,7 +101,7 @@ export function Palette({ onClose, onHelp }: Props) {
           ? t("{{count}} results", { count: commands.length })
           : searching
             ? t("Searching …")
-            : t("Nothing is called that.")}
+            : t("No results.")}
       </div>
     </Modal>
   );

@@ -13,7 +13,7 @@ import { pagesOf } from "@/lib/pages";
 import { LiveProvider } from "@/live/LiveProvider";
 import { Navigation } from "@/shell/Navigation";
 import { BANNERS, TOOLS } from "@/shell/slots";
-import { useChosenLook } from "@/shell/use-look";
+import { useStoredAppearance } from "@/shell/use-appearance";
 import { useShortcuts } from "@/shell/use-shortcuts";
 import { UserMenu } from "@/shell/UserMenu";
 import classes from "./Shell.module.css";
@@ -22,7 +22,7 @@ const loadPalette = () => import("@/shell/Palette");
 const Palette = lazy(async () => ({ default: (await loadPalette()).Palette }));
 const KeyboardHelp = lazy(async () => ({ default: (await import("@/shell/KeyboardHelp")).KeyboardHelp }));
 
-/** Everything around a page for someone who is logged in. */
+/** The frame of every page for logged-in users. */
 export function Shell() {
   const { t, i18n } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
@@ -30,22 +30,22 @@ export function Shell() {
   const path = useRouterState({ select: (state) => state.location.pathname });
   const [searching, setSearching] = useState(false);
   const [helping, setHelping] = useState(false);
-  useChosenLook();
+  useStoredAppearance();
   useShortcuts({ role: me.user.role, onSearch: () => setSearching(true), onHelp: () => setHelping(true) });
   const first = useRef(true);
   useEffect(() => {
-    // A screen reader hears that another page is there; the first page is announced by the browser.
+    // Moves the focus to a new page for screen readers; the browser announces the first page.
     if (first.current) first.current = false;
     else main.current?.focus({ preventScroll: true });
   }, [path]);
   return (
     <LiveProvider user={me.user.name}>
       <a className="skip-link" href="#content">
-        {t("Skip to the content")}
+        {t("Skip to content")}
       </a>
       <header className={classes.header}>
         <div className={classes.bar}>
-          <Link to="/" className={classes.brand} aria-label={t("{{title}}, front page", { title: me.platform.title })}>
+          <Link to="/" className={classes.brand} aria-label={t("{{title}}, home", { title: me.platform.title })}>
             <Wordmark title={me.platform.title} />
           </Link>
           <Navigation />
@@ -77,7 +77,7 @@ export function Shell() {
       <StaleBanner className={classes.stale ?? ""} />
       <SchedulerBanner className={classes.stale ?? ""} />
       <main id="content" ref={main} tabIndex={-1} className={classes.main}>
-        {/* Another language: every text anew, those that functions have put together too. */}
+        {/* Another language remounts the page, which also updates texts composed by functions. */}
         <Outlet key={i18n.language} />
       </main>
       <ReauthenticationDialog />
@@ -91,13 +91,13 @@ export function Shell() {
 
 const IS_MAC = /mac|iphone|ipad/i.test(navigator.userAgent);
 
-/** To the first page of the administrators' area, which has a navigation of its own. */
+/** Link to the first page of the administration, which has its own navigation. */
 function AdminLink() {
   const { t } = useTranslation();
-  const entrance = pagesOf("admin")[0];
-  if (entrance === undefined) return null;
+  const firstPage = pagesOf("admin")[0];
+  if (firstPage === undefined) return null;
   return (
-    <Link to={entrance.to} className={classes.admin} activeOptions={{ includeSearch: false }} data-testid="nav-admin">
+    <Link to={firstPage.to} className={classes.admin} activeOptions={{ includeSearch: false }} data-testid="nav-admin">
       <ShieldCheck size={17} aria-hidden /> <span className={classes.adminText}>{t("Admin")}</span>
     </Link>
   );

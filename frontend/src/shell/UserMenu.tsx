@@ -7,7 +7,7 @@ import { meQuery } from "@/api/queries";
 import { LANGUAGES } from "@/i18n";
 import { pagesOf } from "@/lib/pages";
 import { SCHEMES } from "@/shell/schemes";
-import { useLook } from "@/shell/use-look";
+import { useAppearance } from "@/shell/use-appearance";
 import { useLogout } from "@/shell/use-logout";
 import classes from "./Shell.module.css";
 
@@ -15,9 +15,9 @@ export function UserMenu({ onHelp }: { onHelp: () => void }) {
   const { t, i18n } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
   const { user, platform } = me;
-  const { colorScheme, setScheme, setLanguage } = useLook();
-  const leave = useLogout();
-  const chosen = <Check size={15} aria-label={t("chosen")} />;
+  const { colorScheme, setScheme, setLanguage } = useAppearance();
+  const logout = useLogout();
+  const checkIcon = <Check size={15} aria-label={t("selected")} />;
   return (
     <Menu width={250}>
       <Menu.Target>
@@ -52,15 +52,15 @@ export function UserMenu({ onHelp }: { onHelp: () => void }) {
               </Menu.Item>
             ))}
         <Menu.Item leftSection={<Keyboard size={15} />} onClick={onHelp}>
-          {t("Keyboard")}
+          {t("Keyboard shortcuts")}
         </Menu.Item>
         <Menu.Divider />
-        <Menu.Label>{t("Colours")}</Menu.Label>
+        <Menu.Label>{t("Theme")}</Menu.Label>
         {SCHEMES.map(({ value, label, icon: Icon }) => (
           <Menu.Item
             key={value}
             leftSection={<Icon size={15} />}
-            rightSection={colorScheme === value ? chosen : null}
+            rightSection={colorScheme === value ? checkIcon : null}
             onClick={() => setScheme(value)}
             data-testid={`scheme-${value}`}
           >
@@ -73,7 +73,7 @@ export function UserMenu({ onHelp }: { onHelp: () => void }) {
           <Menu.Item
             key={value}
             lang={value}
-            rightSection={i18n.language === value ? chosen : null}
+            rightSection={i18n.language === value ? checkIcon : null}
             onClick={() => setLanguage(value)}
             data-testid={`language-${value}`}
           >
@@ -81,7 +81,7 @@ export function UserMenu({ onHelp }: { onHelp: () => void }) {
           </Menu.Item>
         ))}
         <Menu.Divider />
-        <Menu.Item leftSection={<LogOut size={15} />} onClick={() => void leave()} data-testid="logout">
+        <Menu.Item leftSection={<LogOut size={15} />} onClick={() => void logout()} data-testid="logout">
           {t("Log out")}
         </Menu.Item>
         <Menu.Divider />

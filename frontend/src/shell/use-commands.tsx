@@ -12,14 +12,14 @@ import { shortId } from "@/lib/id";
 import { pagesFor } from "@/lib/pages";
 import { lookOf } from "@/lib/states";
 import { SCHEMES } from "@/shell/schemes";
-import { useLook } from "@/shell/use-look";
+import { useAppearance } from "@/shell/use-appearance";
 import { useLogout } from "@/shell/use-logout";
 
 export interface Command {
   key: string;
   label: string;
   note?: string | undefined;
-  /** Further words that find it. */
+  /** Additional search words. */
   words?: string;
   icon: ReactNode;
   run: () => void;
@@ -30,7 +30,7 @@ interface Group {
   commands: Command[];
 }
 
-/** What `text` finds; jobs by `query`, which follows it once the typing rests. */
+/** The commands that match `text`; jobs match `query`, the debounced text. */
 export function useCommands(text: string, query: string, onHelp: () => void): { groups: Group[]; searching: boolean } {
   const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
@@ -82,7 +82,7 @@ function useJobCommands(jobs: readonly Job[]): Command[] {
       icon: job.type === "session" ? <Orbit size={17} /> : <SquareTerminal size={17} />,
       run: () => {
         if (!ready) void navigate({ to: "/jobs/$jobId", params: { jobId: job.id } });
-        else openInNewTab(job).catch((error: unknown) => notifyProblem(t("{{name}} did not open", { name: job.name }), error));
+        else openInNewTab(job).catch((error: unknown) => notifyProblem(t("{{name}} was not opened", { name: job.name }), error));
       },
     };
   });
@@ -90,12 +90,12 @@ function useJobCommands(jobs: readonly Job[]): Command[] {
 
 function useSettings(onHelp: () => void): Command[] {
   const { t } = useTranslation();
-  const { setScheme, setLanguage } = useLook();
-  const leave = useLogout();
+  const { setScheme, setLanguage } = useAppearance();
+  const logout = useLogout();
   return [
     ...SCHEMES.map(({ value, label, icon: Icon }) => ({
       key: `scheme-${value}`,
-      label: t("Colours: {{scheme}}", { scheme: t(label) }),
+      label: t("Theme: {{scheme}}", { scheme: t(label) }),
       words: "theme dark light",
       icon: <Icon size={17} />,
       run: () => setScheme(value),
@@ -107,18 +107,18 @@ function useSettings(onHelp: () => void): Command[] {
       icon: <Languages size={17} />,
       run: () => setLanguage(value),
     })),
-    { key: "keyboard", label: t("Keyboard help"), words: "shortcuts ?", icon: <Keyboard size={17} />, run: onHelp },
-    { key: "logout", label: t("Log out"), words: "logout", icon: <LogOut size={17} />, run: () => void leave() },
+    { key: "keyboard", label: t("Keyboard shortcuts"), words: "shortcuts ?", icon: <Keyboard size={17} />, run: onHelp },
+    { key: "logout", label: t("Log out"), words: "logout", icon: <LogOut size={17} />, run: () => void logout() },
   ];
 }
 
-/** Those with every word of the text somewhere; what begins with it first. */
+/** The commands that contain every word of the text; those that begin with it are first. */
 export function matching(text: string, commands: readonly Command[]): Command[] {
-  const wanted = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = commands.filter(({ label, words }) => {
-    const all = `${label} ${words ?? ""}`.toLowerCase();
-    return wanted.every((word) => all.includes(word));
+  const searchWords = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const matches = commands.filter(({ label, words }) => {
+    const searchable = `${label} ${words ?? ""}`.toLowerCase();
+    return searchWords.every((word) => searchable.includes(word));
   });
-  const begins = ({ label }: Command) => (label.toLowerCase().startsWith(text.trim().toLowerCase()) ? 0 : 1);
-  return found.sort((a, b) => begins(a) - begins(b));
+  const rank = ({ label }: Command) => (label.toLowerCase().startsWith(text.trim().toLowerCase()) ? 0 : 1);
+  return matches.sort((a, b) => rank(a) - rank(b));
 }

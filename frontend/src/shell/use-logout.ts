@@ -4,7 +4,7 @@ import { logout } from "@/api/actions";
 import { meQuery } from "@/api/queries";
 import { notifyProblem } from "@/components/notify";
 
-/** Ends the login here and on the sessions' origin, which has one of its own and leads back. */
+/** Logs the user out here and on the sessions' origin, which has a login of its own and redirects back. */
 export function useLogout(): () => Promise<void> {
   const cache = useQueryClient();
   const { data: me } = useSuspenseQuery(meQuery);
@@ -12,7 +12,7 @@ export function useLogout(): () => Promise<void> {
     try {
       await logout();
     } catch (error) {
-      notifyProblem(i18next.t("You are still logged in"), error);
+      notifyProblem(i18next.t("Logout failed"), error);
       return;
     }
     cache.clear();

@@ -2,18 +2,18 @@ import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { pagesFor } from "@/lib/pages";
 
-/** How long after `g` the page's letter may come. */
-const PATIENCE_MS = 1_500;
-const OFF = "aitne-single-keys-off";
+/** Time limit for the page's letter after `g`. */
+const SEQUENCE_MS = 1_500;
+const DISABLED_KEY = "aitne-single-keys-off";
 
-/** Shortcuts of one letter can be put off, for people who dictate or whose fingers slip. */
+/** Whether single-key shortcuts are enabled; they can be disabled, for example for speech input. */
 export function singleKeys(): boolean {
-  return localStorage.getItem(OFF) === null;
+  return localStorage.getItem(DISABLED_KEY) === null;
 }
 
 export function setSingleKeys(on: boolean): void {
-  if (on) localStorage.removeItem(OFF);
-  else localStorage.setItem(OFF, "1");
+  if (on) localStorage.removeItem(DISABLED_KEY);
+  else localStorage.setItem(DISABLED_KEY, "1");
 }
 
 interface Handlers {
@@ -35,14 +35,14 @@ export function useShortcuts(handlers: Handlers): void {
       if (event.defaultPrevented || event.isComposing) return;
       const target = event.target instanceof Element ? event.target : null;
       if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
-        // In a terminal it cuts the line.
+        // In a terminal, the shell handles the key.
         if (target?.closest(".xterm")) return;
         event.preventDefault();
         current.current.onSearch();
         return;
       }
-      if (event.ctrlKey || event.metaKey || event.altKey || !singleKeys() || isWriting(target)) return;
-      const going = performance.now() - goingAt < PATIENCE_MS;
+      if (event.ctrlKey || event.metaKey || event.altKey || !singleKeys() || isEditing(target)) return;
+      const going = performance.now() - goingAt < SEQUENCE_MS;
       goingAt = 0;
       const page = going ? pagesFor(current.current.role).find(({ letter }) => letter === event.key) : undefined;
       if (page !== undefined) void navigate({ to: page.to });
@@ -57,8 +57,8 @@ export function useShortcuts(handlers: Handlers): void {
   }, [navigate]);
 }
 
-/** Letters belong to what is being written, and to an open dialog or menu. */
-function isWriting(target: Element | null): boolean {
-  const place = target?.closest('input, textarea, select, [contenteditable="true"], [role="dialog"], [role="menu"]') ?? null;
-  return place !== null;
+/** Whether the focus is in an input, a dialog or a menu, where letters are not shortcuts. */
+function isEditing(target: Element | null): boolean {
+  const editable = target?.closest('input, textarea, select, [contenteditable="true"], [role="dialog"], [role="menu"]') ?? null;
+  return editable !== null;
 }

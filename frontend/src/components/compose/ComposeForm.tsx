@@ -12,28 +12,28 @@ import classes from "@/pages/Compose.module.css";
 interface Props {
   value: Record<string, unknown>;
   projects: readonly string[];
-  /** By the field's dotted name. */
+  /** By dotted field name. */
   errors: Record<string, string>;
   onSet: (path: Path, value: unknown) => void;
 }
 
 const MONO = { input: { fontFamily: "var(--mono)", fontSize: 13 } };
 
-/** The fields that most jobs have. Whatever else the text says stays in the text. */
+/** A form for the common fields of a job file; other fields are edited in the text. */
 export function ComposeForm({ value, projects, errors, onSet }: Props) {
   const { t } = useTranslation();
   const templates = useQuery(templatesQuery).data?.items ?? [];
-  const template = templates.find((each) => each.name === value.template);
+  const template = templates.find((entry) => entry.name === value.template);
   const text = (...path: string[]) => textAt(value, path);
   const field = (...path: string[]) => {
     const name = path.join(".");
     return { value: text(...path), error: errors[name], "data-testid": `compose-${name}` };
   };
-  const amount = (...path: string[]) => ({
+  const numberField = (...path: string[]) => ({
     ...field(...path),
     onChange: (event: React.ChangeEvent<HTMLInputElement>) => onSet(path, numberOrText(event.currentTarget.value)),
   });
-  const words = (...path: string[]) => ({
+  const textField = (...path: string[]) => ({
     ...field(...path),
     onChange: (event: React.ChangeEvent<HTMLInputElement>) => onSet(path, event.currentTarget.value),
   });
@@ -49,10 +49,10 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
         onChange={(type) => onSet(["type"], type === "job" ? undefined : type)}
       />
       <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm">
-        <TextInput label={t("Name")} {...words("name")} />
+        <TextInput label={t("Name")} {...textField("name")} />
         <Select
           label={t("Project")}
-          placeholder={t("Your default")}
+          placeholder={t("Default project")}
           clearable
           data={[...new Set([...projects, ...[text("project")].filter(Boolean)])]}
           {...field("project")}
@@ -61,32 +61,32 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
         />
         <Select
           label={t("Template")}
-          placeholder={t("None: commands of your own")}
+          placeholder={t("No template (custom commands)")}
           clearable
           data={templates.map(({ name, title }) => ({ value: name, label: title }))}
           {...field("template")}
           value={text("template") || null}
           onChange={(name) => onSet(["template"], name)}
         />
-        <TextInput label={t("Image")} placeholder={t("None: the node as it is")} {...words("image")} />
+        <TextInput label={t("Image")} placeholder={t("No container (host software)")} {...textField("image")} />
       </SimpleGrid>
       {template && <Parameters template={template} value={value} errors={errors} onSet={onSet} />}
       {!text("template") && <Commands commands={listAt(value, "commands")} error={errors.commands} onSet={onSet} />}
       <fieldset className={classes.group}>
         <legend>{t("Resources")}</legend>
         <SimpleGrid cols={{ base: 2, xs: 3 }} spacing="sm">
-          <TextInput label={t("Nodes")} placeholder="1" inputMode="numeric" {...amount("resources", "nodes")} />
-          <TextInput label={t("CPUs")} inputMode="numeric" {...amount("resources", "cpu")} />
-          <TextInput label={t("Memory")} placeholder="16G" {...words("resources", "memory")} />
-          <TextInput label={t("GPUs")} placeholder="a100:2" {...amount("resources", "gpu")} />
-          <TextInput label={t("Time limit")} placeholder="4h" {...words("max_duration")} />
-          <TextInput label={t("Array")} placeholder="0-9%2" {...words("array")} />
+          <TextInput label={t("Nodes")} placeholder="1" inputMode="numeric" {...numberField("resources", "nodes")} />
+          <TextInput label={t("CPUs")} inputMode="numeric" {...numberField("resources", "cpu")} />
+          <TextInput label={t("Memory")} placeholder="16G" {...textField("resources", "memory")} />
+          <TextInput label={t("GPUs")} placeholder="a100:2" {...numberField("resources", "gpu")} />
+          <TextInput label={t("Time limit")} placeholder="4h" {...textField("max_duration")} />
+          <TextInput label={t("Array")} placeholder="0-9%2" {...textField("array")} />
         </SimpleGrid>
       </fieldset>
       <fieldset className={classes.group}>
-        <legend>{t("Where and with what")}</legend>
-        <TextInput label={t("Folder")} placeholder="~/project" {...words("workdir")} />
-        <TagsInput label={t("Datasets")} placeholder="div2k:1.0" value={listAt(value, "datasets")} error={errors.datasets} onChange={(each) => onSet(["datasets"], each)} />
+        <legend>{t("Environment")}</legend>
+        <TextInput label={t("Folder")} placeholder="~/project" {...textField("workdir")} />
+        <TagsInput label={t("Datasets")} placeholder="div2k:1.0" value={listAt(value, "datasets")} error={errors.datasets} onChange={(datasets) => onSet(["datasets"], datasets)} />
         {!text("image") && (
           <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm">
             <TagsInput
@@ -94,9 +94,9 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
               placeholder="cuda/12.6"
               value={listAt(value, "environment", "modules")}
               error={errors["environment.modules"]}
-              onChange={(each) => onSet(["environment", "modules"], each)}
+              onChange={(modules) => onSet(["environment", "modules"], modules)}
             />
-            <TextInput label={t("Python environment")} placeholder="~/venvs/train" {...words("environment", "venv")} />
+            <TextInput label={t("Python environment")} placeholder="~/venvs/train" {...textField("environment", "venv")} />
           </SimpleGrid>
         )}
         <Variables env={value.env} error={errors.env} onSet={onSet} />
@@ -104,9 +104,9 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
       <fieldset className={classes.group}>
         <legend>Slurm</legend>
         <SimpleGrid cols={{ base: 1, xs: 3 }} spacing="sm">
-          <TextInput label={t("Partition")} {...words("slurm", "partition")} />
-          <TextInput label="QOS" {...words("slurm", "qos")} />
-          <TextInput label={t("Node features")} {...words("slurm", "constraint")} />
+          <TextInput label={t("Partition")} {...textField("slurm", "partition")} />
+          <TextInput label="QOS" {...textField("slurm", "qos")} />
+          <TextInput label={t("Node features")} {...textField("slurm", "constraint")} />
         </SimpleGrid>
       </fieldset>
     </div>
@@ -116,7 +116,7 @@ export function ComposeForm({ value, projects, errors, onSet }: Props) {
 function Parameters({ template, value, errors, onSet }: { template: Template } & Omit<Props, "projects">) {
   const { t } = useTranslation();
   if (template.parameters.length === 0) return null;
-  const given = (value.parameters ?? {}) as Record<string, Scalar | undefined>;
+  const parameters = (value.parameters ?? {}) as Record<string, Scalar | undefined>;
   return (
     <fieldset className={classes.group}>
       <legend>{t("Settings")}</legend>
@@ -124,7 +124,7 @@ function Parameters({ template, value, errors, onSet }: { template: Template } &
         <ParameterField
           key={parameter.name}
           parameter={parameter}
-          value={given[parameter.name] ?? parameter.default ?? (parameter.type === "boolean" ? false : "")}
+          value={parameters[parameter.name] ?? parameter.default ?? (parameter.type === "boolean" ? false : "")}
           error={errors[`parameters.${parameter.name}`]}
           onChange={(next) => onSet(["parameters", parameter.name], next)}
         />
@@ -135,54 +135,54 @@ function Parameters({ template, value, errors, onSet }: { template: Template } &
 
 function Commands({ commands, error, onSet }: { commands: string[]; error: string | undefined; onSet: Props["onSet"] }) {
   const { t } = useTranslation();
-  const shown = commands.length === 0 ? [""] : commands;
+  const fields = commands.length === 0 ? [""] : commands;
   const change = (next: string[]) => onSet(["commands"], next.length === 1 && next[0] === "" ? undefined : next);
   return (
     <fieldset className={classes.group}>
       <legend>{t("Commands")}</legend>
-      {shown.map((command, index) => (
+      {fields.map((command, index) => (
         <div key={index} className={classes.command}>
           <Textarea
             aria-label={t("Command {{number}}", { number: index + 1 })}
             placeholder="python train.py"
             value={command}
             autosize
-            minRows={shown.length === 1 ? 3 : 1}
+            minRows={fields.length === 1 ? 3 : 1}
             maxRows={14}
             spellCheck={false}
             styles={MONO}
             error={index === 0 ? error : undefined}
-            onChange={(event) => change(shown.with(index, event.currentTarget.value))}
+            onChange={(event) => change(fields.with(index, event.currentTarget.value))}
             data-testid={`compose-command-${index}`}
           />
-          {shown.length > 1 && (
-            <ActionIcon variant="subtle" color="gray" aria-label={t("Remove command {{number}}", { number: index + 1 })} onClick={() => change(shown.toSpliced(index, 1))}>
+          {fields.length > 1 && (
+            <ActionIcon variant="subtle" color="gray" aria-label={t("Remove command {{number}}", { number: index + 1 })} onClick={() => change(fields.toSpliced(index, 1))}>
               <Trash2 size={15} />
             </ActionIcon>
           )}
         </div>
       ))}
-      <Button size="compact-sm" variant="subtle" leftSection={<Plus size={14} />} onClick={() => change([...shown, "echo"])} style={{ justifySelf: "start" }}>
-        {t("Another command")}
+      <Button size="compact-sm" variant="subtle" leftSection={<Plus size={14} />} onClick={() => change([...fields, "echo"])} style={{ justifySelf: "start" }}>
+        {t("Add command")}
       </Button>
     </fieldset>
   );
 }
 
-/** Its own text while somebody types, for half a line is no variable yet. What does not fit on lines is left to the file. */
+/** Keeps the typed text, because an incomplete line is not a variable yet. Multi-line values are read-only. */
 function Variables({ env, error, onSet }: { env: unknown; error: string | undefined; onSet: Props["onSet"] }) {
   const { t } = useTranslation();
-  const said = envText(env);
-  const [typed, setTyped] = useState(said);
-  const fits = envText(envOf(said)) === said;
-  if (fits && envText(envOf(typed)) !== said) setTyped(said);
+  const text = envText(env);
+  const [typed, setTyped] = useState(text);
+  const editable = envText(envOf(text)) === text;
+  if (editable && envText(envOf(typed)) !== text) setTyped(text);
   return (
     <Textarea
       label={t("Variables")}
-      description={fits ? undefined : t("One of them has several lines: change them in the file.")}
+      description={editable ? undefined : t("Multi-line values can only be edited in the job file.")}
       placeholder="OMP_NUM_THREADS=4"
-      value={fits ? typed : said}
-      readOnly={!fits}
+      value={editable ? typed : text}
+      readOnly={!editable}
       error={error}
       autosize
       minRows={1}
@@ -202,12 +202,12 @@ function at(value: unknown, path: readonly string[]): unknown {
 }
 
 function textAt(value: unknown, path: readonly string[]): string {
-  const found = at(value, path);
-  if (typeof found === "string") return found;
-  return typeof found === "number" || typeof found === "boolean" ? String(found) : "";
+  const entry = at(value, path);
+  if (typeof entry === "string") return entry;
+  return typeof entry === "number" || typeof entry === "boolean" ? String(entry) : "";
 }
 
 function listAt(value: unknown, ...path: string[]): string[] {
-  const found = at(value, path);
-  return Array.isArray(found) ? found.map(String) : typeof found === "string" ? [found] : [];
+  const entry = at(value, path);
+  return Array.isArray(entry) ? entry.map(String) : typeof entry === "string" ? [entry] : [];
 }

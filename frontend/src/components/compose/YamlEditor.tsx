@@ -16,7 +16,7 @@ interface Props {
   problems: readonly TextProblem[];
 }
 
-/** Colours by the portal's own variables, so that both schemes have theirs. */
+/** Colours from the CSS variables of the portal, for both colour schemes. */
 const COLOURS = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--active)", fontWeight: "600" },
   { tag: [tags.string, tags.content], color: "var(--mantine-color-text)" },
@@ -26,7 +26,7 @@ const COLOURS = HighlightStyle.define([
   { tag: tags.invalid, color: "var(--bad)" },
 ]);
 
-const LOOK = EditorView.theme({
+const THEME = EditorView.theme({
   "&": { height: "100%", fontSize: "13px", backgroundColor: "var(--log)", color: "var(--mantine-color-text)" },
   "&.cm-focused": { outline: "2px solid var(--mantine-color-indigo-5)", outlineOffset: "-2px" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.55" },
@@ -40,13 +40,13 @@ const LOOK = EditorView.theme({
   ".cm-placeholder": { color: "var(--mantine-color-dimmed)" },
 });
 
-/** Text with line numbers, colours and a mark at each line that has a problem. */
+/** A YAML editor with line numbers, colours and a mark at each line with a problem. */
 export function YamlEditor({ label, hint, value, onChange, problems }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
-  const said = useRef(onChange);
+  const latestOnChange = useRef(onChange);
   useEffect(() => {
-    said.current = onChange;
+    latestOnChange.current = onChange;
   });
   useEffect(() => {
     if (box.current === null) return undefined;
@@ -65,13 +65,13 @@ export function YamlEditor({ label, hint, value, onChange, problems }: Props) {
           yaml(),
           syntaxHighlighting(COLOURS),
           lintGutter(),
-          LOOK,
+          THEME,
           placeholder(hint),
-          // Escape lets the Tab key leave the field again, for the keyboard.
+          // Escape leaves the field, because Tab indents.
           keymap.of([{ key: "Escape", run: (editor) => (editor.contentDOM.blur(), true) }, ...defaultKeymap, ...historyKeymap, indentWithTab]),
           EditorView.contentAttributes.of({ "aria-label": label, "data-testid": "compose-yaml", spellcheck: "false" }),
           EditorView.updateListener.of((update) => {
-            if (update.docChanged) said.current(update.state.doc.toString());
+            if (update.docChanged) latestOnChange.current(update.state.doc.toString());
           }),
         ],
       }),
@@ -81,7 +81,7 @@ export function YamlEditor({ label, hint, value, onChange, problems }: Props) {
       view.current = null;
       editor.destroy();
     };
-    // The text goes in by the effect below; a new label or hint is a new editor.
+    // The effect below sets the text; a new label or hint creates a new editor.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [label, hint]);
 
@@ -90,7 +90,7 @@ export function YamlEditor({ label, hint, value, onChange, problems }: Props) {
     if (editor === null) return;
     const old = editor.state.doc.toString();
     if (old === value) return;
-    // Only what differs is replaced, so that the cursor stays where somebody reads.
+    // Replaces only the difference, to keep the cursor position.
     let start = 0;
     while (start < old.length && start < value.length && old[start] === value[start]) start += 1;
     let end = 0;

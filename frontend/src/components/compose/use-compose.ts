@@ -10,71 +10,71 @@ import { uuid } from "@/lib/id";
 import { lineOfField, parseJob, type TextProblem } from "@/lib/job-yaml";
 
 const PLAN_DELAY_MS = 400;
-/** So that a page that is left, or a browser that dies, costs nobody their text; and each person sees their own. */
-const draftOf = (user: string) => `aitne-compose-draft-${user}`;
+/** The draft survives leaving the page and a browser crash; each user has a separate one. */
+const draftKey = (user: string) => `aitne-compose-draft-${user}`;
 
-/** The text, what it says, and what the platform thinks of it. */
+/** The text of a job file with its parsed value, problems and plan. */
 export function useCompose(user: string, onLaunched: (job: Job, file: JobFile) => void) {
   const { t } = useTranslation();
   const [text, setText] = useLocalStorage({
-    key: draftOf(user),
+    key: draftKey(user),
     defaultValue: "",
     getInitialValueInEffect: false,
-    // Another tab's text is another text: what is launched is what stands here.
+    // Tabs do not share their text: a tab launches the text that it displays.
     sync: false,
     serialize: String,
-    deserialize: (kept) => kept ?? "",
+    deserialize: (stored) => stored ?? "",
   });
   const parsed = useMemo(() => parseJob(text), [text]);
-  const last = useRef<Record<string, unknown>>({});
-  if (parsed.value !== null) last.current = parsed.value;
+  const lastValue = useRef<Record<string, unknown>>({});
+  if (parsed.value !== null) lastValue.current = parsed.value;
 
   const file = parsed.value as JobFile | null;
-  const [settled] = useDebouncedValue(text, PLAN_DELAY_MS);
-  const begun = file !== null && Object.keys(file).length > 0;
-  const plan = useQuery({ ...planQuery(file ?? ({} as JobFile)), enabled: begun && settled === text });
+  const [debouncedText] = useDebouncedValue(text, PLAN_DELAY_MS);
+  const hasFields = file !== null && Object.keys(file).length > 0;
+  const plan = useQuery({ ...planQuery(file ?? ({} as JobFile)), enabled: hasFields && debouncedText === text });
 
   const key = useRef({ text: "", key: "" });
   const start = useMutation({
-    mutationFn: (wanted: JobFile) => {
-      // One key for one content: pressing again after a lost answer finds the job that was made.
+    mutationFn: (jobFile: JobFile) => {
+      // One idempotency key per content: a retry after a lost response returns the created job.
       if (key.current.text !== text) key.current = { text, key: uuid() };
-      return launch(wanted, key.current.key);
+      return launch(jobFile, key.current.key);
     },
-    onSuccess: (job, wanted) => {
+    onSuccess: (job, jobFile) => {
       key.current = { text: "", key: "" };
-      onLaunched(job, wanted);
+      onLaunched(job, jobFile);
     },
   });
-  const refused = problemsOf(start.error) ?? (begun ? problemsOf(plan.error) : null);
+  const fieldProblems = problemsOf(start.error) ?? (hasFields ? problemsOf(plan.error) : null);
   const problems = useMemo(
     (): TextProblem[] =>
       parsed.value === null
-        ? parsed.problems.map((each) => (each.message === "no-mapping" ? { ...each, message: t("A job file has fields: lines such as `name: value`.") } : each))
-        : (refused ?? []).map((problem) => ({ line: lineOfField(text, problem.field), message: sentenceOf(problem) })),
-    [parsed, refused, text, t],
+        ? parsed.problems.map((problem) => (problem.message === "no-mapping" ? { ...problem, message: t("A job file consists of fields such as `name: value`.") } : problem))
+        : (fieldProblems ?? []).map((problem) => ({ line: lineOfField(text, problem.field), message: sentenceOf(problem) })),
+    [parsed, fieldProblems, text, t],
   );
   const errors = useMemo(() => {
-    const found: Record<string, string> = {};
-    for (const problem of refused ?? []) found[fieldOf(problem.field)] ??= sentenceOf(problem, false);
-    return found;
-  }, [refused]);
+    const messages: Record<string, string> = {};
+    for (const problem of fieldProblems ?? []) messages[fieldOf(problem.field)] ??= sentenceOf(problem, false);
+    return messages;
+  }, [fieldProblems]);
   return {
     text,
     setText: (next: string) => {
       start.reset();
       setText(next);
     },
-    /** What the form shows: while the text is broken, what it said last. */
-    value: parsed.value ?? last.current,
+    /** The value of the form: the last valid one while the text has a syntax error. */
+    value: parsed.value ?? lastValue.current,
     broken: parsed.value === null,
-    file: begun ? file : null,
+    file: hasFields ? file : null,
     plan,
-    fresh: settled === text && !plan.isFetching,
+    fresh: debouncedText === text && !plan.isFetching,
     problems,
     errors,
-    /** Why it was not launched or planned, if that is not the fault of a field. */
-    other: refused === null ? (start.error ?? null) : null,
+    /** An error of the launch or plan that concerns no field. */
+    other: fieldProblems === null ? (start.error ?? null) : null,
     start,
   };
 }

@@ -16,11 +16,11 @@ const balanceQuery = (name: string) =>
     retry: false,
   });
 
-/** What is left of the budgets of my projects. Nothing where no project has one. */
+/** The remaining budgets of the user's projects; renders nothing without a budget. */
 export function BalancePanel({ projects }: { projects: readonly string[] }) {
   const { t } = useTranslation();
-  const found = useQueries({ queries: projects.slice(0, 6).map(balanceQuery) });
-  const rows = found.flatMap(({ data }) =>
+  const balances = useQueries({ queries: projects.slice(0, 6).map(balanceQuery) });
+  const rows = balances.flatMap(({ data }) =>
     data === undefined
       ? []
       : ([["gpu", data.gpu_hours, t("GPU hours")], ["cpu", data.cpu_hours, t("CPU hours")]] as const).flatMap(([kind, share, unit]) =>
@@ -43,12 +43,12 @@ export function BalancePanel({ projects }: { projects: readonly string[] }) {
           <div key={key}>
             <div className={classes.label}>
               <strong className="truncate">{project}</strong>
-              <span className="tabular">{t("{{left}} of {{budget}} {{unit}} left", { left: formatNumber(Math.round(left)), budget: formatNumber(budget), unit })}</span>
+              <span className="tabular">{t("{{left}} of {{budget}} {{unit}} remaining", { left: formatNumber(Math.round(left)), budget: formatNumber(budget), unit })}</span>
             </div>
             <UsageBar used={used} total={budget} label={t("{{project}}: {{unit}} used", { project, unit })} />
             {spent && (
               <Text size="xs" c="var(--warn)" mt={5}>
-                {t("Nothing is left, so new jobs are refused. The project's leader can say when that changes.")}
+                {t("Budget used up. New jobs are rejected. Contact a project manager.")}
               </Text>
             )}
           </div>

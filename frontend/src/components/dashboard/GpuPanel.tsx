@@ -10,12 +10,12 @@ import { PanelSkeleton } from "@/components/PanelSkeleton";
 import { RelativeTime } from "@/components/Time";
 import { useSlowNow } from "@/hooks/use-now";
 import { capacityOf } from "@/lib/capacity";
-import { freeWords, HORIZON_H, stepPath } from "@/lib/free-gpus";
+import { freeGpusText, HORIZON_H, stepPath } from "@/lib/free-gpus";
 import { formatBytes } from "@/lib/units";
 import dashboard from "@/pages/Dashboard.module.css";
 import classes from "./GpuPanel.module.css";
 
-/** What is free now, of each type of GPU, and when more of it comes free. */
+/** Free GPUs by type, now and in the forecast. */
 export function GpuPanel() {
   const { t } = useTranslation();
   const capacity = useQuery(capacityQuery);
@@ -32,7 +32,7 @@ export function GpuPanel() {
       {capacity.isPending && <PanelSkeleton rows={3} />}
       {capacity.isError && !capacity.data && <PageError compact error={capacity.error} onRetry={() => void capacity.refetch()} />}
       {capacity.data && <Gpus capacity={capacity.data} />}
-      <Rest />
+      <NodeSummary />
     </section>
   );
 }
@@ -47,12 +47,12 @@ function Gpus({ capacity }: { capacity: Capacity }) {
       ))}
       {capacity.gpus.length === 0 && (
         <Text size="sm" c="dimmed">
-          {t("No node has a GPU.")}
+          {t("No GPU nodes")}
         </Text>
       )}
       {capacity.stale && capacity.as_of !== null && (
         <Text size="xs" c="dimmed">
-          {t("as of")} <RelativeTime at={capacity.as_of} />
+          {t("Updated")} <RelativeTime at={capacity.as_of} />
         </Text>
       )}
     </Stack>
@@ -74,10 +74,10 @@ function Gpu({ gpu, now }: { gpu: GpuCapacity; now: Date }) {
         <span className="tabular">{t("{{free}} of {{total}} free", { free: gpu.free, total: gpu.total })}</span>
       </div>
       <UsageBar used={gpu.total - gpu.free} total={gpu.total} label={t("{{title}} in use", { title })} />
-      <div className={classes.words}>{freeWords(gpu, now)}</div>
+      <div className={classes.words}>{freeGpusText(gpu, now)}</div>
       {changes && (
         <figure className={classes.chart}>
-          <svg viewBox={`0 -1 ${WIDTH} ${HEIGHT + 2}`} preserveAspectRatio="none" role="img" aria-label={t("Free {{title}} over the next {{count}} hours, by the time limits of what runs", { title, count: HORIZON_H })}>
+          <svg viewBox={`0 -1 ${WIDTH} ${HEIGHT + 2}`} preserveAspectRatio="none" role="img" aria-label={t("Free {{title}} in the next {{count}} hours, based on time limits of running jobs", { title, count: HORIZON_H })}>
             <path d={`${path} V${HEIGHT} H0 Z`} className={classes.area} />
             <path d={path} className={classes.line} vectorEffect="non-scaling-stroke" />
           </svg>
@@ -92,8 +92,8 @@ function Gpu({ gpu, now }: { gpu: GpuCapacity; now: Date }) {
   );
 }
 
-/** CPUs and memory in a line: what is short is nearly always the GPUs. */
-function Rest() {
+/** Free CPUs, free memory and available nodes in one line. */
+function NodeSummary() {
   const { t } = useTranslation();
   const nodes = useQuery(nodesQuery).data;
   if (nodes === undefined) return null;
@@ -101,7 +101,7 @@ function Rest() {
   if (count.total === 0) {
     return (
       <Text size="sm" c="dimmed">
-        {t("No node has reported yet. Jobs can be submitted; they wait.")}
+        {t("No nodes reported yet. Submitted jobs stay in the queue.")}
       </Text>
     );
   }
@@ -111,7 +111,7 @@ function Rest() {
       {" · "}
       {t("{{free}} of {{total}} memory free", { free: formatBytes(memory.total - memory.used), total: formatBytes(memory.total) })}
       {" · "}
-      {count.up === count.total ? t("{{count}} nodes", { count: count.total }) : t("{{up}} of {{count}} nodes take work", { up: count.up, count: count.total })}
+      {count.up === count.total ? t("{{count}} nodes", { count: count.total }) : t("{{up}} of {{count}} nodes available", { up: count.up, count: count.total })}
     </Text>
   );
 }

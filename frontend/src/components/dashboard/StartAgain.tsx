@@ -14,7 +14,7 @@ import { uuid } from "@/lib/id";
 import { describeFile } from "@/lib/describe-file";
 import classes from "./StartAgain.module.css";
 
-/** What was launched last, as it was, by one press. Nothing before the first launch. */
+/** Launches the last job file again; renders nothing before the first launch. */
 export function StartAgain() {
   const { t } = useTranslation();
   const { data } = useQuery(lastLaunchQuery);
@@ -22,7 +22,7 @@ export function StartAgain() {
   const cache = useQueryClient();
   const navigate = useNavigate();
   const remember = useRememberLaunch();
-  // One key for one press: a lost answer and another try make one job.
+  // One idempotency key per click: a retry after a lost response creates no second job.
   const key = useRef(uuid());
   const start = useMutation({
     mutationFn: ({ file }: { title: string; file: JobFile }) => launch(file, key.current),
@@ -30,48 +30,48 @@ export function StartAgain() {
       key.current = uuid();
       for (const queryKey of [keys.sessions, keys.recent, keys.lists]) void cache.invalidateQueries({ queryKey });
       remember(title, file);
-      notifyDone(t("{{name}} is on its way.", { name: job.name }));
+      notifyDone(t("{{name}} submitted.", { name: job.name }));
       if (job.type === "job") void navigate({ to: "/jobs/$jobId", params: { jobId: job.id } });
     },
     onError: (error) => {
       key.current = uuid();
-      notifyProblem(t("Not launched"), error);
+      notifyProblem(t("Launch failed"), error);
     },
   });
-  const [last, ...others] = (data?.items ?? []) as { title: string; file: JobFile }[];
-  if (last === undefined) return null;
-  const template = templates.find((each) => each.name === last.file.template);
-  const title = last.title || (template?.title ?? t("Job"));
+  const [latest, ...earlier] = (data?.items ?? []) as { title: string; file: JobFile }[];
+  if (latest === undefined) return null;
+  const template = templates.find((entry) => entry.name === latest.file.template);
+  const title = latest.title || (template?.title ?? t("Job"));
   return (
     <section className={`card ${classes.again ?? ""}`} aria-label={t("Start again")} data-testid="start-again">
-      <TemplateIcon name={template?.icon} session={last.file.type === "session"} />
+      <TemplateIcon name={template?.icon} session={latest.file.type === "session"} />
       <span className={classes.words}>
         <Text span fw={650} className="truncate">
           {title}
         </Text>
         <Text span size="sm" c="dimmed" className="truncate">
-          {describeFile(last.file)}
+          {describeFile(latest.file)}
         </Text>
       </span>
       <Button.Group className={classes.buttons}>
-        <Button leftSection={<RotateCcw size={16} />} loading={start.isPending} onClick={() => start.mutate({ title, file: last.file })} data-testid="start-again-go">
+        <Button leftSection={<RotateCcw size={16} />} loading={start.isPending} onClick={() => start.mutate({ title, file: latest.file })} data-testid="start-again-go">
           {t("Start again")}
         </Button>
         <Menu position="bottom-end">
           <Menu.Target>
-            <Button px={8} aria-label={t("More to start again")}>
+            <Button px={8} aria-label={t("More recent launches")}>
               <ChevronDown size={16} />
             </Button>
           </Menu.Target>
           <Menu.Dropdown>
-            {last.file.template && (
-              <Menu.Item leftSection={<PenLine size={15} />} onClick={() => void navigate({ to: "/", search: { launch: last.file.template ?? "" } })}>
-                {t("Change it first")}
+            {latest.file.template && (
+              <Menu.Item leftSection={<PenLine size={15} />} onClick={() => void navigate({ to: "/", search: { launch: latest.file.template ?? "" } })}>
+                {t("Edit before launch")}
               </Menu.Item>
             )}
-            {others.map((each, index) => (
-              <Menu.Item key={index} leftSection={<RotateCcw size={15} />} onClick={() => start.mutate(each)}>
-                {each.title} <Text span size="xs" c="dimmed">{describeFile(each.file)}</Text>
+            {earlier.map((entry, index) => (
+              <Menu.Item key={index} leftSection={<RotateCcw size={15} />} onClick={() => start.mutate(entry)}>
+                {entry.title} <Text span size="xs" c="dimmed">{describeFile(entry.file)}</Text>
               </Menu.Item>
             ))}
           </Menu.Dropdown>

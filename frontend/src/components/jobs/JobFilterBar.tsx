@@ -13,21 +13,21 @@ interface Props {
   filters: JobFilters;
   projects: readonly string[];
   onChange: (change: JobFilters) => void;
-  /** Not where everybody's are shown anyway. */
-  everyones?: boolean;
+  /** Whether to include the switch for the jobs of all users. */
+  allUsersSwitch?: boolean;
   children?: ReactNode;
 }
 
 const TYPING_MS = 250;
 
-export function JobFilterBar({ filters, projects, onChange, everyones = true, children }: Props) {
+export function JobFilterBar({ filters, projects, onChange, allUsersSwitch = true, children }: Props) {
   const { t } = useTranslation();
   return (
     <div className={classes.filters} role="search">
-      <Typed
+      <DebouncedInput
         className={classes.search ?? ""}
         label={t("Search by name")}
-        bare
+        search
         value={filters.q ?? ""}
         onChange={(q) => onChange({ q })}
         testId="jobs-search"
@@ -53,9 +53,9 @@ export function JobFilterBar({ filters, projects, onChange, everyones = true, ch
         onChange={(type) => onChange({ type: type === "any" ? undefined : type })}
       />
       <MoreFilters filters={filters} projects={projects} onChange={onChange} />
-      {everyones && (
+      {allUsersSwitch && (
         <Switch
-          label={t("Everyone's")}
+          label={t("All users")}
           checked={filters.all === true}
           onChange={(event) => onChange({ all: event.currentTarget.checked })}
           data-testid="jobs-all"
@@ -66,14 +66,14 @@ export function JobFilterBar({ filters, projects, onChange, everyones = true, ch
   );
 }
 
-function MoreFilters({ filters, projects, onChange }: Omit<Props, "children" | "everyones">) {
+function MoreFilters({ filters, projects, onChange }: Omit<Props, "children" | "allUsersSwitch">) {
   const { t } = useTranslation();
   const templates = useQuery(templatesQuery).data?.items ?? [];
-  const used = moreCount(filters);
+  const activeCount = moreCount(filters);
   const days = { today: t("Today"), week: t("7 days"), month: t("30 days"), year: t("This year"), "last-year": t("Last year") } as const;
   return (
     <Popover position="bottom-start" shadow="md" width={380} trapFocus>
-      <Indicator label={used} size={17} disabled={used === 0}>
+      <Indicator label={activeCount} size={17} disabled={activeCount === 0}>
         <Popover.Target>
           <Button variant="default" leftSection={<SlidersHorizontal size={16} />} data-testid="jobs-more">
             {t("Filter")}
@@ -98,30 +98,30 @@ function MoreFilters({ filters, projects, onChange }: Omit<Props, "children" | "
             onChange={(project) => onChange({ project: project ?? undefined })}
             comboboxProps={{ withinPortal: false }}
           />
-          <Typed label={t("Owner")} value={filters.owner ?? ""} onChange={(owner) => onChange({ owner: owner || undefined, ...(owner ? { all: true } : {}) })} />
-          <Typed label={t("Image")} value={filters.image ?? ""} onChange={(image) => onChange({ image: image || undefined })} />
-          <Typed label={t("Node")} value={filters.node ?? ""} onChange={(node) => onChange({ node: node || undefined })} />
-          <Typed label={t("GPU type")} value={filters.gpu ?? ""} onChange={(gpu) => onChange({ gpu: gpu || undefined })} />
+          <DebouncedInput label={t("Owner")} value={filters.owner ?? ""} onChange={(owner) => onChange({ owner: owner || undefined, ...(owner ? { all: true } : {}) })} />
+          <DebouncedInput label={t("Image")} value={filters.image ?? ""} onChange={(image) => onChange({ image: image || undefined })} />
+          <DebouncedInput label={t("Node")} value={filters.node ?? ""} onChange={(node) => onChange({ node: node || undefined })} />
+          <DebouncedInput label={t("GPU type")} value={filters.gpu ?? ""} onChange={(gpu) => onChange({ gpu: gpu || undefined })} />
           <NumberInput
-            label={t("GPUs, at least")}
+            label={t("Minimum GPUs")}
             min={0}
             value={filters.gpus ?? ""}
             onChange={(value) => onChange({ gpus: typeof value === "number" ? value : undefined })}
           />
           <Select
-            label={t("Arrays")}
-            placeholder={t("With others")}
+            label={t("Array jobs")}
+            placeholder={t("Any")}
             clearable
             data={[
-              { value: "yes", label: t("Only arrays") },
-              { value: "no", label: t("No arrays") },
+              { value: "yes", label: t("Array jobs only") },
+              { value: "no", label: t("Exclude array jobs") },
             ]}
             value={filters.array === undefined ? null : filters.array ? "yes" : "no"}
             onChange={(value) => onChange({ array: value === null ? undefined : value === "yes" })}
             comboboxProps={{ withinPortal: false }}
           />
           <TextInput type="date" label={t("Created from")} value={filters.from ?? ""} onChange={(event) => onChange({ from: event.currentTarget.value || undefined })} />
-          <TextInput type="date" label={t("to")} value={filters.to ?? ""} onChange={(event) => onChange({ to: event.currentTarget.value || undefined })} />
+          <TextInput type="date" label={t("Created until")} value={filters.to ?? ""} onChange={(event) => onChange({ to: event.currentTarget.value || undefined })} />
         </SimpleGrid>
         <div className={classes.periods}>
           {(Object.keys(days) as (keyof typeof days)[]).map((name) => (
@@ -133,7 +133,7 @@ function MoreFilters({ filters, projects, onChange }: Omit<Props, "children" | "
             size="compact-xs"
             variant="subtle"
             ml="auto"
-            disabled={used === 0}
+            disabled={activeCount === 0}
             onClick={() => onChange(Object.fromEntries(MORE.map((name) => [name, undefined])))}
           >
             {t("Clear")}
@@ -144,39 +144,39 @@ function MoreFilters({ filters, projects, onChange }: Omit<Props, "children" | "
   );
 }
 
-interface TypedProps {
+interface DebouncedInputProps {
   label: string;
   value: string;
   onChange: (text: string) => void;
-  /** The search field: its label is its placeholder. */
-  bare?: boolean;
+  /** A search field: the label is its placeholder. */
+  search?: boolean;
   className?: string;
   testId?: string;
 }
 
-/** Text that takes effect when somebody pauses. */
-function Typed({ label, value, onChange, bare = false, className = "", testId }: TypedProps) {
+/** A text field that reports its value after a pause in typing. */
+function DebouncedInput({ label, value, onChange, search = false, className = "", testId }: DebouncedInputProps) {
   const [text, setText] = useState(value);
-  const sent = useRef(value);
-  const send = useDebouncedCallback((next: string) => {
-    sent.current = next;
+  const reported = useRef(value);
+  const report = useDebouncedCallback((next: string) => {
+    reported.current = next;
     onChange(next);
   }, TYPING_MS);
   useEffect(() => {
-    // Back and forward change the address; the field follows, but never while somebody types into it.
-    if (value !== sent.current) {
-      sent.current = value;
+    // Back and forward change the URL; the field follows, except while the user types.
+    if (value !== reported.current) {
+      reported.current = value;
       setText(value);
     }
   }, [value]);
   return (
     <TextInput
       className={className}
-      {...(bare ? { "aria-label": label, placeholder: label, leftSection: <Search size={16} />, type: "search" } : { label })}
+      {...(search ? { "aria-label": label, placeholder: label, leftSection: <Search size={16} />, type: "search" } : { label })}
       value={text}
       onChange={(event) => {
         setText(event.currentTarget.value);
-        send(event.currentTarget.value.trim());
+        report(event.currentTarget.value.trim());
       }}
       data-testid={testId}
     />

@@ -11,19 +11,19 @@ import { isFiltered, type JobFilters, type JobSort, toSearch } from "@/lib/job-f
 import { uniqueJobs } from "@/live/patch";
 import classes from "./JobList.module.css";
 
-/** What begins with the largest or latest; the rest begins with A. */
-const LARGEST_FIRST = new Set<JobSort>(["created", "started", "ended", "duration", "gpus"]);
-const NOTHING: ReadonlySet<string> = new Set();
+/** Columns that sort in descending order first; the others start in ascending order. */
+const DESCENDING_FIRST = new Set<JobSort>(["created", "started", "ended", "duration", "gpus"]);
+const NO_IDS: ReadonlySet<string> = new Set();
 
 interface Props {
   filters: JobFilters;
   columns: readonly Column[];
   onChange: (change: JobFilters) => void;
-  /** What stands there when no job is found. */
+  /** The empty state of the table. */
   empty: (filtered: boolean) => ReactNode;
 }
 
-/** The jobs that are found: how many, what can be done with those that are chosen, and the table. */
+/** The table of matching jobs, with their number or the actions for the selected ones. */
 export function JobList({ filters, columns, onChange, empty }: Props) {
   const { t } = useTranslation();
   const navigate = useNavigate();
@@ -32,21 +32,21 @@ export function JobList({ filters, columns, onChange, empty }: Props) {
   const jobs = useMemo(() => uniqueJobs(query.data?.pages ?? []), [query.data]);
   const total = query.data?.pages[0]?.total;
 
-  const [picked, setPicked] = useState(NOTHING);
-  const [everything, setEverything] = useState(false);
+  const [picked, setPicked] = useState(NO_IDS);
+  const [allMatching, setAllMatching] = useState(false);
   const clear = () => {
-    setPicked(NOTHING);
-    setEverything(false);
+    setPicked(NO_IDS);
+    setAllMatching(false);
   };
-  // What was chosen among others is no longer meant.
-  const wanted = JSON.stringify(filters);
-  const [listed, setListed] = useState(wanted);
-  if (listed !== wanted) {
-    setListed(wanted);
+  // A change of the filters clears the selection.
+  const filterKey = JSON.stringify(filters);
+  const [listedKey, setListedKey] = useState(filterKey);
+  if (listedKey !== filterKey) {
+    setListedKey(filterKey);
     clear();
   }
   const pick = (ids: readonly string[], on: boolean) => {
-    setEverything(false);
+    setAllMatching(false);
     setPicked((old) => {
       const next = new Set(old);
       for (const id of ids) if (on) next.add(id); else next.delete(id);
@@ -54,7 +54,7 @@ export function JobList({ filters, columns, onChange, empty }: Props) {
     });
   };
   const sort = (by: JobSort) =>
-    onChange(filters.sort === by ? { order: filters.order === "asc" ? "desc" : "asc" } : { sort: by, order: LARGEST_FIRST.has(by) ? "desc" : "asc" });
+    onChange(filters.sort === by ? { order: filters.order === "asc" ? "desc" : "asc" } : { sort: by, order: DESCENDING_FIRST.has(by) ? "desc" : "asc" });
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = query;
   const more = useCallback(() => {
     if (!isFetchingNextPage && !isFetchNextPageError) void fetchNextPage();
@@ -68,8 +68,8 @@ export function JobList({ filters, columns, onChange, empty }: Props) {
           jobs={selected}
           total={total ?? 0}
           search={toSearch(filters, me.user.name)}
-          everything={everything}
-          onEverything={() => setEverything(true)}
+          allMatching={allMatching}
+          onSelectAll={() => setAllMatching(true)}
           onClear={clear}
         />
       ) : (

@@ -23,13 +23,13 @@ interface Props {
   onPick: (ids: readonly string[], picked: boolean) => void;
   onOpen: (id: string) => void;
   onClear: () => void;
-  /** Whether there are more than were fetched; `onMore` fetches them. */
+  /** Whether more jobs can be fetched with `onMore`. */
   more: boolean;
   onMore: () => void;
 }
 
-/** So many rows before the end of what is there the next ones are asked for. */
-const AHEAD = 40;
+/** Number of rows before the end at which the next page is fetched. */
+const PREFETCH_ROWS = 40;
 
 export function JobTable(props: Props) {
   const { jobs, columns, more, onMore, picked, onPick } = props;
@@ -37,10 +37,10 @@ export function JobTable(props: Props) {
   const narrow = useMediaQuery("(max-width: 720px)", false, { getInitialValueInEffect: false });
   const body = useRef<HTMLDivElement>(null);
   const [margin, setMargin] = useState(0);
-  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  // Only what was ever opened has a height of its own; measuring all rows would cost the most.
-  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  const last = useRef<number | null>(null);
+  const [expandedIds, setExpandedIds] = useState<ReadonlySet<string>>(new Set());
+  // Only rows that were expanded are measured, because measuring all rows is expensive.
+  const [measuredIds, setMeasuredIds] = useState<ReadonlySet<string>>(new Set());
+  const lastPicked = useRef<number | null>(null);
   const rowPx = narrow ? 76 : 48;
 
   const rows = useWindowVirtualizer({
@@ -55,7 +55,7 @@ export function JobTable(props: Props) {
     if (element === null) return undefined;
     const measure = () => setMargin(element.getBoundingClientRect().top + window.scrollY);
     measure();
-    // What stands above may grow: a banner, a second line of filters.
+    // Content above can change its height, such as a banner or a second line of filters.
     const observer = new ResizeObserver(measure);
     observer.observe(document.body);
     return () => observer.disconnect();
@@ -65,10 +65,10 @@ export function JobTable(props: Props) {
   const items = rows.getVirtualItems();
   const end = items.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (more && end >= jobs.length - AHEAD) onMore();
+    if (more && end >= jobs.length - PREFETCH_ROWS) onMore();
   }, [more, end, jobs.length, onMore]);
 
-  const at = useTableKeys({
+  const currentIndex = useTableKeys({
     count: jobs.length,
     onMove: (index) => rows.scrollToIndex(index, { align: "auto" }),
     onOpen: (index) => jobs[index] && props.onOpen(jobs[index].id),
@@ -81,8 +81,8 @@ export function JobTable(props: Props) {
 
   const style = useMemo(() => trackStyle(columns), [columns]);
   const pick = (index: number, on: boolean, range: boolean) => {
-    const from = range && last.current !== null ? last.current : index;
-    last.current = index;
+    const from = range && lastPicked.current !== null ? lastPicked.current : index;
+    lastPicked.current = index;
     onPick(jobs.slice(Math.min(from, index), Math.max(from, index) + 1).map((job) => job.id), on);
   };
   const allPicked = jobs.length > 0 && jobs.every((job) => picked.has(job.id));
@@ -94,7 +94,7 @@ export function JobTable(props: Props) {
             <div className={classes.check} role="columnheader">
               <Checkbox
                 size="xs"
-                aria-label={t("Choose all that are shown")}
+                aria-label={t("Select all shown")}
                 checked={allPicked}
                 indeterminate={!allPicked && picked.size > 0}
                 onChange={(event) => onPick(jobs.map((job) => job.id), event.currentTarget.checked)}
@@ -111,7 +111,7 @@ export function JobTable(props: Props) {
             return (
               <div
                 key={item.key}
-                ref={job !== undefined && opened.has(job.id) ? rows.measureElement : undefined}
+                ref={job !== undefined && measuredIds.has(job.id) ? rows.measureElement : undefined}
                 data-index={item.index}
                 className={classes.item}
                 style={{ transform: `translateY(${item.start - margin}px)` }}
@@ -128,16 +128,16 @@ export function JobTable(props: Props) {
                       job={job}
                       index={item.index}
                       columns={columns}
-                      at={item.index === at}
+                      current={item.index === currentIndex}
                       picked={picked.has(job.id)}
-                      expanded={job.array === null ? undefined : open.has(job.id)}
+                      expanded={job.array === null ? undefined : expandedIds.has(job.id)}
                       onToggle={() => {
-                        setOpened((old) => new Set(old).add(job.id));
-                        setOpen((old) => toggled(old, job.id));
+                        setMeasuredIds((old) => new Set(old).add(job.id));
+                        setExpandedIds((old) => toggled(old, job.id));
                       }}
                       onPick={pick}
                     />
-                    {open.has(job.id) && <TaskRows id={job.id} columns={columns} />}
+                    {expandedIds.has(job.id) && <TaskRows id={job.id} columns={columns} />}
                   </>
                 )}
               </div>
@@ -175,7 +175,7 @@ interface RowProps {
   job: Job;
   index: number;
   columns: readonly Column[];
-  at: boolean;
+  current: boolean;
   picked: boolean;
   expanded: boolean | undefined;
   onToggle: () => void;
@@ -183,18 +183,18 @@ interface RowProps {
 }
 
 const Row = memo(
-  function Row({ job, index, columns, at, picked, expanded, onToggle, onPick }: RowProps) {
+  function Row({ job, index, columns, current, picked, expanded, onToggle, onPick }: RowProps) {
     const { t } = useTranslation();
-    const look = [classes.row, at && classes.at, picked && classes.picked].filter(Boolean).join(" ");
+    const look = [classes.row, current && classes.current, picked && classes.picked].filter(Boolean).join(" ");
     return (
       <div className={look} role="row" aria-rowindex={index + 2} aria-selected={picked} data-testid="job-row" data-job={job.id} data-state={job.state}>
         <div role="cell" className={classes.check}>
           <input
             type="checkbox"
             className={classes.box}
-            aria-label={t("Choose {{name}}", { name: job.name })}
+            aria-label={t("Select {{name}}", { name: job.name })}
             checked={picked}
-            // The click knows whether Shift was held; the change does not.
+            // The click event has the state of the Shift key; the change event does not.
             onClick={(event) => onPick(index, !picked, event.shiftKey)}
             onChange={() => undefined}
           />
@@ -211,9 +211,9 @@ const Row = memo(
       </div>
     );
   },
-  // The functions are made anew with every drawing and mean the same.
-  (old, now) =>
-    old.job === now.job && old.index === now.index && old.columns === now.columns && old.at === now.at && old.picked === now.picked && old.expanded === now.expanded,
+  // The callbacks change with every render but are equivalent.
+  (old, next) =>
+    old.job === next.job && old.index === next.index && old.columns === next.columns && old.current === next.current && old.picked === next.picked && old.expanded === next.expanded,
 );
 
 function toggled(old: ReadonlySet<string>, id: string): ReadonlySet<string> {

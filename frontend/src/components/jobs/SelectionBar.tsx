@@ -13,65 +13,66 @@ import type { JobSearch } from "@/lib/job-filters";
 import { isTerminal } from "@/lib/states";
 import classes from "@/pages/Jobs.module.css";
 
-/** As many as the platform ends by one request. */
-const MOST = 1_000;
+/** The maximum number of jobs in one cancel request. */
+const MAX_JOBS = 1_000;
 
 interface Props {
   jobs: readonly Job[];
-  /** All that match, fetched or not. */
+  /** The number of matching jobs, fetched or not. */
   total: number;
   search: JobSearch;
-  everything: boolean;
-  onEverything: () => void;
+  /** Whether all matching jobs are selected, not only `jobs`. */
+  allMatching: boolean;
+  onSelectAll: () => void;
   onClear: () => void;
 }
 
-type Wish = { kind: "ids"; ids: string[]; count: number } | { kind: "matching"; count: number };
+type CancelRequest = { kind: "ids"; ids: string[]; count: number } | { kind: "matching"; count: number };
 
-/** What can be done with what was chosen. */
-export function SelectionBar({ jobs, total, search, everything, onEverything, onClear }: Props) {
+/** Actions for the selected jobs. */
+export function SelectionBar({ jobs, total, search, allMatching, onSelectAll, onClear }: Props) {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const [wish, setWish] = useState<Wish | null>(null);
+  const [request, setRequest] = useState<CancelRequest | null>(null);
   const live = jobs.filter((job) => !isTerminal(job.state) && !job.cancel_requested);
   const [first, second] = jobs;
 
-  const ask = useMutation({
+  const countMatching = useMutation({
     mutationFn: () => countLive(search),
-    onSuccess: (count) => setWish({ kind: "matching", count }),
-    onError: (error) => notifyProblem(t("Nothing was cancelled"), error),
+    onSuccess: (count) => setRequest({ kind: "matching", count }),
+    onError: (error) => notifyProblem(t("Could not cancel the jobs"), error),
   });
   const cancel = useMutation({
-    mutationFn: (wanted: Wish) => (wanted.kind === "ids" ? cancelJobs(wanted.ids) : cancelMatching(search, wanted.count)),
-    onSuccess: (answer) => {
-      report(answer);
+    mutationFn: (jobsToCancel: CancelRequest) => (jobsToCancel.kind === "ids" ? cancelJobs(jobsToCancel.ids) : cancelMatching(search, jobsToCancel.count)),
+    onSuccess: (results) => {
+      report(results);
       onClear();
     },
-    onError: (error) => notifyProblem(t("Nothing was cancelled"), error),
+    onError: (error) => notifyProblem(t("Could not cancel the jobs"), error),
     onSettled: () => {
-      setWish(null);
+      setRequest(null);
       void cache.invalidateQueries({ queryKey: keys.lists });
     },
   });
   const report = ({ asked, items }: CancelResults) => {
-    const refused = items.filter((item) => item.outcome === "not_allowed" || item.outcome === "not_found");
-    if (refused[0]) notifyProblem(t("{{count}} were not cancelled", { count: refused.length }), new Error(refused[0].reason ?? ""));
-    if (asked > 0) notifyDone(t("{{count}} jobs end", { count: asked }));
+    const failures = items.filter((item) => item.outcome === "not_allowed" || item.outcome === "not_found");
+    if (failures[0]) notifyProblem(t("{{count}} jobs were not cancelled", { count: failures.length }), new Error(failures[0].reason ?? ""));
+    if (asked > 0) notifyDone(t("Cancelling {{count}} jobs", { count: asked }));
   };
-  const start = () => (everything ? ask.mutate() : setWish({ kind: "ids", ids: live.map((job) => job.id), count: live.length }));
-  const tooMany = wish !== null && wish.count > MOST;
+  const start = () => (allMatching ? countMatching.mutate() : setRequest({ kind: "ids", ids: live.map((job) => job.id), count: live.length }));
+  const overLimit = request !== null && request.count > MAX_JOBS;
   return (
-    <div className={classes.selection} role="region" aria-label={t("What was chosen")} data-testid="jobs-selection">
+    <div className={classes.selection} role="region" aria-label={t("Selection")} data-testid="jobs-selection">
       <Text size="sm" fw={600} role="status">
-        {everything ? t("All {{count}} that match are chosen", { count: total }) : t("{{count}} chosen", { count: jobs.length })}
+        {allMatching ? t("All {{count}} matching jobs selected", { count: total }) : t("{{count}} selected", { count: jobs.length })}
       </Text>
-      {!everything && total > jobs.length && jobs.length > 1 && (
-        <Anchor component="button" type="button" size="sm" onClick={onEverything}>
-          {t("Choose all {{count}} that match", { count: total })}
+      {!allMatching && total > jobs.length && jobs.length > 1 && (
+        <Anchor component="button" type="button" size="sm" onClick={onSelectAll}>
+          {t("Select all {{count}} matching jobs", { count: total })}
         </Anchor>
       )}
       <Group gap="xs" ml="auto">
-        {!everything && jobs.length === 2 && first && second && (
+        {!allMatching && jobs.length === 2 && first && second && (
           <Button
             renderRoot={(props) => <Link {...props} to={`/compare?a=${first.id}&b=${second.id}` as "/"} />}
             size="xs"
@@ -87,29 +88,29 @@ export function SelectionBar({ jobs, total, search, everything, onEverything, on
           color="red"
           variant="light"
           leftSection={<Square size={13} />}
-          disabled={!everything && live.length === 0}
-          loading={ask.isPending}
+          disabled={!allMatching && live.length === 0}
+          loading={countMatching.isPending}
           onClick={start}
           data-testid="jobs-cancel"
         >
           {t("Cancel")}
         </Button>
         <Button size="xs" variant="subtle" color="gray" leftSection={<X size={15} />} onClick={onClear}>
-          {t("Let go")}
+          {t("Clear selection")}
         </Button>
       </Group>
       <Confirm
-        opened={wish !== null}
-        title={t("Cancel {{count}} jobs?", { count: wish?.count ?? 0 })}
-        action={t("Cancel them")}
-        keep={t("Keep them")}
+        opened={request !== null}
+        title={t("Cancel {{count}} jobs?", { count: request?.count ?? 0 })}
+        action={t("Cancel jobs")}
+        keep={t("Keep jobs")}
         busy={cancel.isPending}
-        onClose={() => setWish(null)}
-        onConfirm={() => wish && (wish.count === 0 || tooMany ? setWish(null) : cancel.mutate(wish))}
+        onClose={() => setRequest(null)}
+        onConfirm={() => request && (request.count === 0 || overLimit ? setRequest(null) : cancel.mutate(request))}
       >
-        {tooMany
-          ? t("That is more than {{most}}, which is what one press may end. Narrow the filter first.", { most: MOST })
-          : t("They end now. What they have written stays; the rest of their work is lost. Jobs that have ended, and those of others, are left as they are.")}
+        {overLimit
+          ? t("At most {{most}} jobs can be cancelled at once. Narrow the filter.", { most: MAX_JOBS })
+          : t("The jobs end immediately. Files already written are kept; unsaved work is lost. Ended jobs and jobs of other users are not affected.")}
       </Confirm>
     </div>
   );

@@ -6,11 +6,11 @@ import { useTranslation } from "react-i18next";
 import { messageOf } from "@/api/problem";
 import { tasksQuery } from "@/api/queries";
 import { cellOf } from "@/components/jobs/cells";
-import { type Column, columnsOf, leastOf } from "@/lib/job-columns";
+import { type Column, columnsOf, minWidthOf } from "@/lib/job-columns";
 import { uniqueJobs } from "@/live/patch";
 import classes from "./JobTable.module.css";
 
-/** The rows of an array job's tasks, in the columns of the table that they stand in. */
+/** The tasks of an array job as rows in the columns of the table. */
 export function TaskRows({ id, columns }: { id: string; columns: readonly Column[] }) {
   const { t } = useTranslation();
   const query = useInfiniteQuery(tasksQuery(id));
@@ -59,7 +59,7 @@ export function TaskRows({ id, columns }: { id: string; columns: readonly Column
 
 const COLUMNS = columnsOf(["state", "resources", "nodes", "duration"], false);
 
-/** The tasks of one array job, on its own page. */
+/** The tasks of an array job, on the page of the job. */
 export function TaskTable({ id }: { id: string }) {
   const { t } = useTranslation();
   return (
@@ -79,10 +79,10 @@ export function TaskTable({ id }: { id: string }) {
   );
 }
 
-/** The columns as the grid's variables. */
+/** The columns as CSS variables of the grid. */
 export function trackStyle(columns: readonly Column[]): CSSProperties {
   return {
     "--columns": columns.map(({ track }) => track).join(" "),
-    "--least": `${40 + columns.reduce((sum, { track }) => sum + leastOf(track) + 14, 28)}px`,
+    "--min-width": `${40 + columns.reduce((sum, { track }) => sum + minWidthOf(track) + 14, 28)}px`,
   } as CSSProperties;
 }

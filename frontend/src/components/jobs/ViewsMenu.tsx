@@ -17,29 +17,29 @@ interface Props {
   onView: (filters: JobFilters, columns: string[]) => void;
 }
 
-const NONE: JobViews = { columns: [], views: [] };
+const NO_VIEWS: JobViews = { columns: [], views: [] };
 
-/** Which columns the table has, and views that were kept under a name. */
+/** Menus for the saved views and the columns of the table. */
 export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
   const { t } = useTranslation();
-  const views = useQuery(jobViewsQuery).data ?? NONE;
-  const save = useSaveJobViews((error) => notifyProblem(t("The view was not saved"), error));
-  const shown = columnsOf(columns, filters.all === true).map((column) => column.name);
+  const views = useQuery(jobViewsQuery).data ?? NO_VIEWS;
+  const save = useSaveJobViews((error) => notifyProblem(t("Could not save the view"), error));
+  const visible = columnsOf(columns, filters.all === true).map((column) => column.name);
 
   const toggle = (name: string) => {
-    const next = shown.includes(name) ? shown.filter((each) => each !== name) : COLUMNS.map((column) => column.name as string).filter((each) => each === name || shown.includes(each));
+    const next = visible.includes(name) ? visible.filter((column) => column !== name) : COLUMNS.map((column) => column.name as string).filter((column) => column === name || visible.includes(column));
     onColumns(next);
     save.mutate((old) => ({ ...old, columns: next }));
   };
-  const keep = (name: string) => {
+  const saveView = (name: string) => {
     const view = {
       name,
-      columns: [...shown],
+      columns: [...visible],
       sort: filters.sort ?? "created",
       descending: filters.order !== "asc",
       search: toSearch(filters, me),
     } as SavedView;
-    save.mutate((old) => ({ ...old, views: [...old.views.filter((each) => each.name !== name), view] }), { onSuccess: () => notifyDone(t("The view {{name}} is saved.", { name })) });
+    save.mutate((old) => ({ ...old, views: [...old.views.filter((entry) => entry.name !== name), view] }), { onSuccess: () => notifyDone(t("View {{name}} saved.", { name })) });
   };
   return (
     <>
@@ -50,7 +50,7 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
           </Button>
         </Menu.Target>
         <Menu.Dropdown>
-          {views.views.length === 0 && <div className={classes.menuNote}>{t("A view keeps filters, order and columns under a name.")}</div>}
+          {views.views.length === 0 && <div className={classes.menuNote}>{t("Views store filters, sort order and columns.")}</div>}
           {views.views.map((view) => (
             <div key={view.name} className={classes.view}>
               <Menu.Item onClick={() => onView(fromSearch(view.search, view.sort, view.descending, me), view.columns)} closeMenuOnClick>
@@ -59,15 +59,15 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
               <ActionIcon
                 variant="subtle"
                 color="gray"
-                aria-label={t("Delete the view {{name}}", { name: view.name })}
-                onClick={() => save.mutate((old) => ({ ...old, views: old.views.filter((each) => each.name !== view.name) }))}
+                aria-label={t("Delete view {{name}}", { name: view.name })}
+                onClick={() => save.mutate((old) => ({ ...old, views: old.views.filter((entry) => entry.name !== view.name) }))}
               >
                 <Trash2 size={15} />
               </ActionIcon>
             </div>
           ))}
           <Menu.Divider />
-          <SaveView onSave={keep} />
+          <SaveView onSave={saveView} />
         </Menu.Dropdown>
       </Menu>
       <Menu position="bottom-end" width={220} closeOnItemClick={false}>
@@ -78,7 +78,7 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
         </Menu.Target>
         <Menu.Dropdown>
           {COLUMNS.slice(1).map((column) => (
-            <Menu.CheckboxItem key={column.name} checked={shown.includes(column.name)} onChange={() => toggle(column.name)}>
+            <Menu.CheckboxItem key={column.name} checked={visible.includes(column.name)} onChange={() => toggle(column.name)}>
               {t(column.label)}
             </Menu.CheckboxItem>
           ))}
@@ -89,7 +89,7 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
               save.mutate((old) => ({ ...old, columns: [] }));
             }}
           >
-            {t("The usual columns")}
+            {t("Reset columns")}
           </Menu.Item>
         </Menu.Dropdown>
       </Menu>
@@ -110,12 +110,12 @@ function SaveView({ onSave }: { onSave: (name: string) => void }) {
     <form className={classes.saveView} onSubmit={submit}>
       <TextInput
         size="xs"
-        aria-label={t("Name of the view")}
-        placeholder={t("Save this view as")}
+        aria-label={t("View name")}
+        placeholder={t("Save view as")}
         maxLength={60}
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
-        // Letters are the name's here, not the menu's.
+        // Typed keys must not reach the menu.
         onKeyDown={(event) => event.key !== "Escape" && event.stopPropagation()}
         data-testid="jobs-view-name"
       />

@@ -14,8 +14,8 @@ import type { ColumnName } from "@/lib/job-columns";
 import { formatAbsolute, formatRelative } from "@/lib/time";
 import classes from "./JobTable.module.css";
 
-/** As elsewhere, but with the browser's own tooltip: a table has hundreds of them. */
-function When({ at }: { at: string }) {
+/** A relative time with the tooltip of the browser, which is cheaper in a table with hundreds of rows. */
+function Timestamp({ at }: { at: string }) {
   const now = useSlowNow();
   const date = new Date(at);
   return (
@@ -25,9 +25,9 @@ function When({ at }: { at: string }) {
   );
 }
 
-const when = (at: string | null) => (at === null ? null : <When at={at} />);
+const timestamp = (at: string | null) => (at === null ? null : <Timestamp at={at} />);
 
-/** What a column shows of a job; the name has a cell of its own. */
+/** The content of each column; the name has a separate cell. */
 const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
   state: (job) => <StateBadge job={job} />,
   owner: (job) => job.owner,
@@ -38,9 +38,9 @@ const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
   gpus: (job) => job.resources.nodes * job.resources.gpu.count || null,
   nodes: (job) => describeNodes(job.nodes),
   partition: (job) => job.partition,
-  created: (job) => when(job.created_at),
-  started: (job) => when(job.started_at),
-  ended: (job) => when(job.ended_at),
+  created: (job) => timestamp(job.created_at),
+  started: (job) => timestamp(job.started_at),
+  ended: (job) => timestamp(job.ended_at),
   duration: (job) => <RunTime job={job} />,
   message: (job) => (job.message === null ? null : <span title={job.message}>{job.message}</span>),
   id: (job) => <code title={job.id}>{shortId(job)}</code>,
@@ -53,7 +53,7 @@ export function cellOf(column: string, job: Job): ReactNode {
 
 interface NameProps {
   job: Job;
-  /** Of an array: whether its tasks are shown below. */
+  /** For an array job: whether its tasks are expanded below. */
   expanded?: boolean | undefined;
   onToggle: () => void;
 }

@@ -5,25 +5,25 @@ import classes from "@/components/LogView.module.css";
 
 interface Props {
   line: string;
-  /** Set where the line has a hit. */
-  wanted: RegExp | null;
-  /** The hit, or the error, that was stepped to. */
-  now: boolean;
+  /** The search expression if the line matches, else null. */
+  expression: RegExp | null;
+  /** Whether the line is the current match or error. */
+  current: boolean;
   style?: CSSProperties;
   wrapped?: boolean;
 }
 
 export const LogLine = memo(
-  function LogLine({ line, wanted, now, style, wrapped }: Props) {
-    const look = [classes.line, wrapped && classes.wrapped, now ? classes.hitNow : wanted !== null && classes.hit].filter(Boolean).join(" ");
+  function LogLine({ line, expression, current, style, wrapped }: Props) {
+    const look = [classes.line, wrapped && classes.wrapped, current ? classes.currentHit : expression !== null && classes.hit].filter(Boolean).join(" ");
     return (
       <div className={look} style={style}>
-        {wanted === null ? coloured(line) : marked(stripAnsi(line), wanted)}
+        {expression === null ? coloured(line) : highlighted(stripAnsi(line), expression)}
       </div>
     );
   },
-  (old, now) =>
-    old.line === now.line && old.wanted === now.wanted && old.now === now.now && old.wrapped === now.wrapped && old.style?.top === now.style?.top,
+  (old, next) =>
+    old.line === next.line && old.expression === next.expression && old.current === next.current && old.wrapped === next.wrapped && old.style?.top === next.style?.top,
 );
 
 function coloured(line: string) {
@@ -38,6 +38,6 @@ function coloured(line: string) {
   );
 }
 
-function marked(line: string, wanted: RegExp) {
-  return pieces(line, wanted).map((piece, index) => (piece.hit ? <mark key={index}>{piece.text}</mark> : piece.text));
+function highlighted(line: string, expression: RegExp) {
+  return pieces(line, expression).map((piece, index) => (piece.hit ? <mark key={index}>{piece.text}</mark> : piece.text));
 }

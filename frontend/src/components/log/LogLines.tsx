@@ -10,29 +10,29 @@ import type { LogSnapshot, LogStream } from "@/lib/log-stream";
 const LINE_PX = 20;
 /** Lines drawn above and below what is visible. */
 const OVERSCAN = 20;
-/** Nearer to the end than this counts as being at the end. */
+/** Distance from the end within which the view counts as at the end. */
 const END_PX = 30;
 
 export interface LinesProps {
   stream: LogStream;
   snapshot: LogSnapshot;
-  /** A line to bring into view; a new object does it again. */
+  /** A line to scroll to; a new object scrolls again. */
   target: { line: number } | null;
   follow: boolean;
   onFollow: (follow: boolean) => void;
   hits: ReadonlySet<number>;
-  now: number | null;
-  wanted: RegExp | null;
+  currentLine: number | null;
+  expression: RegExp | null;
   waiting: boolean;
   onKeyDown: (event: KeyboardEvent) => void;
 }
 
-/** Lines of one height each, however long: by far the fastest way. */
-export function StraightLines(props: LinesProps) {
-  const { stream, snapshot, target, follow, hits, now, wanted } = props;
+/** Lines of fixed height without wrapping, the fastest rendering. */
+export function UnwrappedLines(props: LinesProps) {
+  const { stream, snapshot, target, follow, hits, currentLine, expression } = props;
   const { buffer } = stream;
   const view = useRef<HTMLDivElement>(null);
-  const [shown, setShown] = useState({ top: 0, height: 800 });
+  const [viewport, setViewport] = useState({ top: 0, height: 800 });
   const dropped = useRef(0);
   const lastTop = useRef(0);
   const count = buffer.length;
@@ -43,25 +43,25 @@ export function StraightLines(props: LinesProps) {
     if (follow) {
       element.scrollTop = element.scrollHeight;
     } else if (buffer.dropped !== dropped.current) {
-      // Lines fell out at the top: what is being read stays where it is.
+      // Lines were dropped at the top: the visible lines keep their position.
       element.scrollTop -= (buffer.dropped - dropped.current) * LINE_PX;
     }
     dropped.current = buffer.dropped;
     lastTop.current = element.scrollTop;
-    setShown((old) => (old.top === element.scrollTop && old.height === element.clientHeight ? old : { top: element.scrollTop, height: element.clientHeight }));
+    setViewport((old) => (old.top === element.scrollTop && old.height === element.clientHeight ? old : { top: element.scrollTop, height: element.clientHeight }));
   }, [buffer, snapshot.version, follow]);
 
-  // A window made lower, a phone that is turned: the end stays in view, and what became visible is drawn.
+  // A resized window or a rotated phone: the end stays in view, and the visible lines are rendered.
   useLayoutEffect(() => {
     const element = view.current;
     if (!element) return;
-    const sized = new ResizeObserver(() => {
+    const observer = new ResizeObserver(() => {
       if (follow) element.scrollTop = element.scrollHeight;
       lastTop.current = element.scrollTop;
-      setShown({ top: element.scrollTop, height: element.clientHeight });
+      setViewport({ top: element.scrollTop, height: element.clientHeight });
     });
-    sized.observe(element);
-    return () => sized.disconnect();
+    observer.observe(element);
+    return () => observer.disconnect();
   }, [follow]);
 
   useLayoutEffect(() => {
@@ -72,19 +72,19 @@ export function StraightLines(props: LinesProps) {
   const onScroll = () => {
     const element = view.current;
     if (!element) return;
-    followed(element, lastTop.current, props);
+    updateFollow(element, lastTop.current, props);
     lastTop.current = element.scrollTop;
-    setShown({ top: element.scrollTop, height: element.clientHeight });
+    setViewport({ top: element.scrollTop, height: element.clientHeight });
   };
-  const first = Math.max(0, Math.floor(shown.top / LINE_PX) - OVERSCAN);
-  const last = Math.min(count, Math.ceil((shown.top + shown.height) / LINE_PX) + OVERSCAN);
+  const first = Math.max(0, Math.floor(viewport.top / LINE_PX) - OVERSCAN);
+  const last = Math.min(count, Math.ceil((viewport.top + viewport.height) / LINE_PX) + OVERSCAN);
   return (
     <Frame {...props} view={view} onScroll={onScroll}>
       <div className={classes.canvas} style={{ height: count * LINE_PX + 16 }}>
         {Array.from({ length: Math.max(0, last - first) }, (_, offset) => {
           const index = first + offset;
           return (
-            <LogLine key={index + buffer.dropped} style={{ top: index * LINE_PX + 8 }} line={buffer.line(index)} wanted={hits.has(index) ? wanted : null} now={index === now} />
+            <LogLine key={index + buffer.dropped} style={{ top: index * LINE_PX + 8 }} line={buffer.line(index)} expression={hits.has(index) ? expression : null} current={index === currentLine} />
           );
         })}
       </div>
@@ -92,14 +92,14 @@ export function StraightLines(props: LinesProps) {
   );
 }
 
-/** Lines that are broken where the page ends, each as high as it has to be. */
+/** Wrapped lines of variable height. */
 export function WrappedLines(props: LinesProps) {
-  const { stream, snapshot, target, follow, hits, now, wanted } = props;
+  const { stream, snapshot, target, follow, hits, currentLine, expression } = props;
   const { buffer } = stream;
   const view = useRef<HTMLDivElement>(null);
   const lastTop = useRef(0);
   const count = buffer.length;
-  // eslint-disable-next-line react-hooks/incompatible-library -- nothing that it gives out is kept in a memo
+  // eslint-disable-next-line react-hooks/incompatible-library -- its results are not memoized
   const rows = useVirtualizer({
     count,
     getScrollElement: () => view.current,
@@ -118,7 +118,7 @@ export function WrappedLines(props: LinesProps) {
   const onScroll = () => {
     const element = view.current;
     if (!element) return;
-    followed(element, lastTop.current, props);
+    updateFollow(element, lastTop.current, props);
     lastTop.current = element.scrollTop;
   };
   return (
@@ -126,7 +126,7 @@ export function WrappedLines(props: LinesProps) {
       <div style={{ position: "relative", height: rows.getTotalSize() }}>
         {rows.getVirtualItems().map((item) => (
           <div key={item.key} ref={rows.measureElement} data-index={item.index} className={classes.wrappedItem} style={{ transform: `translateY(${item.start}px)` }}>
-            <LogLine wrapped line={buffer.line(item.index)} wanted={hits.has(item.index) ? wanted : null} now={item.index === now} />
+            <LogLine wrapped line={buffer.line(item.index)} expression={hits.has(item.index) ? expression : null} current={item.index === currentLine} />
           </div>
         ))}
       </div>
@@ -134,8 +134,8 @@ export function WrappedLines(props: LinesProps) {
   );
 }
 
-/** Who scrolls up reads; who comes back to the end wants to see what is new. */
-function followed(element: HTMLElement, lastTop: number, { follow, onFollow }: LinesProps): void {
+/** Scrolling up stops following; scrolling to the end resumes it. */
+function updateFollow(element: HTMLElement, lastTop: number, { follow, onFollow }: LinesProps): void {
   const atEnd = element.scrollHeight - element.scrollTop - element.clientHeight < END_PX;
   if (element.scrollTop < lastTop - 2 && !atEnd) onFollow(false);
   else if (atEnd && !follow) onFollow(true);
@@ -151,7 +151,7 @@ function Frame({ stream, snapshot, waiting, view, onScroll, onKeyDown, children 
   const { t } = useTranslation();
   const empty = stream.buffer.length === 0;
   return (
-    // eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- its keys have buttons above
+    // eslint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- buttons above have the same functions as the keys
     <div
       ref={view}
       className={classes.view}
@@ -172,7 +172,7 @@ function Frame({ stream, snapshot, waiting, view, onScroll, onKeyDown, children 
       )}
       {snapshot.status === "broken" && !empty && (
         <div className={classes.top} role="status" style={{ position: "sticky", bottom: 0 }}>
-          {t("The log is interrupted: {{error}}", { error: messageOf(snapshot.error) })}
+          {t("Log stream interrupted: {{error}}", { error: messageOf(snapshot.error) })}
         </div>
       )}
     </div>
@@ -181,6 +181,6 @@ function Frame({ stream, snapshot, waiting, view, onScroll, onKeyDown, children 
 
 function emptyMessage(snapshot: LogSnapshot, waiting: boolean): string {
   if (snapshot.status === "broken") return messageOf(snapshot.error);
-  if (snapshot.status === "connecting") return i18next.t("Fetching the log …");
-  return waiting ? i18next.t("Nothing has been written yet.") : i18next.t("It wrote nothing.");
+  if (snapshot.status === "connecting") return i18next.t("Loading log…");
+  return waiting ? i18next.t("No output yet") : i18next.t("No output");
 }

@@ -5,34 +5,34 @@ import type { LogStream } from "@/lib/log-stream";
 export interface LogSearch {
   typed: string;
   setTyped: (text: string) => void;
-  pattern: boolean;
-  setPattern: (on: boolean) => void;
-  /** Null while there is nothing to look for, or while the expression is none. */
-  wanted: RegExp | null;
-  wrong: boolean;
+  isRegex: boolean;
+  setIsRegex: (on: boolean) => void;
+  /** Null if the search is empty or the expression is invalid. */
+  expression: RegExp | null;
+  invalid: boolean;
   hits: readonly number[];
   hitSet: ReadonlySet<number>;
   position: number;
-  /** The line that was stepped to: a hit, or the error. */
+  /** The current line: a match, or the error. */
   line: number | null;
   step: (by: 1 | -1) => void;
   error: number | null;
   showError: () => void;
 }
 
-/** What is looked for in the log; `show` brings a line into view. */
+/** The search in the log; `show` scrolls to a line. */
 export function useLogSearch(stream: LogStream, version: number, show: (line: number) => void): LogSearch {
   const [typed, setTypedState] = useState("");
-  const [pattern, setPatternState] = useState(false);
+  const [isRegex, setIsRegexState] = useState(false);
   const [position, setPosition] = useState(-1);
   const [atError, setAtError] = useState(false);
   const text = useDeferredValue(typed);
-  const seenVersion = useDeferredValue(version);
-  const wanted = useMemo(() => matcher({ text, pattern }), [text, pattern]);
-  const hits = useMemo(() => (seenVersion < 0 ? [] : findLines(stream.buffer.lines(), wanted)), [stream, wanted, seenVersion]);
+  const deferredVersion = useDeferredValue(version);
+  const expression = useMemo(() => matcher({ text, pattern: isRegex }), [text, isRegex]);
+  const hits = useMemo(() => (deferredVersion < 0 ? [] : findLines(stream.buffer.lines(), expression)), [stream, expression, deferredVersion]);
   const hitSet = useMemo(() => new Set(hits), [hits]);
-  const error = useMemo(() => (seenVersion < 0 ? null : firstError(stream.buffer.lines())), [stream, seenVersion]);
-  const restart = () => {
+  const error = useMemo(() => (deferredVersion < 0 ? null : firstError(stream.buffer.lines())), [stream, deferredVersion]);
+  const reset = () => {
     setPosition(-1);
     setAtError(false);
   };
@@ -40,22 +40,22 @@ export function useLogSearch(stream: LogStream, version: number, show: (line: nu
     typed,
     setTyped: (next) => {
       setTypedState(next);
-      restart();
+      reset();
     },
-    pattern,
-    setPattern: (on) => {
-      setPatternState(on);
-      restart();
+    isRegex,
+    setIsRegex: (on) => {
+      setIsRegexState(on);
+      reset();
     },
-    wanted,
-    wrong: text !== "" && wanted === null,
+    expression,
+    invalid: text !== "" && expression === null,
     hits,
     hitSet,
     position,
     line: atError ? error : (hits[position] ?? null),
     step: (by) => {
       if (hits.length === 0) return;
-      // The first step backwards begins at the newest hit, where the reader usually is.
+      // The first step backwards starts at the last match, near the usual position of the reader.
       const next = position < 0 ? (by > 0 ? 0 : hits.length - 1) : (position + by + hits.length) % hits.length;
       setPosition(next);
       setAtError(false);

@@ -10,7 +10,7 @@ import classes from "./Bell.module.css";
 const load = () => import("@/components/notifications/Newest");
 const Newest = lazy(async () => ({ default: (await load()).Newest }));
 
-/** In the header: how many are unread, and the newest. */
+/** Header button with the number of unread notifications; it opens the newest ones. */
 export function Bell() {
   const { t } = useTranslation();
   const [opened, setOpened] = useState(false);
@@ -23,7 +23,7 @@ export function Bell() {
           className={classes.bell}
           onClick={() => setOpened((old) => !old)}
           onPointerEnter={() => void load()}
-          aria-label={unread === 0 ? t("Notifications") : t("Notifications, {{count}} not read", { count: unread })}
+          aria-label={unread === 0 ? t("Notifications") : t("Notifications, {{count}} unread", { count: unread })}
           data-testid="bell"
         >
           <BellIcon size={18} aria-hidden />

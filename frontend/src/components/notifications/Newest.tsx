@@ -5,13 +5,13 @@ import { BellOff } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { newestQuery } from "@/api/notifications";
 import { EmptyState } from "@/components/EmptyState";
-import { ToldList } from "@/components/notifications/ToldList";
+import { NotificationList } from "@/components/notifications/NotificationList";
 import { useMarkRead } from "@/components/notifications/use-mark-read";
 import { PageError } from "@/components/PageError";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
-import classes from "./Told.module.css";
+import classes from "./Notifications.module.css";
 
-/** What opens below the bell. */
+/** The newest notifications, opened by the bell. */
 export function Newest({ onClose }: { onClose: () => void }) {
   const { t } = useTranslation();
   const query = useQuery(newestQuery);
@@ -35,15 +35,15 @@ export function Newest({ onClose }: { onClose: () => void }) {
         )}
         {query.isError && !query.data && <PageError error={query.error} onRetry={() => void query.refetch()} />}
         {query.data && items.length === 0 && (
-          <EmptyState icon={BellOff} title={t("Nothing yet")}>
-            {t("You are told here when sessions are ready, jobs end and time runs out.")}
+          <EmptyState icon={BellOff} title={t("No notifications yet")}>
+            {t("Notifications about ready sessions, ended jobs and expiring time limits appear here.")}
           </EmptyState>
         )}
         {items.length > 0 && (
-          <ToldList
+          <NotificationList
             items={items}
-            onFollow={(told) => {
-              if (told.read_at === null) read.mutate([told.id]);
+            onFollow={(notification) => {
+              if (notification.read_at === null) read.mutate([notification.id]);
               onClose();
             }}
           />

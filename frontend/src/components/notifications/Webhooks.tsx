@@ -26,20 +26,20 @@ import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { msg } from "@/i18n/msg";
 import type { Tone } from "@/lib/states";
-import classes from "./Told.module.css";
-import { whenOver } from "./when-over";
+import classes from "./Notifications.module.css";
+import { waitForDelivery } from "./wait-for-delivery";
 
-/** URLs that are told what their owner is told. */
+/** The user's webhooks, which receive the user's notifications. */
 export function Webhooks() {
   const { t } = useTranslation();
   const query = useQuery(webhooksQuery);
-  const [made, setMade] = useState<WebhookSecret | null>(null);
+  const [created, setCreated] = useState<WebhookSecret | null>(null);
   return (
     <Stack gap="md">
       <div>
         <h2>{t("Webhooks")}</h2>
         <Text size="sm" c="dimmed">
-          {t("A program of yours is told by a signed POST request, at an https address that is not private.")}
+          {t("Sends a signed POST request to a public HTTPS URL.")}
         </Text>
       </div>
       {query.isPending && <PanelSkeleton rows={2} />}
@@ -47,25 +47,25 @@ export function Webhooks() {
       {query.data && query.data.length > 0 && (
         <div>
           {query.data.map((hook) => (
-            <Hook key={hook.id} hook={hook} onSecret={setMade} />
+            <Hook key={hook.id} hook={hook} onSecret={setCreated} />
           ))}
         </div>
       )}
-      <NewHook onMade={setMade} />
-      <SecretModal made={made} onClose={() => setMade(null)} />
+      <NewHook onCreated={setCreated} />
+      <SecretModal webhook={created} onClose={() => setCreated(null)} />
     </Stack>
   );
 }
 
-function NewHook({ onMade }: { onMade: (made: WebhookSecret) => void }) {
+function NewHook({ onCreated }: { onCreated: (webhook: WebhookSecret) => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const [url, setUrl] = useState("");
   const create = useMutation({
     mutationFn: () => createWebhook(url.trim()),
-    onSuccess: (made) => {
+    onSuccess: (webhook) => {
       setUrl("");
-      onMade(made);
+      onCreated(webhook);
       void cache.invalidateQueries({ queryKey: toldKeys.webhooks });
     },
   });
@@ -80,7 +80,7 @@ function NewHook({ onMade }: { onMade: (made: WebhookSecret) => void }) {
         <Group align="end" gap="sm">
           <TextInput
             style={{ flex: 1, minWidth: 220 }}
-            label={t("Another webhook")}
+            label={t("Webhook URL")}
             placeholder="https://hooks.example.org/aitne"
             value={url}
             onChange={(event) => setUrl(event.currentTarget.value)}
@@ -99,17 +99,17 @@ function NewHook({ onMade }: { onMade: (made: WebhookSecret) => void }) {
   );
 }
 
-function Hook({ hook, onSecret }: { hook: Webhook; onSecret: (made: WebhookSecret) => void }) {
+function Hook({ hook, onSecret }: { hook: Webhook; onSecret: (webhook: WebhookSecret) => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const [log, setLog] = useState(false);
-  const [asking, setAsking] = useState<"remove" | "rotate" | null>(null);
-  const anew = () => void cache.invalidateQueries({ queryKey: toldKeys.webhooks });
+  const [logOpened, setLogOpened] = useState(false);
+  const [confirming, setConfirming] = useState<"remove" | "rotate" | null>(null);
+  const refresh = () => void cache.invalidateQueries({ queryKey: toldKeys.webhooks });
   const test = useMutation({
-    mutationFn: async () => whenOver(await testWebhook(hook.id), () => fetchDeliveries(hook.id)),
-    onSuccess: (sent) => {
-      if (sent.state === "sent") notifyDone(t("It was taken, with status {{status}}.", { status: sent.status }));
-      else notifyProblem(t("The test was not taken"), new Error(sent.error ?? t("Nobody has sent it yet.")));
+    mutationFn: async () => waitForDelivery(await testWebhook(hook.id), () => fetchDeliveries(hook.id)),
+    onSuccess: (delivery) => {
+      if (delivery.state === "sent") notifyDone(t("Test delivered (HTTP {{status}}).", { status: delivery.status }));
+      else notifyProblem(t("Test delivery failed"), new Error(delivery.error ?? t("Not sent yet.")));
     },
     onError: (error) => notifyProblem(t("The test was not sent"), error),
     onSettled: () => void cache.invalidateQueries({ queryKey: toldKeys.deliveries(hook.id) }),
@@ -117,24 +117,24 @@ function Hook({ hook, onSecret }: { hook: Webhook; onSecret: (made: WebhookSecre
   const enable = useMutation({
     mutationFn: () => enableWebhook(hook.id, !hook.enabled),
     onError: (error) => notifyProblem(t("The webhook was not changed"), error),
-    onSettled: anew,
+    onSettled: refresh,
   });
   const change = useMutation({
-    mutationFn: async (what: "remove" | "rotate") => {
-      if (what === "remove") await removeWebhook(hook.id);
+    mutationFn: async (action: "remove" | "rotate") => {
+      if (action === "remove") await removeWebhook(hook.id);
       else onSecret(await rotateWebhook(hook.id));
     },
     onError: (error) => notifyProblem(t("The webhook was not changed"), error),
     onSettled: () => {
-      setAsking(null);
-      anew();
+      setConfirming(null);
+      refresh();
     },
   });
   return (
     <div className={classes.hook} data-testid="webhook">
       <Group justify="space-between" gap="xs" wrap="nowrap" align="start">
         <span className={classes.url}>{hook.url}</span>
-        <ToneBadge tone={hook.enabled ? "good" : "bad"}>{hook.enabled ? t("told") : t("disabled")}</ToneBadge>
+        <ToneBadge tone={hook.enabled ? "good" : "bad"}>{hook.enabled ? t("enabled") : t("disabled")}</ToneBadge>
       </Group>
       {hook.disabled_why !== null && (
         <Text size="sm" c="dimmed" mt={4}>
@@ -143,45 +143,45 @@ function Hook({ hook, onSecret }: { hook: Webhook; onSecret: (made: WebhookSecre
       )}
       <Group gap={6} mt={8}>
         <Button size="compact-sm" variant="light" loading={test.isPending} onClick={() => test.mutate()} data-testid="webhook-test">
-          {t("Send a test")}
+          {t("Send test")}
         </Button>
-        <Button size="compact-sm" variant="subtle" onClick={() => setLog((old) => !old)} aria-expanded={log}>
-          {t("Last messages")}
+        <Button size="compact-sm" variant="subtle" onClick={() => setLogOpened((old) => !old)} aria-expanded={logOpened}>
+          {t("Recent deliveries")}
         </Button>
-        <Button size="compact-sm" variant="subtle" onClick={() => setAsking("rotate")}>
-          {t("New secret")}
+        <Button size="compact-sm" variant="subtle" onClick={() => setConfirming("rotate")}>
+          {t("Rotate secret")}
         </Button>
         <Button size="compact-sm" variant="subtle" loading={enable.isPending} onClick={() => enable.mutate()}>
-          {hook.enabled ? t("Disable") : t("Enable again")}
+          {hook.enabled ? t("Disable") : t("Enable")}
         </Button>
-        <Button size="compact-sm" variant="subtle" color="red" onClick={() => setAsking("remove")}>
+        <Button size="compact-sm" variant="subtle" color="red" onClick={() => setConfirming("remove")}>
           {t("Remove")}
         </Button>
       </Group>
-      {log && <Log id={hook.id} />}
+      {logOpened && <DeliveryLog id={hook.id} />}
       <Confirm
-        opened={asking !== null}
-        title={asking === "rotate" ? t("Make a new secret?") : t("Remove the webhook?")}
-        action={asking === "rotate" ? t("Make it") : t("Remove")}
+        opened={confirming !== null}
+        title={confirming === "rotate" ? t("Rotate the secret?") : t("Remove webhook?")}
+        action={confirming === "rotate" ? t("Rotate secret") : t("Remove")}
         busy={change.isPending}
-        onClose={() => setAsking(null)}
-        onConfirm={() => asking !== null && change.mutate(asking)}
+        onClose={() => setConfirming(null)}
+        onConfirm={() => confirming !== null && change.mutate(confirming)}
       >
-        {asking === "rotate"
-          ? t("The old one signs nothing more: give the new one to the receiver at once.")
-          : t("Nothing more is sent to it, and what waits to be sent is dropped.")}
+        {confirming === "rotate"
+          ? t("The current secret becomes invalid immediately. Configure the new secret at the receiver.")
+          : t("No further messages are sent. Pending deliveries are discarded.")}
       </Confirm>
     </div>
   );
 }
 
 const STATES: Record<Delivery["state"], { tone: Tone; label: string }> = {
-  waiting: { tone: "warn", label: msg("waits") },
-  sent: { tone: "good", label: msg("taken") },
-  failed: { tone: "bad", label: msg("given up") },
+  waiting: { tone: "warn", label: msg("pending") },
+  sent: { tone: "good", label: msg("delivered") },
+  failed: { tone: "bad", label: msg("failed") },
 };
 
-function Log({ id }: { id: string }) {
+function DeliveryLog({ id }: { id: string }) {
   const { t } = useTranslation();
   const query = useQuery(deliveriesQuery(id));
   if (query.isPending) return <PanelSkeleton rows={3} />;
@@ -189,7 +189,7 @@ function Log({ id }: { id: string }) {
   if (query.data.length === 0) {
     return (
       <Text size="sm" c="dimmed" mt="sm">
-        {t("Nothing was sent yet.")}
+        {t("No deliveries yet.")}
       </Text>
     );
   }
@@ -198,25 +198,25 @@ function Log({ id }: { id: string }) {
       <table className={classes.matrix}>
         <thead>
           <tr>
-            <th scope="col">{t("When")}</th>
-            <th scope="col">{t("What")}</th>
+            <th scope="col">{t("Time")}</th>
+            <th scope="col">{t("Event")}</th>
             <th scope="col">{t("State")}</th>
-            <th scope="col">{t("Tries")}</th>
-            <th scope="col">{t("Answer")}</th>
+            <th scope="col">{t("Attempts")}</th>
+            <th scope="col">{t("Response")}</th>
           </tr>
         </thead>
         <tbody>
-          {query.data.map((each) => (
-            <tr key={each.id}>
+          {query.data.map((delivery) => (
+            <tr key={delivery.id}>
               <td>
-                <RelativeTime at={each.created_at} />
+                <RelativeTime at={delivery.created_at} />
               </td>
-              <td title={each.title}>{each.kind}</td>
+              <td title={delivery.title}>{delivery.kind}</td>
               <td>
-                <ToneBadge tone={STATES[each.state].tone}>{t(STATES[each.state].label)}</ToneBadge>
+                <ToneBadge tone={STATES[delivery.state].tone}>{t(STATES[delivery.state].label)}</ToneBadge>
               </td>
-              <td>{each.tries}</td>
-              <td title={each.error ?? undefined}>{each.status ?? each.error ?? ""}</td>
+              <td>{delivery.tries}</td>
+              <td title={delivery.error ?? undefined}>{delivery.status ?? delivery.error ?? ""}</td>
             </tr>
           ))}
         </tbody>
@@ -225,22 +225,22 @@ function Log({ id }: { id: string }) {
   );
 }
 
-function SecretModal({ made, onClose }: { made: WebhookSecret | null; onClose: () => void }) {
+function SecretModal({ webhook, onClose }: { webhook: WebhookSecret | null; onClose: () => void }) {
   const { t } = useTranslation();
   return (
-    <Modal opened={made !== null} onClose={onClose} title={<strong>{t("The webhook's secret")}</strong>} closeOnClickOutside={false}>
+    <Modal opened={webhook !== null} onClose={onClose} title={<strong>{t("Webhook secret")}</strong>} closeOnClickOutside={false}>
       <Stack gap="md">
         <Alert color="moon" title={t("Copy it now")}>
-          {t("It is shown this once. With it the receiver checks that a message comes from here.")}
+          {t("The secret is shown only once. The receiver uses it to verify that messages come from this platform.")}
         </Alert>
         <Group wrap="nowrap" gap="xs">
           <Code block style={{ flex: 1, background: "var(--well)", overflowWrap: "anywhere", whiteSpace: "pre-wrap" }} data-testid="webhook-secret">
-            {made?.secret}
+            {webhook?.secret}
           </Code>
-          <CopyButton what={t("the secret")} text={made?.secret ?? ""} />
+          <CopyButton what={t("secret")} text={webhook?.secret ?? ""} />
         </Group>
         <Text size="sm" c="dimmed">
-          {t("The header {{name}} holds the time and the HMAC-SHA256 of time and body.", { name: "Aitne-Signature" })}
+          {t("The {{name}} header contains the timestamp and the HMAC-SHA256 of timestamp and body.", { name: "Aitne-Signature" })}
         </Text>
         <Button onClick={onClose}>{t("Done")}</Button>
       </Stack>

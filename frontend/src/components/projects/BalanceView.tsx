@@ -8,7 +8,7 @@ import { RelativeTime } from "@/components/Time";
 import { dayOf, monthName } from "@/lib/projects";
 import { formatNumber } from "@/lib/units";
 
-/** What a project has left; `compact` for a card in a list. */
+/** Usage and budget of a project; `compact` for a card in a list. */
 export function BalanceView({ name, compact = false }: { name: string; compact?: boolean }) {
   const { t } = useTranslation();
   const query = useQuery(balanceQuery(name));
@@ -23,27 +23,27 @@ export function BalanceView({ name, compact = false }: { name: string; compact?:
   if (!query.data) {
     return compact ? (
       <Text size="sm" c="dimmed">
-        {t("Usage is not known right now")}
+        {t("Usage unavailable")}
       </Text>
     ) : (
       <PageError compact error={query.error} onRetry={() => void query.refetch()} />
     );
   }
-  return compact ? <Compact balance={query.data} /> : <Whole balance={query.data} />;
+  return compact ? <CompactBalance balance={query.data} /> : <FullBalance balance={query.data} />;
 }
 
-/** What matters most: what is budgeted, else the GPUs. */
+/** The resource shown in a compact view: the one with a budget, else GPU-hours. */
 function mainShare(balance: Balance): { unit: "gpu" | "cpu"; share: Share } {
   const cpu = balance.gpu_hours.budget === null && balance.cpu_hours.budget !== null;
   return cpu ? { unit: "cpu", share: balance.cpu_hours } : { unit: "gpu", share: balance.gpu_hours };
 }
 
-function Compact({ balance }: { balance: Balance }) {
+function CompactBalance({ balance }: { balance: Balance }) {
   const { unit, share } = mainShare(balance);
   return <ShareBar share={share} unit={unit} balance={balance} short />;
 }
 
-function Whole({ balance }: { balance: Balance }) {
+function FullBalance({ balance }: { balance: Balance }) {
   const { t } = useTranslation();
   return (
     <Stack gap="md">
@@ -51,19 +51,19 @@ function Whole({ balance }: { balance: Balance }) {
       <ShareBar share={balance.cpu_hours} unit="cpu" balance={balance} />
       <Text size="xs" c="dimmed">
         {balance.until === null
-          ? t("Counted since {{day}}.", { day: dayOf(balance.since) })
-          : t("Counted since {{day}}; begins anew on {{next}}.", { day: dayOf(balance.since), next: dayOf(balance.until) })}{" "}
-        {balance.as_of === null ? t("Usage was not looked at yet.") : <AsOf at={balance.as_of} />}
+          ? t("Usage since {{day}}.", { day: dayOf(balance.since) })
+          : t("Usage since {{day}}. Resets on {{next}}.", { day: dayOf(balance.since), next: dayOf(balance.until) })}{" "}
+        {balance.as_of === null ? t("No usage data yet.") : <Updated at={balance.as_of} />}
       </Text>
     </Stack>
   );
 }
 
-function AsOf({ at }: { at: string }) {
+function Updated({ at }: { at: string }) {
   const { t } = useTranslation();
   return (
     <>
-      {t("As of")} <RelativeTime at={at} />.
+      {t("Updated")} <RelativeTime at={at} />.
     </>
   );
 }
@@ -71,13 +71,13 @@ function AsOf({ at }: { at: string }) {
 function ShareBar({ share, unit, balance, short = false }: { share: Share; unit: "gpu" | "cpu"; balance: Balance; short?: boolean }) {
   const { t } = useTranslation();
   const title = unit === "gpu" ? t("GPU-hours") : t("CPU-hours");
-  const span = balance.period === "month" ? monthName(balance.since.slice(0, 7), short) : t("in all");
+  const period = balance.period === "month" ? monthName(balance.since.slice(0, 7), short) : t("total");
   const used = share.used === null ? "–" : formatNumber(share.used);
   return (
     <div data-testid="balance">
       <Group justify="space-between" gap="xs" mb={share.budget === null ? 0 : 4} wrap="nowrap">
         <Text size="sm" truncate>
-          {title} <Text span c="dimmed" size="sm">{span}</Text>
+          {title} <Text span c="dimmed" size="sm">{period}</Text>
         </Text>
         <Text size="sm" className="tabular" style={{ whiteSpace: "nowrap" }} c={share.left === 0 ? "var(--bad)" : undefined}>
           {share.budget === null ? used : t("{{used}} of {{budget}}", { used, budget: formatNumber(share.budget) })}

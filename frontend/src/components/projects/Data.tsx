@@ -17,7 +17,7 @@ import type { Rights } from "@/lib/projects";
 import { formatBytes } from "@/lib/units";
 import classes from "./Projects.module.css";
 
-/** What jobs of the project read and run in. */
+/** Datasets and images that the project's jobs can use. */
 export function Data({ project, rights, me }: { project: Project; rights: Rights; me: string }) {
   return (
     <div className={classes.column}>
@@ -30,92 +30,92 @@ export function Data({ project, rights, me }: { project: Project; rights: Rights
 function Datasets({ project, rights, me }: { project: Project; rights: Rights; me: string }) {
   const { t } = useTranslation();
   const query = useQuery(datasetsQuery);
-  const [ending, setEnding] = useState<Dataset | null>(null);
-  const change = useReading(project.name);
+  const [revoking, setRevoking] = useState<Dataset | null>(null);
+  const change = useAccessChange(project.name);
   const all = query.data?.items;
-  const here = all?.filter((each) => each.projects.includes(project.name) && !each.retired) ?? [];
-  const mine = all?.filter((each) => !each.projects.includes(project.name) && !each.retired && (each.owner === me || rights.admin)) ?? [];
+  const granted = all?.filter((dataset) => dataset.projects.includes(project.name) && !dataset.retired) ?? [];
+  const grantable = all?.filter((dataset) => !dataset.projects.includes(project.name) && !dataset.retired && (dataset.owner === me || rights.admin)) ?? [];
   return (
     <section className="card" style={{ overflow: "hidden" }} aria-labelledby="datasets-title">
       <div className={classes.panelHead}>
         <Title order={2} size="h5" id="datasets-title">
           {t("Datasets")}
         </Title>
-        {mine.length > 0 && rights.role !== null && (
-          <GrantField datasets={mine} busy={change.isPending} onGrant={(dataset) => change.mutate({ dataset, grant: true })} />
+        {grantable.length > 0 && rights.role !== null && (
+          <GrantField datasets={grantable} busy={change.isPending} onGrant={(dataset) => change.mutate({ dataset, grant: true })} />
         )}
       </div>
       {query.isPending && <TableSkeleton rows={2} />}
       {query.isError && !all && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
-      {all && here.length === 0 && (
+      {all && granted.length === 0 && (
         <EmptyState icon={Database} title={t("No datasets yet")}>
-          {t("Whoever owns a dataset can let this project read it, here or on the dataset's page.")}
+          {t("Dataset owners can grant this project read access here or on the dataset's page.")}
         </EmptyState>
       )}
       <ul className={classes.plain}>
-        {here.map((dataset) => (
+        {granted.map((dataset) => (
           <li key={datasetReference(dataset)} className={classes.line} data-testid="project-dataset">
             <span style={{ minWidth: 0 }}>
               <Link to="/datasets/$name/$version" params={{ name: dataset.name, version: dataset.version }} className={classes.link}>
                 {datasetReference(dataset)}
               </Link>{" "}
               <Text span size="sm" c="dimmed">
-                {formatBytes(dataset.size_bytes)} · {t("of {{owner}}", { owner: dataset.owner })}
+                {formatBytes(dataset.size_bytes)} · {t("owner: {{owner}}", { owner: dataset.owner })}
               </Text>
             </span>
             {(rights.manages || dataset.owner === me) && (
-              <Button variant="subtle" color="red" size="compact-sm" onClick={() => setEnding(dataset)} aria-label={t("End reading of {{dataset}}", { dataset: datasetReference(dataset) })}>
-                {t("End reading")}
+              <Button variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(dataset)} aria-label={t("Revoke access to {{dataset}}", { dataset: datasetReference(dataset) })}>
+                {t("Revoke access")}
               </Button>
             )}
           </li>
         ))}
       </ul>
       <Confirm
-        opened={ending !== null}
-        title={t("End reading of {{dataset}}?", { dataset: ending === null ? "" : datasetReference(ending) })}
-        action={t("End reading")}
+        opened={revoking !== null}
+        title={t("Revoke access to {{dataset}}?", { dataset: revoking === null ? "" : datasetReference(revoking) })}
+        action={t("Revoke access")}
         busy={change.isPending}
-        onClose={() => setEnding(null)}
-        onConfirm={() => ending && change.mutate({ dataset: ending, grant: false }, { onSettled: () => setEnding(null) })}
+        onClose={() => setRevoking(null)}
+        onConfirm={() => revoking && change.mutate({ dataset: revoking, grant: false }, { onSettled: () => setRevoking(null) })}
       >
-        {t("Members of the project can no longer name it in new jobs. Jobs that run keep reading it.")}
+        {t("Project members can no longer use the dataset in new jobs. Running jobs keep access.")}
       </Confirm>
     </section>
   );
 }
 
-function useReading(project: string) {
+function useAccessChange(project: string) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   return useMutation({
     mutationFn: ({ dataset, grant }: { dataset: Dataset; grant: boolean }) =>
       changeReaders(dataset, grant ? { grant: project } : { revoke: project }),
-    onSuccess: (_, { grant }) => notifyDone(grant ? t("Its members may read it now.") : t("Its members may no longer read it.")),
-    onError: (error) => notifyProblem(t("It stays as it was"), error),
+    onSuccess: (_, { grant }) => notifyDone(grant ? t("Access granted.") : t("Access revoked.")),
+    onError: (error) => notifyProblem(t("Could not change access"), error),
     onSettled: () => void cache.invalidateQueries({ queryKey: catalogKeys.datasets }),
   });
 }
 
 function GrantField({ datasets, busy, onGrant }: { datasets: readonly Dataset[]; busy: boolean; onGrant: (dataset: Dataset) => void }) {
   const { t } = useTranslation();
-  const [chosen, setChosen] = useState<string | null>(null);
-  const found = datasets.find((each) => datasetReference(each) === chosen);
+  const [reference, setReference] = useState<string | null>(null);
+  const selected = datasets.find((dataset) => datasetReference(dataset) === reference);
   return (
     <Group gap="xs" wrap="nowrap">
       <Select
-        aria-label={t("A dataset of yours")}
-        placeholder={t("A dataset of yours")}
+        aria-label={t("Select dataset")}
+        placeholder={t("Select dataset")}
         data={datasets.map(datasetReference)}
-        value={found === undefined ? null : chosen}
-        onChange={setChosen}
+        value={selected === undefined ? null : reference}
+        onChange={setReference}
         searchable={datasets.length > 8}
         size="sm"
         miw={0}
         data-testid="project-grant-dataset"
       />
-      <Button size="sm" variant="default" flex="none" leftSection={<FolderPlus size={15} />} disabled={found === undefined} loading={busy} onClick={() => found && onGrant(found)} data-testid="project-grant">
-        {t("Grant")}
+      <Button size="sm" variant="default" flex="none" leftSection={<FolderPlus size={15} />} disabled={selected === undefined} loading={busy} onClick={() => selected && onGrant(selected)} data-testid="project-grant">
+        {t("Grant access")}
       </Button>
     </Group>
   );
@@ -124,7 +124,7 @@ function GrantField({ datasets, busy, onGrant }: { datasets: readonly Dataset[];
 function Images({ name }: { name: string }) {
   const { t } = useTranslation();
   const query = useQuery(imagesQuery);
-  const images = query.data?.items.filter((each) => each.projects.length === 0 || each.projects.includes(name));
+  const images = query.data?.items.filter((image) => image.projects.length === 0 || image.projects.includes(name));
   return (
     <section className="card" style={{ overflow: "hidden" }} aria-labelledby="images-title">
       <div className={classes.panelHead}>
@@ -136,7 +136,7 @@ function Images({ name }: { name: string }) {
       {query.isError && !images && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
       {images?.length === 0 && (
         <EmptyState icon={Box} title={t("No images yet")}>
-          {t("An administrator says which projects see an image.")}
+          {t("Administrators control which projects can use an image.")}
         </EmptyState>
       )}
       <ul className={classes.plain}>

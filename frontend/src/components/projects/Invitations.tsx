@@ -13,11 +13,11 @@ import { isOpen, roleLabel } from "@/lib/projects";
 import { DAY } from "@/lib/time";
 import classes from "./Projects.module.css";
 
-/** Links that still let somebody in. */
+/** Invitations that are still valid. */
 export function Invitations({ name }: { name: string }) {
   const { t } = useTranslation();
   const now = useSlowNow();
-  const open = useQuery(invitationsQuery(name)).data?.items.filter((each) => isOpen(each, now)) ?? [];
+  const open = useQuery(invitationsQuery(name)).data?.items.filter((invitation) => isOpen(invitation, now)) ?? [];
   if (open.length === 0) return null;
   return (
     <section className="card" aria-labelledby="invitations-title">
@@ -38,47 +38,47 @@ function InvitationRow({ name, invitation }: { name: string; invitation: Invitat
   const cache = useQueryClient();
   const revoke = useMutation({
     mutationFn: () => revokeInvitation(name, invitation.id),
-    onSuccess: () => notifyDone(t("The link works no more.")),
-    onError: (error) => notifyProblem(t("The link still works"), error),
+    onSuccess: () => notifyDone(t("Invitation revoked.")),
+    onError: (error) => notifyProblem(t("The invitation was not revoked"), error),
     onSettled: () => void cache.invalidateQueries({ queryKey: projectKeys.one(name) }),
   });
   return (
     <li className={classes.line} data-testid="invitation">
       <span>
         {roleLabel(invitation.role)} · {t("{{uses}} of {{most}} joined", { uses: invitation.uses, most: invitation.max_uses })} ·{" "}
-        {t("by {{who}}", { who: invitation.created_by })}{" "}
+        {t("created by {{who}}", { who: invitation.created_by })}{" "}
         <Text span size="sm" c="dimmed">
-          {t("ends")} <RelativeTime at={invitation.expires_at} />
+          {t("expires")} <RelativeTime at={invitation.expires_at} />
         </Text>
       </span>
       <Button variant="subtle" color="red" size="compact-sm" loading={revoke.isPending} onClick={() => revoke.mutate()} data-testid="invitation-revoke">
-        {t("Take back")}
+        {t("Revoke")}
       </Button>
     </li>
   );
 }
 
-/** Makes a link, then shows it this once. */
+/** Creates an invitation link and shows it once. */
 export function InviteModal({ name, onClose }: { name: string; onClose: () => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const [role, setRole] = useState<ProjectRole>("member");
   const [uses, setUses] = useState(1);
   const [days, setDays] = useState("7");
-  const make = useMutation({
+  const create = useMutation({
     mutationFn: () => createInvitation(name, { role, max_uses: uses, lifetime: Number(days) * DAY }),
     onSuccess: () => void cache.invalidateQueries({ queryKey: projectKeys.one(name) }),
   });
   return (
     <Modal opened onClose={onClose} title={<strong>{t("Invite to {{name}}", { name })}</strong>}>
-      {make.data ? (
+      {create.data ? (
         <Stack gap="md">
-          <Text size="sm">{t("Whoever opens this link and logs in can join. It is shown this once; copy it now.")}</Text>
+          <Text size="sm">{t("Users who open this link and log in can join the project. The link is shown only once; copy it now.")}</Text>
           <Group gap="xs" wrap="nowrap" align="center">
             <code className="mono truncate" style={{ flex: 1, padding: "8px 10px", borderRadius: 8, background: "var(--well)" }} data-testid="invite-link">
-              {make.data.url}
+              {create.data.url}
             </code>
-            <CopyButton text={make.data.url} what={t("link")} />
+            <CopyButton text={create.data.url} what={t("link")} />
           </Group>
           <Button onClick={onClose} data-testid="invite-done">
             {t("Done")}
@@ -87,20 +87,20 @@ export function InviteModal({ name, onClose }: { name: string; onClose: () => vo
       ) : (
         <Stack gap="md">
           <SharedAccountNote />
-          <FormProblem error={make.error} />
+          <FormProblem error={create.error} />
           <Select
-            label={t("They will be")}
+            label={t("Role")}
             data={[
               { value: "member", label: roleLabel("member") },
               { value: "manager", label: roleLabel("manager") },
             ]}
             value={role}
             allowDeselect={false}
-            onChange={(chosen) => setRole(chosen === "manager" ? "manager" : "member")}
+            onChange={(next) => setRole(next === "manager" ? "manager" : "member")}
           />
           <Group grow align="flex-end">
             <NumberInput
-              label={t("How many may join by it")}
+              label={t("Maximum uses")}
               value={uses}
               min={1}
               max={1_000}
@@ -108,7 +108,7 @@ export function InviteModal({ name, onClose }: { name: string; onClose: () => vo
               onChange={(value) => setUses(typeof value === "number" ? value : 1)}
             />
             <Select
-              label={t("It works for")}
+              label={t("Expires after")}
               data={[
                 { value: "1", label: t("{{count}} days", { count: 1 }) },
                 { value: "7", label: t("{{count}} days", { count: 7 }) },
@@ -117,11 +117,11 @@ export function InviteModal({ name, onClose }: { name: string; onClose: () => vo
               ]}
               value={days}
               allowDeselect={false}
-              onChange={(chosen) => setDays(chosen ?? "7")}
+              onChange={(next) => setDays(next ?? "7")}
             />
           </Group>
-          <Button loading={make.isPending} onClick={() => make.mutate()} data-testid="invite-make">
-            {t("Make the link")}
+          <Button loading={create.isPending} onClick={() => create.mutate()} data-testid="invite-make">
+            {t("Create link")}
           </Button>
         </Stack>
       )}

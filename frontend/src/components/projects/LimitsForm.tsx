@@ -26,8 +26,8 @@ function formOf(limits: Limits): Form {
   };
 }
 
-/** What the form does not show (the hours that Slurm counts) stays as it is. */
-function wishOf(form: Form, limits: Limits): LimitsWish {
+/** The limits of the form; fields that it does not show (hours counted by Slurm) are unchanged. */
+function limitsOf(form: Form, limits: Limits): LimitsWish {
   const counts = Object.fromEntries(COUNTS.map((name) => [name, form[name] === "" ? null : form[name]]));
   return {
     ...limits,
@@ -39,33 +39,33 @@ function wishOf(form: Form, limits: Limits): LimitsWish {
   };
 }
 
-/** The types that the cluster has, and those that were limited before. */
+/** The GPU types of the cluster and those with a limit. */
 function useGpuTypes(...limits: (Limits | undefined)[]): string[] {
   const { data } = useQuery(capacityQuery);
-  const limited = limits.flatMap((each) => Object.keys(each?.max_gpus_by_type ?? {}));
-  return [...new Set([...(data?.gpus.map((each) => each.type) ?? []), ...limited])].filter((type) => type !== null).sort();
+  const limited = limits.flatMap((entry) => Object.keys(entry?.max_gpus_by_type ?? {}));
+  return [...new Set([...(data?.gpus.map((entry) => entry.type) ?? []), ...limited])].filter((type) => type !== null).sort();
 }
 
 interface Props {
   limits: Limits;
-  /** What may not be exceeded; shown as placeholders. */
+  /** Limits that cannot be exceeded; shown as placeholders. */
   within?: Limits;
-  /** In front of a field's name in a problem. */
+  /** Prefix of a field's name in the API's problems. */
   prefix?: string;
   busy: boolean;
   error: unknown;
-  onSave: (wish: LimitsWish) => void;
+  onSave: (limits: LimitsWish) => void;
 }
 
-/** Empty is no limit. */
+/** A form of limits; an empty field means no limit. */
 export function LimitsForm({ limits, within, prefix = "", busy, error, onSave }: Props) {
   const { t } = useTranslation();
   const [form, setForm] = useState(() => formOf(limits));
   const types = useGpuTypes(limits, within);
   const fields = [...COUNTS, "max_memory_bytes", "max_wall_s"] as const;
   const { errorOf, unshown } = useProblems(error, [...fields, ...types.map(typedLimit), "qos"].map((field) => prefix + field));
-  const hint = (name: string, most: number | null | undefined) =>
-    most === null || most === undefined ? t("no limit") : t("at most {{most}}", { most: limitAmount(name, most) });
+  const hint = (name: string, limit: number | null | undefined) =>
+    limit === null || limit === undefined ? t("no limit") : t("max. {{most}}", { most: limitAmount(name, limit) });
   const setType = (type: string, count: number | string) =>
     setForm((old) => {
       const others = Object.fromEntries(Object.entries(old.types).filter(([name]) => name !== type));
@@ -73,7 +73,7 @@ export function LimitsForm({ limits, within, prefix = "", busy, error, onSave }:
     });
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
-    onSave(wishOf(form, limits));
+    onSave(limitsOf(form, limits));
   };
   return (
     <form onSubmit={submit}>
@@ -109,7 +109,7 @@ export function LimitsForm({ limits, within, prefix = "", busy, error, onSave }:
             key={name}
             label={limitTitle(name)}
             placeholder={hint(name, within?.[name])}
-            description={name === "max_wall_s" ? t("Such as 2d or 12h") : t("Such as 200G")}
+            description={name === "max_wall_s" ? t("For example, 2d or 12h") : t("For example, 200G")}
             inputWrapperOrder={["label", "input", "description", "error"]}
             value={form[name]}
             error={errorOf(prefix + name)}
@@ -120,14 +120,14 @@ export function LimitsForm({ limits, within, prefix = "", busy, error, onSave }:
           />
         ))}
         <TagsInput
-          label={t("QOS that jobs may name")}
-          description={within === undefined ? t("Empty: those of the cluster") : t("Empty: those of the project")}
+          label={t("Allowed QOS")}
+          description={within === undefined ? t("Leave blank to inherit from the cluster") : t("Leave blank to inherit from the project")}
           inputWrapperOrder={["label", "input", "description", "error"]}
           placeholder={form.qos.length > 0 ? "" : within?.qos.length ? within.qos.join(", ") : t("no limit")}
           data={within?.qos ?? []}
           value={form.qos}
           error={errorOf(`${prefix}qos`)}
-          onChange={(names) => setForm((old) => ({ ...old, qos: [...new Set(names.flatMap((each) => each.split(/[,\s]+/)).filter(Boolean))] }))}
+          onChange={(names) => setForm((old) => ({ ...old, qos: [...new Set(names.flatMap((entry) => entry.split(/[,\s]+/)).filter(Boolean))] }))}
           splitChars={[",", " "]}
           acceptValueOnBlur
           data-testid="limit-qos"
@@ -135,7 +135,7 @@ export function LimitsForm({ limits, within, prefix = "", busy, error, onSave }:
       </div>
       <Group mt="md">
         <Button type="submit" loading={busy} data-testid="limits-save">
-          {t("Save the limits")}
+          {t("Save limits")}
         </Button>
       </Group>
     </form>

@@ -19,18 +19,18 @@ import { limitAmount, limitRows } from "@/lib/limits";
 import { type Rights, roleLabel } from "@/lib/projects";
 import classes from "./Projects.module.css";
 
-type Asking = { member: Member; what: "remove" | "limits" } | null;
+type OpenDialog = { member: Member; kind: "remove" | "limits" } | null;
 
 export function Members({ project, rights, me }: { project: Project; rights: Rights; me: string }) {
   const { t } = useTranslation();
   const query = useQuery(membersQuery(project.name));
   const limits = useQuery(limitsQuery(project.name)).data?.value;
   const [adding, setAdding] = useState<"invite" | "name" | null>(null);
-  const [asking, setAsking] = useState<Asking>(null);
+  const [dialog, setDialog] = useState<OpenDialog>(null);
   const change = useMemberChanges(project.name);
   const members = query.data?.items;
   const active = project.state === "active";
-  const gpus = limits?.use.find((each) => each.limit === "max_gpus")?.by ?? {};
+  const gpus = limits?.use.find((entry) => entry.limit === "max_gpus")?.by ?? {};
   return (
     <div className={classes.column}>
       <section className="card" style={{ overflow: "hidden" }} aria-labelledby="members-title">
@@ -71,7 +71,7 @@ export function Members({ project, rights, me }: { project: Project; rights: Rig
                     <td>
                       <strong>{member.user}</strong>
                       {member.in_slurm === false && (
-                        <Tooltip label={t("Slurm lets them work here once an administrator has brought it in line: aitne admin sync")} multiline maw={280}>
+                        <Tooltip label={t("Not active in Slurm until an administrator runs: aitne admin sync")} multiline maw={280}>
                           <span style={{ marginLeft: 8 }}>
                             <ToneBadge tone="waiting">{t("not yet in Slurm")}</ToneBadge>
                           </span>
@@ -90,7 +90,7 @@ export function Members({ project, rights, me }: { project: Project; rights: Rig
                           manages={rights.manages}
                           self={member.user === me}
                           onRole={(role) => change.role.mutate({ user: member.user, role })}
-                          onAsk={(what) => setAsking({ member, what })}
+                          onOpen={(kind) => setDialog({ member, kind })}
                         />
                       )}
                     </td>
@@ -104,33 +104,33 @@ export function Members({ project, rights, me }: { project: Project; rights: Rig
       {rights.manages && <Invitations name={project.name} />}
       {adding === "invite" && <InviteModal name={project.name} onClose={() => setAdding(null)} />}
       {adding === "name" && <AddModal name={project.name} onClose={() => setAdding(null)} />}
-      {asking?.what === "limits" && <MemberLimits project={project.name} member={asking.member} onClose={() => setAsking(null)} />}
+      {dialog?.kind === "limits" && <MemberLimits project={project.name} member={dialog.member} onClose={() => setDialog(null)} />}
       <Confirm
-        opened={asking?.what === "remove"}
-        title={asking?.member.user === me ? t("Leave {{project}}?", { project: project.name }) : t("Take {{user}} out?", { user: asking?.member.user ?? "" })}
-        action={asking?.member.user === me ? t("Leave") : t("Take out")}
-        keep={t("Stay")}
+        opened={dialog?.kind === "remove"}
+        title={dialog?.member.user === me ? t("Leave {{project}}?", { project: project.name }) : t("Remove {{user}}?", { user: dialog?.member.user ?? "" })}
+        action={dialog?.member.user === me ? t("Leave") : t("Remove")}
+        keep={t("Cancel")}
         busy={change.remove.isPending}
-        onClose={() => setAsking(null)}
-        onConfirm={() => asking && change.remove.mutate(asking.member, { onSettled: () => setAsking(null) })}
+        onClose={() => setDialog(null)}
+        onConfirm={() => dialog && change.remove.mutate(dialog.member, { onSettled: () => setDialog(null) })}
       >
-        {asking?.member.user === me
-          ? t("You no longer see its jobs and data, and start no jobs in it. What runs goes on.")
-          : t("They no longer see its jobs and data, and start no jobs in it. What runs goes on.")}
+        {dialog?.member.user === me
+          ? t("You lose access to the project's jobs and data and cannot start jobs in it. Running jobs continue.")
+          : t("The member loses access to the project's jobs and data and cannot start jobs in it. Running jobs continue.")}
       </Confirm>
     </div>
   );
 }
 
-/** What holds of them: where the project has less by now, that. */
+/** The member's effective limits, lowered to the project's where those are smaller. */
 function ownLimits(own: Limits, all: Parameters<typeof limitRows>[0]): string {
   const within = new Map(limitRows({ ...all, use: [] }).map((row) => [row.name, row.most]));
   return limitRows({ ...all, limits: own, use: [] })
     .flatMap(({ name, title, most }) => {
       if (most === null) return [];
-      const held = Math.min(most, within.get(name) ?? most);
-      const lowered = held < most ? ` (${i18next.t("the project's; {{own}} of their own", { own: limitAmount(name, most) })})` : "";
-      return [`${title} ${limitAmount(name, held)}${lowered}`];
+      const effective = Math.min(most, within.get(name) ?? most);
+      const lowered = effective < most ? ` (${i18next.t("limited by the project; own limit: {{own}}", { own: limitAmount(name, most) })})` : "";
+      return [`${title} ${limitAmount(name, effective)}${lowered}`];
     })
     .join(", ");
 }
@@ -142,10 +142,10 @@ function useMemberChanges(name: string) {
     void cache.invalidateQueries({ queryKey: projectKeys.all });
     void cache.invalidateQueries({ queryKey: ["me"] });
   };
-  const back = useMutation({
+  const restore = useMutation({
     mutationFn: (member: Member) => putMember(name, member.user, { role: member.role, limits: member.limits }),
-    onSuccess: (member) => notifyDone(t("{{user}} is back.", { user: member.user })),
-    onError: (error) => notifyProblem(t("It could not be undone"), error),
+    onSuccess: (member) => notifyDone(t("{{user}} restored.", { user: member.user })),
+    onError: (error) => notifyProblem(t("Undo failed"), error),
     onSettled: refresh,
   });
   const remove = useMutation({
@@ -159,13 +159,13 @@ function useMemberChanges(name: string) {
         role: "status",
         message: (
           <>
-            {t("{{user}} is no member any more.", { user: member.user })}{" "}
+            {t("{{user}} removed.", { user: member.user })}{" "}
             <Button
               variant="subtle"
               size="compact-sm"
               onClick={() => {
                 notifications.hide(id);
-                back.mutate(member);
+                restore.mutate(member);
               }}
               data-testid="undo"
             >
@@ -175,13 +175,13 @@ function useMemberChanges(name: string) {
         ),
       });
     },
-    onError: (error) => notifyProblem(t("It stays as it was"), error),
+    onError: (error) => notifyProblem(t("The member was not changed"), error),
     onSettled: refresh,
   });
   const role = useMutation({
     mutationFn: ({ user, role: next }: { user: string; role: "member" | "manager" }) => putMember(name, user, { role: next }),
     onSuccess: (member) => notifyDone(t("{{user}}: {{role}}", { user: member.user, role: roleLabel(member.role) })),
-    onError: (error) => notifyProblem(t("It stays as it was"), error),
+    onError: (error) => notifyProblem(t("The member was not changed"), error),
     onSettled: refresh,
   });
   return { remove, role };
@@ -192,12 +192,12 @@ interface MenuProps {
   manages: boolean;
   self: boolean;
   onRole: (role: "member" | "manager") => void;
-  onAsk: (what: "remove" | "limits") => void;
+  onOpen: (kind: "remove" | "limits") => void;
 }
 
-function MemberMenu({ member, manages, self, onRole, onAsk }: MenuProps) {
+function MemberMenu({ member, manages, self, onRole, onOpen }: MenuProps) {
   const { t } = useTranslation();
-  const leads = member.role === "manager";
+  const isManager = member.role === "manager";
   return (
     <Menu>
       <Menu.Target>
@@ -209,18 +209,18 @@ function MemberMenu({ member, manages, self, onRole, onAsk }: MenuProps) {
         {manages && (
           <>
             <Menu.Item
-              leftSection={leads ? <ShieldOff size={15} /> : <ShieldCheck size={15} />}
-              onClick={() => onRole(leads ? "member" : "manager")}
+              leftSection={isManager ? <ShieldOff size={15} /> : <ShieldCheck size={15} />}
+              onClick={() => onRole(isManager ? "member" : "manager")}
             >
-              {leads ? t("Make a member") : t("Make a manager")}
+              {isManager ? t("Change role to member") : t("Change role to manager")}
             </Menu.Item>
-            <Menu.Item leftSection={<Gauge size={15} />} onClick={() => onAsk("limits")}>
+            <Menu.Item leftSection={<Gauge size={15} />} onClick={() => onOpen("limits")}>
               {t("Own limits …")}
             </Menu.Item>
           </>
         )}
-        <Menu.Item color="red" leftSection={self ? <LogOut size={15} /> : <UserX size={15} />} onClick={() => onAsk("remove")}>
-          {self ? t("Leave …") : t("Take out …")}
+        <Menu.Item color="red" leftSection={self ? <LogOut size={15} /> : <UserX size={15} />} onClick={() => onOpen("remove")}>
+          {self ? t("Leave …") : t("Remove …")}
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>
@@ -237,15 +237,15 @@ function AddModal({ name, onClose }: { name: string; onClose: () => void }) {
       void cache.invalidateQueries({ queryKey: projectKeys.all });
       notifyDone(
         member.in_slurm === false
-          ? t("{{user}} is a member. Slurm knows it once an administrator has brought it in line.", { user: member.user })
-          : t("{{user}} is a member.", { user: member.user }),
+          ? t("{{user}} added. Applied to Slurm at the next sync.", { user: member.user })
+          : t("{{user}} added.", { user: member.user }),
       );
       onClose();
     },
   });
   return (
     <FormModal
-      title={t("Add a member")}
+      title={t("Add member")}
       action={t("Add")}
       testId="member-add-yes"
       size="sm"
@@ -276,14 +276,14 @@ function MemberLimits({ project, member, onClose }: { project: string; member: M
     mutationFn: (limits: LimitsWish) => putMember(project, member.user, { limits }),
     onSuccess: () => {
       void cache.invalidateQueries({ queryKey: projectKeys.one(project) });
-      notifyDone(t("The limits are saved. Slurm holds to them once an administrator has brought it in line."));
+      notifyDone(t("Limits saved. Applied to Slurm at the next sync."));
       onClose();
     },
   });
   return (
     <Modal opened onClose={onClose} title={<strong>{t("Limits of {{user}}", { user: member.user })}</strong>} size="lg">
       <Text size="sm" c="dimmed" mb="md">
-        {t("Within those of the project. Empty: no limit of their own.")}
+        {t("Cannot exceed the project's limits. Leave blank for no own limit.")}
       </Text>
       <LimitsForm
         limits={member.limits}
@@ -291,7 +291,7 @@ function MemberLimits({ project, member, onClose }: { project: string; member: M
         prefix="limits."
         busy={save.isPending}
         error={save.error}
-        onSave={(wish) => save.mutate(wish)}
+        onSave={(value) => save.mutate(value)}
       />
     </Modal>
   );

@@ -29,8 +29,8 @@ export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: (
       void cache.invalidateQueries({ queryKey: ["me"] });
       notifyDone(
         project.state === "requested"
-          ? t("{{name}} is asked for. An administrator answers it.", { name: project.name })
-          : t("{{name}} is there.", { name: project.name }),
+          ? t("{{name}} requested. An administrator must approve it.", { name: project.name })
+          : t("{{name}} created.", { name: project.name }),
       );
       void navigate({ to: "/projects/$name", params: { name: project.name } });
     },
@@ -39,7 +39,7 @@ export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: (
   return (
     <FormModal
       title={t("New project")}
-      action={admin ? t("Make the project") : t("Ask for the project")}
+      action={admin ? t("Create project") : t("Request project")}
       testId="project-create"
       busy={create.isPending}
       disabled={form.name.trim() === ""}
@@ -49,12 +49,12 @@ export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: (
     >
       {!admin && (
         <Text size="sm" c="dimmed">
-          {t("You will manage it: invite people, set limits, see who uses what. An administrator may have to approve it first.")}
+          {t("You become its manager: you can invite members, set limits and view usage. Approval by an administrator may be required.")}
         </Text>
       )}
       <TextInput
         label={t("Name")}
-        description={t("Lower-case letters, digits, - and _; it cannot be changed later.")}
+        description={t("Lowercase letters, digits, - and _. Cannot be changed later.")}
         value={form.name}
         error={errorOf("name")}
         onChange={(event) => set({ name: event.currentTarget.value })}
@@ -73,7 +73,7 @@ export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: (
         maxLength={200}
       />
       <Textarea
-        label={t("What it is about")}
+        label={t("Description")}
         value={form.description}
         error={errorOf("description")}
         onChange={(event) => set({ description: event.currentTarget.value })}
@@ -84,8 +84,8 @@ export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: (
       />
       {!admin && (
         <Textarea
-          label={t("Why it is needed")}
-          description={t("For the administrator who approves it.")}
+          label={t("Reason")}
+          description={t("Shown to the administrator who approves it.")}
           value={form.reason}
           error={errorOf("reason")}
           onChange={(event) => set({ reason: event.currentTarget.value })}
@@ -97,8 +97,8 @@ export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: (
       )}
       <TextInput
         type="date"
-        label={t("Ends on")}
-        description={t("From then on it takes no new jobs. Empty: it has no end.")}
+        label={t("End date")}
+        description={t("From this date, the project accepts no new jobs. Leave blank for no end date.")}
         value={form.end}
         min={dayAhead(new Date(), 1)}
         error={errorOf("expires_at")}

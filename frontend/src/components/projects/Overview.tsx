@@ -9,7 +9,7 @@ import { DetailRow } from "@/components/DetailRow";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { BalanceView } from "@/components/projects/BalanceView";
-import { Said } from "@/components/Said";
+import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import tableClasses from "@/components/table.module.css";
@@ -22,8 +22,8 @@ export function Overview({ project }: { project: Project }) {
   return (
     <div className={classes.grid}>
       <div className={classes.column}>
-        <Waiting name={project.name} />
-        <InUse name={project.name} />
+        <PendingJobs name={project.name} />
+        <LimitUsage name={project.name} />
       </div>
       <aside className={classes.column}>
         <section className={`card ${classes.panel ?? ""}`} aria-labelledby="balance-title">
@@ -46,11 +46,11 @@ function About({ project }: { project: Project }) {
         {t("About")}
       </Title>
       <dl className={classes.facts}>
-        {project.description !== "" && <DetailRow name={t("What it is about")}>{project.description}</DetailRow>}
+        {project.description !== "" && <DetailRow name={t("Description")}>{project.description}</DetailRow>}
         <DetailRow name={t("Managers")}>{project.managers.join(", ") || t("none")}</DetailRow>
         <DetailRow name={t("Members")}>{project.members.length}</DetailRow>
-        <DetailRow name={t("Ends on")}>{project.expires_at === null ? t("no end") : dayOf(project.expires_at)}</DetailRow>
-        <DetailRow name={t("Made")}>
+        <DetailRow name={t("End date")}>{project.expires_at === null ? t("no end date") : dayOf(project.expires_at)}</DetailRow>
+        <DetailRow name={t("Created")}>
           <RelativeTime at={project.created_at} />
         </DetailRow>
       </dl>
@@ -58,7 +58,7 @@ function About({ project }: { project: Project }) {
   );
 }
 
-function Waiting({ name }: { name: string }) {
+function PendingJobs({ name }: { name: string }) {
   const { t } = useTranslation();
   const query = useQuery(waitingQuery(name));
   const jobs = query.data?.items;
@@ -66,19 +66,19 @@ function Waiting({ name }: { name: string }) {
     <section className="card" style={{ overflow: "hidden" }} aria-labelledby="waiting-title">
       <div className={classes.panelHead}>
         <Title order={2} size="h5" id="waiting-title">
-          {t("Who waits and why")}
+          {t("Pending jobs")}
         </Title>
         {query.data && query.data.total > 0 && (
           <Text size="sm" c="dimmed">
-            {t("{{count}} jobs wait", { count: query.data.total })}
+            {t("{{count}} pending jobs", { count: query.data.total })}
           </Text>
         )}
       </div>
       {query.isPending && <TableSkeleton rows={3} />}
       {query.isError && !jobs && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
       {jobs?.length === 0 && (
-        <EmptyState icon={Hourglass} title={t("Nothing waits")}>
-          {t("Jobs of this project that wait for nodes are listed here, with the reason.")}
+        <EmptyState icon={Hourglass} title={t("No pending jobs")}>
+          {t("Pending jobs of this project appear here with the reason.")}
         </EmptyState>
       )}
       {jobs && jobs.length > 0 && (
@@ -88,14 +88,14 @@ function Waiting({ name }: { name: string }) {
               <tr>
                 <th scope="col">{t("Job")}</th>
                 <th scope="col">{t("Owner")}</th>
-                <th scope="col">{t("Asks for")}</th>
-                <th scope="col">{t("Waits since")}</th>
-                <th scope="col">{t("Why")}</th>
+                <th scope="col">{t("Resources")}</th>
+                <th scope="col">{t("Pending since")}</th>
+                <th scope="col">{t("Reason")}</th>
               </tr>
             </thead>
             <tbody>
               {jobs.map((job) => (
-                <WaitingRow key={job.id} job={job} />
+                <PendingJobRow key={job.id} job={job} />
               ))}
             </tbody>
           </table>
@@ -105,7 +105,7 @@ function Waiting({ name }: { name: string }) {
   );
 }
 
-function WaitingRow({ job }: { job: WaitingJob }) {
+function PendingJobRow({ job }: { job: WaitingJob }) {
   const { t } = useTranslation();
   return (
     <tr data-testid="waiting-row">
@@ -115,17 +115,17 @@ function WaitingRow({ job }: { job: WaitingJob }) {
         </Link>
       </td>
       <td data-label={t("Owner")}>{job.owner}</td>
-      <td data-label={t("Asks for")}>
-        <Said>{job.asks_for}</Said>
+      <td data-label={t("Resources")}>
+        <ServerText>{job.asks_for}</ServerText>
       </td>
-      <td data-label={t("Waits since")} className={tableClasses.nowrap}>
+      <td data-label={t("Pending since")} className={tableClasses.nowrap}>
         <RelativeTime at={job.waits_since} />
       </td>
       <td>
-        {job.reason === null ? t("not known yet") : <Said>{job.reason}</Said>}
+        {job.reason === null ? t("not available yet") : <ServerText>{job.reason}</ServerText>}
         {job.expected_start_at !== null && (
           <Text size="xs" c="dimmed">
-            {t("May start")} <RelativeTime at={job.expected_start_at} />
+            {t("Estimated start:")} <RelativeTime at={job.expected_start_at} />
           </Text>
         )}
       </td>
@@ -133,14 +133,14 @@ function WaitingRow({ job }: { job: WaitingJob }) {
   );
 }
 
-function InUse({ name }: { name: string }) {
+function LimitUsage({ name }: { name: string }) {
   const { t } = useTranslation();
   const query = useQuery(limitsQuery(name));
   return (
     <section className="card" aria-labelledby="in-use-title">
       <div className={classes.panelHead}>
         <Title order={2} size="h5" id="in-use-title">
-          {t("Limits and what is in use")}
+          {t("Limits and usage")}
         </Title>
       </div>
       {query.isPending && <TableSkeleton rows={3} />}
@@ -156,7 +156,7 @@ function LimitList({ limits }: { limits: ProjectLimits }) {
   if (rows.length === 0) {
     return (
       <EmptyState icon={Gauge} title={t("No limits")}>
-        {t("This project may use whatever is free.")}
+        {t("This project can use all available resources.")}
       </EmptyState>
     );
   }
@@ -172,7 +172,7 @@ function LimitList({ limits }: { limits: ProjectLimits }) {
 function LimitItem({ row }: { row: LimitRow }) {
   const { t } = useTranslation();
   const by = row.by.map(([user, used]) => `${user} ${limitAmount(row.name, used)}`).join(", ");
-  const most = row.most === null ? null : limitAmount(row.name, row.most);
+  const limit = row.most === null ? null : limitAmount(row.name, row.most);
   const used = row.used === null ? null : limitAmount(row.name, row.used);
   return (
     <li data-testid="limit">
@@ -182,10 +182,10 @@ function LimitItem({ row }: { row: LimitRow }) {
         </Text>
         <Text size="sm" c="dimmed" className="tabular">
           {used === null
-            ? t("at most {{most}}", { most: most ?? "" })
-            : most === null
+            ? t("max. {{most}}", { most: limit ?? "" })
+            : limit === null
               ? t("{{used}}, no limit", { used })
-              : t("{{used}} of {{most}}", { used, most })}
+              : t("{{used}} of {{most}}", { used, most: limit })}
         </Text>
       </Group>
       {row.most !== null && row.used !== null && <UsageBar used={row.used} total={row.most} label={t("{{title}} in use", { title: row.title })} />}
@@ -196,7 +196,7 @@ function LimitItem({ row }: { row: LimitRow }) {
       )}
       {row.held !== null && (
         <Text size="xs" c="dimmed" mt={4}>
-          {t("Slurm still holds to {{amount}}; an administrator brings it in line.", { amount: limitAmount(row.name, row.held) })}
+          {t("Slurm applies {{amount}} until the next sync.", { amount: limitAmount(row.name, row.held) })}
         </Text>
       )}
     </li>

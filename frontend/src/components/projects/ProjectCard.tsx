@@ -9,7 +9,7 @@ import { useSlowNow } from "@/hooks/use-now";
 import { dayOf, endsSoon, projectState, rightsIn, roleLabel } from "@/lib/projects";
 import classes from "./Projects.module.css";
 
-/** `balance`: whether it is worth a request of its own. */
+/** A project in a list; `balance`: whether its balance is fetched and shown. */
 export function ProjectCard({ project, me, balance }: { project: Project; me: Me; balance: boolean }) {
   const { t } = useTranslation();
   const now = useSlowNow();
@@ -39,7 +39,7 @@ export function ProjectCard({ project, me, balance }: { project: Project; me: Me
         <Text className={classes.about}>{project.note ?? project.description}</Text>
       )}
       <div className={classes.cardFoot}>
-        <span>{role === null ? t("Not yours") : roleLabel(role)}</span>
+        <span>{role === null ? t("Not a member") : roleLabel(role)}</span>
         <span>{t("{{count}} members", { count: project.members.length })}</span>
         {project.expires_at !== null && (
           <span className={soon ? classes.soon : undefined}>

@@ -10,17 +10,17 @@ import { RelativeTime } from "@/components/Time";
 import { dayAhead, dayInput, dayOf, fromDayInput } from "@/lib/projects";
 import classes from "./Projects.module.css";
 
-/** What waits for an administrator: new projects, and more time for old ones. */
+/** Requests for an administrator: new projects and extensions. */
 export function Requests({ projects }: { projects: readonly Project[] }) {
   const { t } = useTranslation();
-  const waiting = projects.filter((each) => each.state === "requested" || each.extension !== null);
-  if (waiting.length === 0) return null;
+  const pending = projects.filter((project) => project.state === "requested" || project.extension !== null);
+  if (pending.length === 0) return null;
   return (
     <section className="card" aria-labelledby="requests-title" style={{ marginBottom: 20 }} data-testid="requests">
       <Title order={2} size="h5" px="lg" pt="md" pb={4} id="requests-title">
-        {t("Waiting for your answer")}
+        {t("Pending requests")}
       </Title>
-      {waiting.map((project) => (
+      {pending.map((project) => (
         <Request key={project.name} project={project} />
       ))}
     </section>
@@ -29,7 +29,7 @@ export function Requests({ projects }: { projects: readonly Project[] }) {
 
 function Request({ project }: { project: Project }) {
   const { t } = useTranslation();
-  const asks = project.extension;
+  const extension = project.extension;
   return (
     <div className={classes.request}>
       <div className={classes.requestText}>
@@ -38,46 +38,46 @@ function Request({ project }: { project: Project }) {
             {project.title || project.name}
           </Link>{" "}
           <Text span c="dimmed" size="sm">
-            {asks === null
-              ? t("new, asked for by {{who}}", { who: project.requested_by ?? "" })
-              : t("more time until {{day}}, asked for by {{who}}", { day: dayOf(asks.until), who: asks.by })}{" "}
-            <RelativeTime at={asks?.at ?? project.created_at} />
+            {extension === null
+              ? t("new project, requested by {{who}}", { who: project.requested_by ?? "" })
+              : t("extension until {{day}}, requested by {{who}}", { day: dayOf(extension.until), who: extension.by })}{" "}
+            <RelativeTime at={extension?.at ?? project.created_at} />
           </Text>
         </Text>
         <Text size="sm" c="dimmed">
-          {asks === null ? (project.note ?? project.description) : asks.reason}
+          {extension === null ? (project.note ?? project.description) : extension.reason}
         </Text>
       </div>
-      <AnswerButtons project={project} />
+      <DecisionButtons project={project} />
     </div>
   );
 }
 
-/** Approve or decline, each after a look at what that means. */
-export function AnswerButtons({ project }: { project: Project }) {
+/** Approve and decline buttons, each with a dialog. */
+export function DecisionButtons({ project }: { project: Project }) {
   const { t } = useTranslation();
-  const [asking, setAsking] = useState<"approve" | "decline" | null>(null);
-  const extension = project.extension !== null && project.state !== "requested";
+  const [dialog, setDialog] = useState<"approve" | "decline" | null>(null);
+  const isExtension = project.extension !== null && project.state !== "requested";
   return (
     <Group gap="xs" wrap="nowrap" justify="flex-end">
-      <Button variant="default" size="sm" onClick={() => setAsking("decline")} data-testid="decline">
+      <Button variant="default" size="sm" onClick={() => setDialog("decline")} data-testid="decline">
         {t("Decline")}
       </Button>
-      <Button size="sm" onClick={() => setAsking("approve")} data-testid="approve">
-        {extension ? t("Give more time") : t("Approve")}
+      <Button size="sm" onClick={() => setDialog("approve")} data-testid="approve">
+        {isExtension ? t("Extend project") : t("Approve")}
       </Button>
-      {asking === "approve" && <ApproveModal project={project} extension={extension} onClose={() => setAsking(null)} />}
-      {asking === "decline" && <DeclineModal project={project} onClose={() => setAsking(null)} />}
+      {dialog === "approve" && <ApproveModal project={project} extension={isExtension} onClose={() => setDialog(null)} />}
+      {dialog === "decline" && <DeclineModal project={project} onClose={() => setDialog(null)} />}
     </Group>
   );
 }
 
-function useAnswer(said: string, onClose: () => void) {
+function useDecision(message: string, onClose: () => void) {
   const cache = useQueryClient();
   return {
     onSuccess: () => {
       void cache.invalidateQueries({ queryKey: projectKeys.all });
-      notifyDone(said);
+      notifyDone(message);
       onClose();
     },
   };
@@ -89,7 +89,7 @@ function ApproveModal({ project, extension, onClose }: { project: Project; exten
   const [hours, setHours] = useState<number | string>("");
   const [period, setPeriod] = useState<"month" | "total">("month");
   const name = project.name;
-  const answer = useAnswer(extension ? t("{{name}} has more time.", { name }) : t("{{name}} is active.", { name }), onClose);
+  const callbacks = useDecision(extension ? t("{{name}} extended.", { name }) : t("{{name}} approved.", { name }), onClose);
   const approve = useMutation({
     mutationFn: () =>
       extension
@@ -98,16 +98,16 @@ function ApproveModal({ project, extension, onClose }: { project: Project; exten
             expires_at: fromDayInput(end),
             budget: typeof hours === "number" ? { gpu_hours: hours, period } : null,
           }),
-    ...answer,
+    ...callbacks,
   });
   return (
-    <Modal opened onClose={onClose} title={<strong>{extension ? t("More time for {{name}}", { name }) : t("Approve {{name}}", { name })}</strong>}>
+    <Modal opened onClose={onClose} title={<strong>{extension ? t("Extend {{name}}", { name }) : t("Approve {{name}}", { name })}</strong>}>
       <Stack gap="md">
         <FormProblem error={approve.error} />
         <TextInput
           type="date"
-          label={t("Ends on")}
-          description={t("From then on it takes no new jobs. Empty: it has no end.")}
+          label={t("End date")}
+          description={t("From this date, the project accepts no new jobs. Leave blank for no end date.")}
           value={end}
           min={dayAhead(new Date(), 1)}
           onChange={(event) => setEnd(event.currentTarget.value)}
@@ -115,7 +115,7 @@ function ApproveModal({ project, extension, onClose }: { project: Project; exten
         {!extension && (
           <Group grow align="flex-end">
             <NumberInput
-              label={t("Budget of GPU-hours")}
+              label={t("GPU-hour budget")}
               placeholder={t("No budget")}
               value={hours}
               onChange={setHours}
@@ -127,7 +127,7 @@ function ApproveModal({ project, extension, onClose }: { project: Project; exten
           </Group>
         )}
         <Button loading={approve.isPending} onClick={() => approve.mutate()} data-testid="approve-yes">
-          {extension ? t("Give more time") : t("Approve")}
+          {extension ? t("Extend project") : t("Approve")}
         </Button>
       </Stack>
     </Modal>
@@ -138,14 +138,14 @@ export function PeriodSelect({ value, onChange }: { value: "month" | "total"; on
   const { t } = useTranslation();
   return (
     <Select
-      label={t("Counted")}
+      label={t("Budget period")}
       data={[
-        { value: "month", label: t("each month anew") },
-        { value: "total", label: t("in all") },
+        { value: "month", label: t("Monthly") },
+        { value: "total", label: t("Total") },
       ]}
       value={value}
       allowDeselect={false}
-      onChange={(chosen) => onChange(chosen === "total" ? "total" : "month")}
+      onChange={(next) => onChange(next === "total" ? "total" : "month")}
     />
   );
 }
@@ -153,15 +153,15 @@ export function PeriodSelect({ value, onChange }: { value: "month" | "total"; on
 function DeclineModal({ project, onClose }: { project: Project; onClose: () => void }) {
   const { t } = useTranslation();
   const [reason, setReason] = useState("");
-  const answer = useAnswer(t("{{name}} is declined.", { name: project.name }), onClose);
-  const decline = useMutation({ mutationFn: () => declineProject(project.name, reason.trim()), ...answer });
+  const callbacks = useDecision(t("{{name}} declined.", { name: project.name }), onClose);
+  const decline = useMutation({ mutationFn: () => declineProject(project.name, reason.trim()), ...callbacks });
   return (
     <Modal opened onClose={onClose} title={<strong>{t("Decline {{name}}", { name: project.name })}</strong>}>
       <Stack gap="md">
         <FormProblem error={decline.error} />
         <Textarea
-          label={t("Why")}
-          description={t("Whoever asked reads this.")}
+          label={t("Reason")}
+          description={t("Shown to the requester.")}
           value={reason}
           onChange={(event) => setReason(event.currentTarget.value)}
           autosize

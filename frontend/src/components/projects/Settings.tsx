@@ -24,7 +24,7 @@ interface Props {
   rights: Rights;
 }
 
-/** What managers set, and below it what only administrators grant. Each form begins anew when what it shows was changed, and only then. */
+/** Settings of managers and, below, of administrators. Each form is reset only when its data has changed. */
 export function Settings({ seen, rights }: Props) {
   const { t } = useTranslation();
   const { value: project } = seen;
@@ -32,7 +32,7 @@ export function Settings({ seen, rights }: Props) {
   return (
     <div className={classes.column}>
       <Panel id="describe" title={t("Title and description")}>
-        <Describe key={JSON.stringify([project.title, project.description])} seen={seen} />
+        <DescriptionForm key={JSON.stringify([project.title, project.description])} seen={seen} />
       </Panel>
       {limits.isPending && (
         <div className="card">
@@ -41,26 +41,26 @@ export function Settings({ seen, rights }: Props) {
       )}
       {limits.isError && !limits.data && <PageError compact error={limits.error} onRetry={() => void limits.refetch()} />}
       {limits.data && (
-        <Panel id="own" title={t("Limits that you set")} about={t("Within what was granted; both hold. Empty: as granted.")}>
+        <Panel id="own" title={t("Project limits")} about={t("Cannot exceed the administrator's limits. Leave blank to inherit.")}>
           <OwnLimits limits={limits.data.value} />
         </Panel>
       )}
       {rights.admin && limits.data && (
-        <Panel id="granted" title={t("Granted limits")} about={t("Administrators only. Slurm has them after the next sync.")}>
-          <Granted seen={limits.data} />
+        <Panel id="granted" title={t("Administrator limits")} about={t("Administrators only. Applied to Slurm at the next sync.")}>
+          <GrantedLimits seen={limits.data} />
         </Panel>
       )}
       {rights.admin && (
-        <Panel id="budget" title={t("Budget")} about={t("Administrators only. A project whose budget is used up takes no new jobs. Empty: no budget.")}>
+        <Panel id="budget" title={t("Budget")} about={t("Administrators only. A project with an exhausted budget accepts no new jobs. Leave blank for no budget.")}>
           <BudgetForm key={JSON.stringify(project.budget)} seen={seen} />
         </Panel>
       )}
-      <Panel id="end" title={t("End")}>
-        <End key={project.expires_at} seen={seen} rights={rights} />
+      <Panel id="end" title={t("End date")}>
+        <EndDateForm key={project.expires_at} seen={seen} rights={rights} />
       </Panel>
       {(project.state === "active" || project.state === "expired") && (
-        <Panel id="close" title={t("Close the project")} about={t("It takes no new jobs; those that wait or run stay. It can be reopened.")}>
-          <Close project={project} />
+        <Panel id="close" title={t("Close project")} about={t("A closed project accepts no new jobs. Pending and running jobs are kept. It can be reopened.")}>
+          <CloseProject project={project} />
         </Panel>
       )}
     </div>
@@ -83,23 +83,23 @@ function Panel({ id, title, about, children }: { id: string; title: string; abou
   );
 }
 
-/** Says that it was saved, and asks anew for what changed. */
-function useSaved<Wish>(save: (wish: Wish) => Promise<unknown>, said: string) {
+/** A mutation that shows a message when the change is saved and refetches the project. */
+function useSave<Value>(save: (value: Value) => Promise<unknown>, message: string) {
   const cache = useQueryClient();
   return useMutation({
     mutationFn: save,
     onSuccess: () => {
       void cache.invalidateQueries({ queryKey: projectKeys.all });
-      notifyDone(said);
+      notifyDone(message);
     },
   });
 }
 
-function Describe({ seen: { value: project, tag } }: { seen: Seen<Project> }) {
+function DescriptionForm({ seen: { value: project, tag } }: { seen: Seen<Project> }) {
   const { t } = useTranslation();
   const [form, setForm] = useState({ title: project.title, description: project.description });
-  const save = useSaved(() => describeProject(project.name, tag, form), t("Saved."));
-  const same = form.title === project.title && form.description === project.description;
+  const save = useSave(() => describeProject(project.name, tag, form), t("Saved."));
+  const unchanged = form.title === project.title && form.description === project.description;
   return (
     <div className={classes.form}>
       <FormProblem error={save.error} />
@@ -113,7 +113,7 @@ function Describe({ seen: { value: project, tag } }: { seen: Seen<Project> }) {
         }}
       />
       <Textarea
-        label={t("What it is about")}
+        label={t("Description")}
         value={form.description}
         maxLength={2_000}
         autosize
@@ -124,7 +124,7 @@ function Describe({ seen: { value: project, tag } }: { seen: Seen<Project> }) {
         }}
       />
       <Group>
-        <Button disabled={same} loading={save.isPending} onClick={() => save.mutate(undefined)} data-testid="describe-save">
+        <Button disabled={unchanged} loading={save.isPending} onClick={() => save.mutate(undefined)} data-testid="describe-save">
           {t("Save")}
         </Button>
       </Group>
@@ -134,16 +134,16 @@ function Describe({ seen: { value: project, tag } }: { seen: Seen<Project> }) {
 
 function OwnLimits({ limits }: { limits: ProjectLimits }) {
   const { t } = useTranslation();
-  const save = useSaved((wish: LimitsWish) => setOwnLimits(limits.project, wish), t("The limits are saved. Slurm holds to them once an administrator has brought it in line."));
+  const save = useSave((value: LimitsWish) => setOwnLimits(limits.project, value), t("Limits saved. Applied to Slurm at the next sync."));
   return (
-    <LimitsForm key={JSON.stringify(limits.own)} limits={limits.own} within={limits.granted} busy={save.isPending} error={save.error} onSave={(wish) => save.mutate(wish)} />
+    <LimitsForm key={JSON.stringify(limits.own)} limits={limits.own} within={limits.granted} busy={save.isPending} error={save.error} onSave={(value) => save.mutate(value)} />
   );
 }
 
-function Granted({ seen: { value: limits, tag } }: { seen: Seen<ProjectLimits> }) {
+function GrantedLimits({ seen: { value: limits, tag } }: { seen: Seen<ProjectLimits> }) {
   const { t } = useTranslation();
-  const save = useSaved((wish: LimitsWish) => setGrantedLimits(limits.project, tag, wish), t("The limits are granted."));
-  return <LimitsForm key={tag} limits={limits.granted} busy={save.isPending} error={save.error} onSave={(wish) => save.mutate(wish)} />;
+  const save = useSave((value: LimitsWish) => setGrantedLimits(limits.project, tag, value), t("Limits saved."));
+  return <LimitsForm key={tag} limits={limits.granted} busy={save.isPending} error={save.error} onSave={(value) => save.mutate(value)} />;
 }
 
 function BudgetForm({ seen: { value: project, tag } }: { seen: Seen<Project> }) {
@@ -152,7 +152,7 @@ function BudgetForm({ seen: { value: project, tag } }: { seen: Seen<Project> }) 
   const [cpu, setCpu] = useState<number | string>(project.budget?.cpu_hours ?? "");
   const [period, setPeriod] = useState<"month" | "total">(project.budget?.period === "total" ? "total" : "month");
   const hours = (value: number | string) => (typeof value === "number" ? value : null);
-  const save = useSaved(
+  const save = useSave(
     () =>
       setProjectBudget(project.name, tag, {
         gpu_hours: hours(gpu),
@@ -160,7 +160,7 @@ function BudgetForm({ seen: { value: project, tag } }: { seen: Seen<Project> }) 
         period,
         since: period === "total" ? (project.budget?.since ?? null) : null,
       }),
-    t("The budget is saved."),
+    t("Budget saved."),
   );
   return (
     <div className={classes.form}>
@@ -172,28 +172,28 @@ function BudgetForm({ seen: { value: project, tag } }: { seen: Seen<Project> }) 
       </div>
       <Group>
         <Button loading={save.isPending} onClick={() => save.mutate(undefined)} data-testid="budget-save">
-          {t("Save the budget")}
+          {t("Save budget")}
         </Button>
       </Group>
     </div>
   );
 }
 
-function End({ seen: { value: project, tag }, rights }: Props) {
+function EndDateForm({ seen: { value: project, tag }, rights }: Props) {
   const { t } = useTranslation();
   const [day, setDay] = useState(dayInput(project.expires_at));
-  const [asking, setAsking] = useState(false);
-  const save = useSaved(() => setProjectEnd(project.name, tag, fromDayInput(day)), t("The end is saved."));
+  const [extending, setExtending] = useState(false);
+  const save = useSave(() => setProjectEnd(project.name, tag, fromDayInput(day)), t("End date saved."));
   if (!rights.admin) {
     return (
       <Group justify="space-between">
-        <Text size="sm">{project.expires_at === null ? t("It has no end.") : t("It ends on {{day}}", { day: dayOf(project.expires_at) })}</Text>
+        <Text size="sm">{project.expires_at === null ? t("No end date.") : t("Project ends on {{day}}", { day: dayOf(project.expires_at) })}</Text>
         {project.expires_at !== null && project.extension === null && (
-          <Button variant="default" onClick={() => setAsking(true)}>
-            {t("Ask for more time")}
+          <Button variant="default" onClick={() => setExtending(true)}>
+            {t("Request extension")}
           </Button>
         )}
-        {asking && <TimeModal project={project} admin={false} onClose={() => setAsking(false)} />}
+        {extending && <TimeModal project={project} admin={false} onClose={() => setExtending(false)} />}
       </Group>
     );
   }
@@ -203,51 +203,51 @@ function End({ seen: { value: project, tag }, rights }: Props) {
       <Group align="flex-end">
         <TextInput
           type="date"
-          label={t("Ends on")}
-          description={t("From then on it takes no new jobs. Empty: it has no end.")}
+          label={t("End date")}
+          description={t("From this date, the project accepts no new jobs. Leave blank for no end date.")}
           value={day}
           min={dayAhead(new Date(), 1)}
           onChange={(event) => setDay(event.currentTarget.value)}
         />
         <Button variant="default" disabled={day === dayInput(project.expires_at)} loading={save.isPending} onClick={() => save.mutate(undefined)} data-testid="end-save">
-          {t("Save the end")}
+          {t("Save end date")}
         </Button>
       </Group>
     </div>
   );
 }
 
-function Close({ project }: { project: Project }) {
+function CloseProject({ project }: { project: Project }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const [asking, setAsking] = useState(false);
+  const [confirming, setConfirming] = useState(false);
   const [reason, setReason] = useState("");
   const close = useMutation({
     mutationFn: () => closeProject(project.name, reason.trim()),
-    onSuccess: () => notifyDone(t("{{name}} is closed.", { name: project.name })),
-    onError: (error) => notifyProblem(t("It stays open"), error),
+    onSuccess: () => notifyDone(t("{{name}} closed.", { name: project.name })),
+    onError: (error) => notifyProblem(t("The project was not closed"), error),
     onSettled: () => {
-      setAsking(false);
+      setConfirming(false);
       void cache.invalidateQueries({ queryKey: projectKeys.all });
     },
   });
   return (
     <>
-      <Button color="red" variant="outline" leftSection={<Lock size={15} />} onClick={() => setAsking(true)} data-testid="close">
+      <Button color="red" variant="outline" leftSection={<Lock size={15} />} onClick={() => setConfirming(true)} data-testid="close">
         {t("Close …")}
       </Button>
       <Confirm
-        opened={asking}
+        opened={confirming}
         title={t("Close {{name}}?", { name: project.name })}
-        action={t("Close the project")}
-        keep={t("Keep it open")}
+        action={t("Close project")}
+        keep={t("Cancel")}
         busy={close.isPending}
-        onClose={() => setAsking(false)}
+        onClose={() => setConfirming(false)}
         onConfirm={() => close.mutate()}
       >
         <Stack gap="sm">
-          {t("Nobody starts new jobs in it until it is reopened. What waits or runs goes on.")}
-          <TextInput label={t("Why")} description={t("Members read this.")} value={reason} maxLength={2_000} onChange={(event) => setReason(event.currentTarget.value)} />
+          {t("No new jobs can be submitted to the project until it is reopened. Pending and running jobs continue.")}
+          <TextInput label={t("Reason")} description={t("Shown to members.")} value={reason} maxLength={2_000} onChange={(event) => setReason(event.currentTarget.value)} />
         </Stack>
       </Confirm>
     </>

@@ -7,32 +7,32 @@ import { FormProblem } from "@/components/FormProblem";
 import { notifyDone } from "@/components/notify";
 import { dayAhead, dayInput } from "@/lib/projects";
 
-/** A later end: an administrator gives it, a manager asks for it. */
+/** Extends a project: administrators set the end date, managers request it. */
 export function TimeModal({ project, admin, onClose }: { project: Project; admin: boolean; onClose: () => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const [until, setUntil] = useState("");
   const [reason, setReason] = useState("");
   const name = project.name;
-  const ask = useMutation({
+  const extend = useMutation({
     mutationFn: () => {
       const end = `${until}T00:00:00Z`;
       return admin ? setProjectEnd(name, "*", end) : askForTime(name, end, reason.trim());
     },
     onSuccess: () => {
       void cache.invalidateQueries({ queryKey: projectKeys.all });
-      notifyDone(admin ? t("{{name}} has more time.", { name }) : t("Asked for. An administrator answers it."));
+      notifyDone(admin ? t("{{name}} extended.", { name }) : t("Extension requested. An administrator must approve it."));
       onClose();
     },
   });
   const earliest = [dayAhead(new Date(), 1), dayInput(project.expires_at)].sort().at(-1) ?? "";
   return (
-    <Modal opened onClose={onClose} title={<strong>{t("More time for {{name}}", { name })}</strong>}>
+    <Modal opened onClose={onClose} title={<strong>{t("Extend {{name}}", { name })}</strong>}>
       <Stack gap="md">
-        <FormProblem error={ask.error} />
+        <FormProblem error={extend.error} />
         <TextInput
           type="date"
-          label={t("Ends on")}
+          label={t("End date")}
           value={until}
           min={earliest}
           onChange={(event) => setUntil(event.currentTarget.value)}
@@ -41,7 +41,7 @@ export function TimeModal({ project, admin, onClose }: { project: Project; admin
         />
         {!admin && (
           <Textarea
-            label={t("Why it is needed")}
+            label={t("Reason")}
             value={reason}
             onChange={(event) => setReason(event.currentTarget.value)}
             autosize
@@ -49,8 +49,8 @@ export function TimeModal({ project, admin, onClose }: { project: Project; admin
             maxLength={2_000}
           />
         )}
-        <Button loading={ask.isPending} disabled={until === ""} onClick={() => ask.mutate()} data-testid="time-yes">
-          {admin ? t("Give more time") : t("Ask for more time")}
+        <Button loading={extend.isPending} disabled={until === ""} onClick={() => extend.mutate()} data-testid="time-yes">
+          {admin ? t("Extend project") : t("Request extension")}
         </Button>
       </Stack>
     </Modal>

@@ -25,11 +25,11 @@ export function Usage({ name }: { name: string }) {
     <div className={classes.column}>
       <Group justify="space-between" gap="sm">
         <Select
-          aria-label={t("Month, in UTC")}
+          aria-label={t("Month (UTC)")}
           w={190}
-          data={months.map((each) => ({ value: each, label: monthName(each) }))}
+          data={months.map((value) => ({ value, label: monthName(value) }))}
           value={month}
-          onChange={(chosen) => chosen !== null && setMonth(chosen)}
+          onChange={(value) => value !== null && setMonth(value)}
           allowDeselect={false}
           data-testid="usage-month"
         />
@@ -42,7 +42,7 @@ export function Usage({ name }: { name: string }) {
             leftSection={<FileText size={15} />}
             data-testid="usage-report"
           >
-            {t("Report to print")}
+            {t("Printable report")}
           </Button>
         </Group>
       </Group>
@@ -72,8 +72,8 @@ function Month({ report }: { report: ProjectReport }) {
           </Title>
         </div>
         {report.rows.length === 0 ? (
-          <EmptyState icon={Gauge} title={t("Nothing ran in {{month}}", { month: monthName(report.month) })}>
-            {t("Jobs are counted from their start, each GPU by itself.")}
+          <EmptyState icon={Gauge} title={t("No jobs in {{month}}", { month: monthName(report.month) })}>
+            {t("Usage is counted from the start of each job, separately for each GPU.")}
           </EmptyState>
         ) : (
           <>
@@ -87,7 +87,7 @@ function Month({ report }: { report: ProjectReport }) {
       <div className={classes.grid} style={{ gridTemplateColumns: "repeat(auto-fit, minmax(min(100%, 540px), 1fr))" }}>
         <section className={`card ${classes.panel ?? ""}`} aria-labelledby="year-title">
           <Title order={2} size="h5" mb="md" id="year-title">
-            {t("The year up to then")}
+            {t("Last 12 months")}
           </Title>
           <YearBars report={report} />
         </section>
@@ -95,7 +95,7 @@ function Month({ report }: { report: ProjectReport }) {
           <section className="card" style={{ overflow: "hidden" }} aria-labelledby="waits-title">
             <div className={classes.panelHead}>
               <Title order={2} size="h5" id="waits-title">
-                {t("How long jobs waited")}
+                {t("Queue time")}
               </Title>
             </div>
             <WaitTable report={report} />

@@ -4,17 +4,17 @@ import { monthLetters, monthName, usageBars } from "@/lib/projects";
 import { formatNumber } from "@/lib/units";
 import classes from "./Projects.module.css";
 
-/** Told apart by lightness too, so that they are on paper and for whoever sees colours otherwise. */
+/** Colours that also differ in lightness, for print and colour-blind users. */
 const COLOURS = [
   "var(--mantine-color-indigo-6)", "var(--mantine-color-moon-5)", "var(--mantine-color-indigo-3)",
   "var(--mantine-color-orange-5)", "var(--mantine-color-moon-8)", "var(--mantine-color-gray-5)",
 ];
 
-/** Hours of each member, by type of GPU. */
+/** Hours of each member by GPU type. */
 export function UsageBars({ rows }: { rows: readonly UsageRow[] }) {
   const { t } = useTranslation();
   const { unit, types, bars } = usageBars(rows);
-  const most = Math.max(...bars.map((bar) => bar.total), 0.0001);
+  const maximum = Math.max(...bars.map((bar) => bar.total), 0.0001);
   const title = unit === "gpu" ? t("GPU-hours") : t("CPU-hours");
   return (
     <>
@@ -24,7 +24,7 @@ export function UsageBars({ rows }: { rows: readonly UsageRow[] }) {
             <span className="truncate">{bar.user}</span>
             <span className={classes.barTrack} aria-hidden>
               {bar.parts.map((part, index) => (
-                <span key={types[index]} className={classes.barPart} style={{ width: `${(part / most) * 100}%`, background: COLOURS[index % COLOURS.length] }} />
+                <span key={types[index]} className={classes.barPart} style={{ width: `${(part / maximum) * 100}%`, background: COLOURS[index % COLOURS.length] }} />
               ))}
             </span>
             <span className={`${classes.barValue ?? ""} tabular`}>{formatNumber(bar.total)}</span>
@@ -45,12 +45,12 @@ export function UsageBars({ rows }: { rows: readonly UsageRow[] }) {
   );
 }
 
-/** The year up to the month, all members together. */
+/** The last 12 months up to the report's month, total of all members. */
 export function YearBars({ report }: { report: ProjectReport }) {
   const { t } = useTranslation();
   const gpu = report.months.some((month) => month.gpu_hours > 0);
   const hours = (month: ProjectReport["months"][number]) => (gpu ? month.gpu_hours : month.cpu_hours);
-  const most = Math.max(...report.months.map(hours), 0);
+  const peak = Math.max(...report.months.map(hours), 0);
   return (
     <>
       <ul className={classes.months} aria-label={gpu ? t("GPU-hours by month") : t("CPU-hours by month")}>
@@ -59,7 +59,7 @@ export function YearBars({ report }: { report: ProjectReport }) {
             <span className="visually-hidden">{`${monthName(month.month)}: ${formatNumber(hours(month))}`}</span>
             <span
               className={`${classes.monthFill ?? ""} ${month.month === report.month ? (classes.monthNow ?? "") : ""}`}
-              style={{ height: `${(hours(month) / (most || 1)) * 78}%` }}
+              style={{ height: `${(hours(month) / (peak || 1)) * 78}%` }}
             />
             <span aria-hidden>{monthLetters(month.month)}</span>
           </li>
@@ -67,7 +67,7 @@ export function YearBars({ report }: { report: ProjectReport }) {
       </ul>
       <div className={classes.legend}>
         <strong>{gpu ? t("GPU-hours by month") : t("CPU-hours by month")}</strong>
-        <span>{t("at most {{most}}", { most: formatNumber(most) })}</span>
+        <span>{t("Peak: {{most}}", { most: formatNumber(peak) })}</span>
       </div>
     </>
   );

@@ -26,7 +26,7 @@ export function UsageTable({ report }: { report: ProjectReport }) {
           {[...rows, report.total].map((row) => (
             <tr key={row.user} data-testid={row.user === "" ? "usage-total" : "usage-row"}>
               <td>
-                <strong>{row.user === "" ? t("Together") : row.user}</strong>
+                <strong>{row.user === "" ? t("Total") : row.user}</strong>
               </td>
               <td data-label={t("Jobs")} className={tableClasses.num}>{formatNumber(row.jobs)}</td>
               <td data-label={t("CPU-hours")} className={tableClasses.num}>{formatNumber(row.cpu_hours)}</td>
@@ -51,9 +51,9 @@ export function WaitTable({ report }: { report: ProjectReport }) {
           <tr>
             <th scope="col">{t("User")}</th>
             <th scope="col" className={tableClasses.num}>{t("Started")}</th>
-            <th scope="col" className={tableClasses.num}>{t("Half within")}</th>
-            <th scope="col" className={tableClasses.num}>{t("9 of 10 within")}</th>
-            <th scope="col" className={tableClasses.num}>{t("Longest")}</th>
+            <th scope="col" className={tableClasses.num}>{t("Median")}</th>
+            <th scope="col" className={tableClasses.num}>{t("p90")}</th>
+            <th scope="col" className={tableClasses.num}>{t("Maximum")}</th>
           </tr>
         </thead>
         <tbody>
@@ -63,9 +63,9 @@ export function WaitTable({ report }: { report: ProjectReport }) {
                 <strong>{wait.user}</strong>
               </td>
               <td data-label={t("Started")} className={tableClasses.num}>{formatNumber(wait.jobs)}</td>
-              <td data-label={t("Half within")} className={tableClasses.num}>{formatDuration(wait.median_s)}</td>
-              <td data-label={t("9 of 10 within")} className={tableClasses.num}>{formatDuration(wait.slow_s)}</td>
-              <td data-label={t("Longest")} className={tableClasses.num}>{formatDuration(wait.longest_s)}</td>
+              <td data-label={t("Median")} className={tableClasses.num}>{formatDuration(wait.median_s)}</td>
+              <td data-label={t("p90")} className={tableClasses.num}>{formatDuration(wait.slow_s)}</td>
+              <td data-label={t("Maximum")} className={tableClasses.num}>{formatDuration(wait.longest_s)}</td>
             </tr>
           ))}
         </tbody>

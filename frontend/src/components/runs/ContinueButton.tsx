@@ -7,11 +7,11 @@ import { useJobActions } from "@/hooks/use-job-actions";
 interface Props {
   job: Job;
   size?: "xs" | "sm";
-  /** It goes on as another session. */
+  /** Called when the new session exists. */
   onContinued?: () => void;
 }
 
-/** Starts a session that has ended again, with the notebooks that were open in it. */
+/** Starts an ended session again with the notebooks that were open in it. */
 export function ContinueButton({ job, size = "xs", onContinued }: Props) {
   const { t } = useTranslation();
   const { resume } = useJobActions(job);

@@ -1,12 +1,12 @@
 import { useMemo } from "react";
 import classes from "./SnapshotPanel.module.css";
 
-/** More lines than this are read in an editor. */
-const MOST_LINES = 3_000;
+/** Lines beyond this are not rendered. */
+const MAX_LINES = 3_000;
 
-/** A unified diff, its lines coloured. */
+/** A unified diff with coloured lines. */
 export function Diff({ text, label }: { text: string; label: string }) {
-  const lines = useMemo(() => text.split("\n", MOST_LINES), [text]);
+  const lines = useMemo(() => text.split("\n", MAX_LINES), [text]);
   return (
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
     <pre className={classes.diff} tabIndex={0} aria-label={label} data-testid="diff">

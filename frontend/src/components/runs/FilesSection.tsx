@@ -9,42 +9,42 @@ import tableClasses from "@/components/table.module.css";
 import { formatBytes } from "@/lib/units";
 import classes from "./SnapshotPanel.module.css";
 
-const MOST_ROWS = 100;
+const MAX_ROWS = 100;
 
-/** The files of the job's folder that were changed while it ran. */
+/** Files of the job's folder that were changed during the run. */
 export function FilesSection({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(filesQuery(job.id, job.ended_at !== null));
-  const found = query.data;
-  const listed = found?.files ?? [];
+  const result = query.data;
+  const files = result?.files ?? [];
   return (
-    <section className={classes.section} aria-label={t("Files written")} data-testid="files-written">
+    <section className={classes.section} aria-label={t("Output files")} data-testid="files-written">
       <Title order={2} size="h6">
-        {t("Files written")}
+        {t("Output files")}
       </Title>
       {query.isPending && <Skeleton h={60} />}
-      {query.isError && found === undefined && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
-      {found === null && (
+      {query.isError && result === undefined && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
+      {result === null && (
         <Text size="sm" c="dimmed">
           {job.ended_at === null
-            ? t("They are listed when the program has ended.")
-            : t("Nobody has looked: the program did not end by itself, or never began.")}
+            ? t("Output files are listed after the program has ended.")
+            : t("Not recorded: the program did not start or was terminated.")}
         </Text>
       )}
-      {found?.files.length === 0 && (
+      {result?.files.length === 0 && (
         <Text size="sm" c="dimmed">
-          {t("Nothing in {{folder}} was changed while it ran.", { folder: found.folder })}
+          {t("No files in {{folder}} were changed during the run.", { folder: result.folder })}
         </Text>
       )}
-      {found && listed.length > 0 && (
+      {result && files.length > 0 && (
         <>
           <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
-            {found.cut
-              ? t("The newest in {{folder}}; there is more than was looked at.", { folder: found.folder })
-              : t("In {{folder}}, newest first.", { folder: found.folder })}
+            {result.cut
+              ? t("Newest files in {{folder}}. The list is incomplete.", { folder: result.folder })
+              : t("Files in {{folder}}, newest first.", { folder: result.folder })}
           </Text>
           <div className={`${tableClasses.wrap ?? ""} ${classes.files ?? ""}`}>
-            <table className={`${tableClasses.table ?? ""} tabular`} aria-label={t("Files written")}>
+            <table className={`${tableClasses.table ?? ""} tabular`} aria-label={t("Output files")}>
               <thead>
                 <tr>
                   <th scope="col">{t("File")}</th>
@@ -52,12 +52,12 @@ export function FilesSection({ job }: { job: Job }) {
                     {t("Size")}
                   </th>
                   <th scope="col" className={tableClasses.num}>
-                    {t("Changed")}
+                    {t("Modified")}
                   </th>
                 </tr>
               </thead>
               <tbody>
-                {found.files.slice(0, MOST_ROWS).map((file) => (
+                {result.files.slice(0, MAX_ROWS).map((file) => (
                   <tr key={file.path}>
                     <td className="mono" style={{ fontSize: 12.5, overflowWrap: "anywhere" }}>
                       {file.path}
@@ -65,7 +65,7 @@ export function FilesSection({ job }: { job: Job }) {
                     <td data-label={t("Size")} className={tableClasses.num}>
                       {formatBytes(file.size_bytes)}
                     </td>
-                    <td data-label={t("Changed")} className={tableClasses.num}>
+                    <td data-label={t("Modified")} className={tableClasses.num}>
                       <RelativeTime at={file.modified_at} />
                     </td>
                   </tr>
@@ -73,9 +73,9 @@ export function FilesSection({ job }: { job: Job }) {
               </tbody>
             </table>
           </div>
-          {found.files.length > MOST_ROWS && (
+          {result.files.length > MAX_ROWS && (
             <Text size="sm" c="dimmed">
-              {t("{{count}} more: `aitne files` lists them all.", { count: found.files.length - MOST_ROWS })}
+              {t("{{count}} more. Run `aitne files` to list all.", { count: result.files.length - MAX_ROWS })}
             </Text>
           )}
         </>

@@ -7,11 +7,11 @@ import { useJobActions } from "@/hooks/use-job-actions";
 
 const RerunDialog = lazy(() => import("./RerunDialog").then((module) => ({ default: module.RerunDialog })));
 
-/** Runs a job again, after what has changed since was shown. */
+/** Runs a job again after a dialog that lists the changes since its run. */
 export function RerunButton({ job, size = "sm" }: { job: Job; size?: "xs" | "sm" }) {
   const { t } = useTranslation();
-  const { again } = useJobActions(job);
-  const [asked, setAsked] = useState(false);
+  const { rerun } = useJobActions(job);
+  const [loaded, setLoaded] = useState(false);
   const [opened, setOpened] = useState(false);
   const action = job.type === "session" ? t("Launch again") : t("Run again");
   return (
@@ -21,22 +21,22 @@ export function RerunButton({ job, size = "sm" }: { job: Job; size?: "xs" | "sm"
         size={size}
         leftSection={<RotateCcw size={15} />}
         onClick={() => {
-          setAsked(true);
+          setLoaded(true);
           setOpened(true);
         }}
         data-testid="job-resubmit"
       >
         {action}
       </Button>
-      {asked && (
+      {loaded && (
         <Suspense>
           <RerunDialog
             job={job}
             opened={opened}
             action={action}
-            busy={again.isPending}
+            busy={rerun.isPending}
             onClose={() => setOpened(false)}
-            onConfirm={() => again.mutate(undefined, { onSuccess: () => setOpened(false) })}
+            onConfirm={() => rerun.mutate(undefined, { onSuccess: () => setOpened(false) })}
           />
         </Suspense>
       )}

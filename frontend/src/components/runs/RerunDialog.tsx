@@ -5,61 +5,61 @@ import { useTranslation } from "react-i18next";
 import { rerunQuery } from "@/api/runs";
 import type { Job } from "@/api/types";
 import { PageError } from "@/components/PageError";
-import { Said } from "@/components/Said";
+import { ServerText } from "@/components/ServerText";
 
 interface Props {
   job: Job;
   opened: boolean;
-  /** What is done, on the button. */
+  /** Label of the confirming button. */
   action: string;
   busy: boolean;
   onConfirm: () => void;
   onClose: () => void;
 }
 
-/** Before a job is run again: what has changed since. */
+/** Lists the changes since a job's run before it is run again. */
 export function RerunDialog({ job, opened, action, busy, onConfirm, onClose }: Props) {
   const { t } = useTranslation();
   const query = useQuery({ ...rerunQuery(job.id), enabled: opened });
-  const found = query.data;
+  const check = query.data;
   return (
     <Modal opened={opened} onClose={onClose} title={<strong>{t("Run {{name}} again?", { name: job.name })}</strong>} size="lg">
       <Stack gap="sm" mih={72} data-testid="rerun">
         {query.isPending && <Skeleton h={64} />}
         {query.isError && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
-        {found?.problems.map((problem) => (
-          <Alert key={problem.field} color="red" variant="light" icon={<OctagonX size={18} />} title={t("It cannot be run as it was")}>
-            <Said>{problem.message}</Said>
+        {check?.problems.map((problem) => (
+          <Alert key={problem.field} color="red" variant="light" icon={<OctagonX size={18} />} title={t("Cannot be run again unchanged")}>
+            <ServerText>{problem.message}</ServerText>
           </Alert>
         ))}
-        {found !== undefined && found.changes.length > 0 && (
-          <Alert color="yellow" variant="light" icon={<GitCommitHorizontal size={18} />} title={t("Changed since it ran")}>
+        {check !== undefined && check.changes.length > 0 && (
+          <Alert color="yellow" variant="light" icon={<GitCommitHorizontal size={18} />} title={t("Changes since this run")}>
             <ul style={{ margin: 0, paddingLeft: 18 }}>
-              {found.changes.map((change) => (
+              {check.changes.map((change) => (
                 <li key={change.message}>
-                  <Said>{change.message}</Said>
+                  <ServerText>{change.message}</ServerText>
                 </li>
               ))}
             </ul>
           </Alert>
         )}
-        {found?.possible === true && found.changes.length === 0 && (
+        {check?.possible === true && check.changes.length === 0 && (
           <Alert color="moon" variant="light" icon={<CircleCheck size={18} />}>
-            {t("Nothing that it ran on has changed, as far as is known.")}
+            {t("No changes detected since this run.")}
           </Alert>
         )}
-        {found?.notes.map((note) => (
+        {check?.notes.map((note) => (
           <Text key={note} size="sm" c="dimmed">
             <Info size={14} style={{ verticalAlign: "-2px", marginRight: 6 }} aria-hidden />
-            <Said>{note}</Said>
+            <ServerText>{note}</ServerText>
           </Text>
         ))}
       </Stack>
       <Group justify="flex-end" mt="lg" gap="xs">
         <Button variant="default" onClick={onClose}>
-          {t("Not now")}
+          {t("Cancel")}
         </Button>
-        <Button loading={busy} disabled={query.isPending || found?.possible === false} onClick={onConfirm} data-autofocus data-testid="rerun-yes">
+        <Button loading={busy} disabled={query.isPending || check?.possible === false} onClick={onConfirm} data-autofocus data-testid="rerun-yes">
           {action}
         </Button>
       </Group>

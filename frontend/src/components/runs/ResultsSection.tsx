@@ -4,11 +4,11 @@ import { useTranslation } from "react-i18next";
 import { resultsQuery } from "@/api/runs";
 import type { Job } from "@/api/types";
 import { PageError } from "@/components/PageError";
-import { Said } from "@/components/Said";
+import { ServerText } from "@/components/ServerText";
 import { formatCell } from "@/lib/sweep";
 import classes from "./SnapshotPanel.module.css";
 
-/** What the job's program measured; nothing where it measured nothing. */
+/** Metrics of the job's program; hidden without any. */
 export function ResultsSection({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery({ ...resultsQuery(job.id), refetchInterval: job.ended_at === null ? 10_000 : false });
@@ -31,14 +31,14 @@ export function ResultsSection({ job }: { job: Job }) {
       </dl>
       {results.notes.map((note) => (
         <Text key={note} size="xs" c="dimmed">
-          <Said>{note}</Said>
+          <ServerText>{note}</ServerText>
         </Text>
       ))}
     </section>
   );
 }
 
-/** The course of a metric, as large as a word. */
+/** A sparkline of a metric. */
 function Spark({ points }: { points: readonly (readonly number[])[] }) {
   if (points.length < 2) return null;
   const steps = points.map((point) => point[0] ?? 0);

@@ -9,7 +9,7 @@ import type { Job } from "@/api/types";
 import { CopyButton } from "@/components/CopyButton";
 import { DetailRow, Identifier } from "@/components/DetailRow";
 import { PageError } from "@/components/PageError";
-import { Said } from "@/components/Said";
+import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
 import { formatBytes } from "@/lib/units";
 import { Diff } from "./Diff";
@@ -17,7 +17,7 @@ import { FilesSection } from "./FilesSection";
 import { ResultsSection } from "./ResultsSection";
 import classes from "./SnapshotPanel.module.css";
 
-/** What a job ran on, what it measured and what it wrote. */
+/** Code, software and node of a run, its results and its output files. */
 export function SnapshotPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(snapshotQuery(job.id));
@@ -30,16 +30,16 @@ export function SnapshotPanel({ job }: { job: Job }) {
       {snapshot.taken === null && (
         <Alert variant="light" color="gray" icon={<Info size={18} />}>
           {job.ended_at === null
-            ? t("The commit and the packages appear here when the program has begun.")
-            : t("Its agent has told nothing of the commit and the packages: the program never began, or the platform was not reached.")}
+            ? t("Commit and packages appear here after the program has started.")
+            : t("No commit or package data: the program did not start, or the platform was not reachable.")}
         </Alert>
       )}
       <Code snapshot={snapshot} />
       <Packages snapshot={snapshot} />
-      <Place snapshot={snapshot} />
+      <DataAndNode snapshot={snapshot} />
       {(snapshot.taken?.notes ?? []).map((note) => (
         <Text key={note} size="sm" c="dimmed">
-          <Said>{note}</Said>
+          <ServerText>{note}</ServerText>
         </Text>
       ))}
       <FilesSection job={job} />
@@ -68,37 +68,37 @@ function Code({ snapshot }: { snapshot: Snapshot }) {
     <Section title={t("Code")}>
       <dl className={classes.facts}>
         <DetailRow name={t("Folder")}>
-          <Identifier value={taken.workdir} what={t("the folder")} />
+          <Identifier value={taken.workdir} what={t("folder")} />
         </DetailRow>
         {git === null ? (
           <DetailRow name={t("Commit")}>
             <Text span size="sm" c="dimmed">
-              {t("The folder is in no git repository.")}
+              {t("Not in a Git repository")}
             </Text>
           </DetailRow>
         ) : (
           <>
             <DetailRow name={t("Commit")}>
               {git.commit === null ? (
-                t("None yet")
+                t("No commits yet")
               ) : (
-                <Identifier value={git.commit} short={git.commit.slice(0, 12)} what={t("the commit")} />
+                <Identifier value={git.commit} short={git.commit.slice(0, 12)} what={t("commit")} />
               )}
               {git.branch !== null && <Badge variant="light" color="gray" tt="none">{git.branch}</Badge>}
             </DetailRow>
             {git.remote !== null && (
               <DetailRow name={t("Remote")}>
-                <Identifier value={git.remote} what={t("the remote's address")} />
+                <Identifier value={git.remote} what={t("remote URL")} />
               </DetailRow>
             )}
             <DetailRow name={t("Changes")}>
               {git.dirty ? (
                 <>
-                  {t("Not committed: a diff of {{size}}", { size: formatBytes(git.diff_bytes) })}
-                  {git.diff_cut && ` · ${t("only its beginning is kept")}`}
+                  {t("Uncommitted changes (diff: {{size}})", { size: formatBytes(git.diff_bytes) })}
+                  {git.diff_cut && ` · ${t("truncated")}`}
                 </>
               ) : (
-                t("None: the commit is all of it")
+                t("Working tree clean")
               )}
             </DetailRow>
             {git.untracked.length > 0 && (
@@ -118,13 +118,13 @@ function Code({ snapshot }: { snapshot: Snapshot }) {
         <>
           <div className={classes.tools}>
             <Button variant="default" size="xs" leftSection={open ? <ChevronDown size={15} /> : <ChevronRight size={15} />} onClick={toggle} aria-expanded={open} data-testid="snapshot-diff">
-              {open ? t("Hide the diff") : t("Show the diff")}
+              {open ? t("Hide diff") : t("Show diff")}
             </Button>
-            <CopyButton what={t("the diff")} text={git.diff}>
+            <CopyButton what={t("diff")} text={git.diff}>
               {t("Copy for git apply")}
             </CopyButton>
           </div>
-          <Collapse expanded={open}>{open && <Diff text={git.diff} label={t("Changes that were not committed")} />}</Collapse>
+          <Collapse expanded={open}>{open && <Diff text={git.diff} label={t("Uncommitted changes")} />}</Collapse>
         </>
       )}
     </Section>
@@ -134,10 +134,10 @@ function Code({ snapshot }: { snapshot: Snapshot }) {
 function Packages({ snapshot }: { snapshot: Snapshot }) {
   const { t } = useTranslation();
   const [open, { toggle }] = useDisclosure(false);
-  const [wanted, setWanted] = useState("");
+  const [search, setSearch] = useState("");
   const environment = snapshot.taken?.environment ?? null;
   const names = useMemo(() => Object.entries(environment?.packages ?? {}).sort(([a], [b]) => a.localeCompare(b)), [environment]);
-  const shown = names.filter(([name]) => name.includes(wanted.trim().toLowerCase()));
+  const matches = names.filter(([name]) => name.includes(search.trim().toLowerCase()));
   const inImage = snapshot.image !== "bare";
   if (environment === null && !inImage && snapshot.modules.length === 0) return null;
   return (
@@ -146,20 +146,20 @@ function Packages({ snapshot }: { snapshot: Snapshot }) {
         {inImage && (
           <DetailRow name={t("Image")}>
             {snapshot.image}
-            {snapshot.image_digest !== null && <Identifier value={snapshot.image_digest} short={snapshot.image_digest.slice(0, 19)} what={t("the digest")} />}
+            {snapshot.image_digest !== null && <Identifier value={snapshot.image_digest} short={snapshot.image_digest.slice(0, 19)} what={t("digest")} />}
           </DetailRow>
         )}
         {snapshot.modules.length > 0 && <DetailRow name={t("Modules")}>{snapshot.modules.join(" ")}</DetailRow>}
         {environment?.path && (
           <DetailRow name={t("Environment")}>
-            <Identifier value={environment.path} what={t("the path")} />
+            <Identifier value={environment.path} what={t("path")} />
           </DetailRow>
         )}
         {environment?.python && <DetailRow name="Python">{environment.python}</DetailRow>}
         {names.length > 0 && (
           <DetailRow name={t("Packages")}>
             {t("{{count}} packages", { count: names.length })}
-            {environment?.cut === true && ` · ${t("there are more")}`}
+            {environment?.cut === true && ` · ${t("truncated")}`}
           </DetailRow>
         )}
       </dl>
@@ -167,25 +167,25 @@ function Packages({ snapshot }: { snapshot: Snapshot }) {
         <>
           <div className={classes.tools}>
             <Button variant="default" size="xs" leftSection={open ? <ChevronDown size={15} /> : <ChevronRight size={15} />} onClick={toggle} aria-expanded={open} data-testid="snapshot-packages">
-              {open ? t("Hide the packages") : t("Show the packages")}
+              {open ? t("Hide packages") : t("Show packages")}
             </Button>
-            <CopyButton what={t("the packages")} text={() => names.map(([name, version]) => `${name}==${version}`).join("\n")}>
+            <CopyButton what={t("packages")} text={() => names.map(([name, version]) => `${name}==${version}`).join("\n")}>
               {t("Copy as requirements.txt")}
             </CopyButton>
             {open && (
-              <TextInput size="xs" aria-label={t("Find a package")} placeholder={t("Find a package")} leftSection={<Search size={14} />} value={wanted} onChange={(event) => setWanted(event.currentTarget.value)} />
+              <TextInput size="xs" aria-label={t("Search packages")} placeholder={t("Search packages")} leftSection={<Search size={14} />} value={search} onChange={(event) => setSearch(event.currentTarget.value)} />
             )}
           </div>
           <Collapse expanded={open}>
             {open && (
               // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
               <ul className={classes.packages} tabIndex={0} aria-label={t("Packages")}>
-                {shown.map(([name, version]) => (
+                {matches.map(([name, version]) => (
                   <li key={name}>
                     {name} <Text span size="xs" c="dimmed">{version}</Text>
                   </li>
                 ))}
-                {shown.length === 0 && <li>{t("None is called like that.")}</li>}
+                {matches.length === 0 && <li>{t("No matching packages.")}</li>}
               </ul>
             )}
           </Collapse>
@@ -195,7 +195,7 @@ function Packages({ snapshot }: { snapshot: Snapshot }) {
   );
 }
 
-function Place({ snapshot }: { snapshot: Snapshot }) {
+function DataAndNode({ snapshot }: { snapshot: Snapshot }) {
   const { t } = useTranslation();
   const host = snapshot.taken?.host ?? null;
   if (host === null && snapshot.datasets.length === 0) return null;
@@ -214,7 +214,7 @@ function Place({ snapshot }: { snapshot: Snapshot }) {
           </>
         )}
         {snapshot.taken !== null && (
-          <DetailRow name={t("Taken")}>
+          <DetailRow name={t("Captured")}>
             <RelativeTime at={snapshot.taken.taken_at} />
           </DetailRow>
         )}

@@ -12,42 +12,42 @@ import { PageError } from "@/components/PageError";
 import tableClasses from "@/components/table.module.css";
 import { msg } from "@/i18n/msg";
 import { isTerminal, lookOf } from "@/lib/states";
-import { type Column, csvOf, firstOrder, formatCell, MOST_METRICS, metricsOf, type Order, sorted } from "@/lib/sweep";
+import { type Column, csvOf, firstOrder, formatCell, MAX_METRICS, metricsOf, type Order, sorted } from "@/lib/sweep";
 import { useCacheUpdater } from "@/live/LiveProvider";
 import classes from "./SweepPanel.module.css";
 import { SweepPlot } from "./SweepPlot";
 
-/** The settings of a sweep, and what came of each. */
+/** The tasks of a sweep with their parameters and metrics. */
 export function SweepPanel({ job }: { job: Job }) {
   const query = useQuery(sweepQuery(job.id));
   if (query.isPending) return <Skeleton h={320} m={20} />;
   if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
-  return <Settings job={job} sweep={query.data} />;
+  return <SweepTasks job={job} sweep={query.data} />;
 }
 
-function Settings({ job, sweep }: { job: Job; sweep: Sweep }) {
+function SweepTasks({ job, sweep }: { job: Job; sweep: Sweep }) {
   const [order, setOrder] = useState<Order | null>(null);
-  const [chosen, setChosen] = useState<number | null>(null);
-  const [ticked, setTicked] = useState<string[]>([]);
-  const metrics = metricsOf(sweep).slice(0, MOST_METRICS);
-  const shown = order ?? firstOrder(sweep);
-  const rows = useMemo(() => sorted(sweep.tasks, shown), [sweep.tasks, shown]);
+  const [highlighted, setHighlighted] = useState<number | null>(null);
+  const [compared, setCompared] = useState<string[]>([]);
+  const metrics = metricsOf(sweep).slice(0, MAX_METRICS);
+  const currentOrder = order ?? firstOrder(sweep);
+  const rows = useMemo(() => sorted(sweep.tasks, currentOrder), [sweep.tasks, currentOrder]);
   const metric = sweep.metric ?? metrics[0];
-  const judged = sweep.tasks.filter((task) => metric !== undefined && metric in task.values).length;
+  const scored = sweep.tasks.filter((task) => metric !== undefined && metric in task.values).length;
   return (
     <div className={classes.panel} data-testid="sweep">
-      <Head job={job} sweep={sweep} ticked={ticked} />
-      {metric !== undefined && judged > 1 && <SweepPlot sweep={sweep} metric={metric} chosen={chosen} onChoose={setChosen} />}
-      <Table sweep={sweep} rows={rows} metrics={metrics} order={shown} chosen={chosen} ticked={ticked} onOrder={setOrder} onChoose={setChosen} onTick={setTicked} />
+      <Head job={job} sweep={sweep} compared={compared} />
+      {metric !== undefined && scored > 1 && <SweepPlot sweep={sweep} metric={metric} highlighted={highlighted} onHighlight={setHighlighted} />}
+      <Table sweep={sweep} rows={rows} metrics={metrics} order={currentOrder} highlighted={highlighted} compared={compared} onOrder={setOrder} onHighlight={setHighlighted} onCompare={setCompared} />
     </div>
   );
 }
 
-function Head({ job, sweep, ticked }: { job: Job; sweep: Sweep; ticked: string[] }) {
+function Head({ job, sweep, compared }: { job: Job; sweep: Sweep; compared: string[] }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const updater = useCacheUpdater();
-  const [asking, setAsking] = useState(false);
+  const [confirming, setConfirming] = useState(false);
   const stop = useMutation({
     mutationFn: () => stopSweep(job.id),
     onSuccess: async (answer) => {
@@ -55,18 +55,18 @@ function Head({ job, sweep, ticked }: { job: Job; sweep: Sweep; ticked: string[]
       await cache.invalidateQueries({ queryKey: runKeys.sweep(job.id) });
     },
     onError: (error) => notifyProblem(t("The sweep was not stopped"), error),
-    onSettled: () => setAsking(false),
+    onSettled: () => setConfirming(false),
   });
   const ended = sweep.tasks.filter((task) => isTerminal(task.state)).length;
   const best = sweep.tasks.find((task) => task.task === sweep.best);
-  const over = ended === sweep.tasks.length;
+  const finished = ended === sweep.tasks.length;
   return (
     <div className={classes.head}>
       <div className={classes.verdict}>
         {best !== undefined && sweep.metric !== null ? (
           <Text fw={600} data-testid="sweep-best">
             <Trophy size={16} style={{ verticalAlign: "-2px", marginRight: 6 }} color="var(--good)" aria-hidden />
-            {t(titleOfBest(job, over), {
+            {t(titleOfBest(job, finished), {
               task: best.task,
               metric: sweep.metric,
               value: formatCell(best.values[sweep.metric] ?? null),
@@ -85,50 +85,50 @@ function Head({ job, sweep, ticked }: { job: Job; sweep: Sweep; ticked: string[]
         </Text>
         {metricsOf(sweep).length === 0 && (
           <Text size="sm" c="dimmed" mt={6} maw={560}>
-            {t("A task's values appear here when its program writes metrics.json, metrics.jsonl or TensorBoard's event files to $AITNE_METRICS.")}
+            {t("Metrics appear here when tasks write metrics.json, metrics.jsonl or TensorBoard event files to $AITNE_METRICS.")}
           </Text>
         )}
       </div>
       <Group gap="xs">
-        {ticked.length === 2 && (
+        {compared.length === 2 && (
           <Button
-            renderRoot={(props) => <Link {...props} to={`/compare?a=${ticked[0]}&b=${ticked[1]}` as "/"} />}
+            renderRoot={(props) => <Link {...props} to={`/compare?a=${compared[0]}&b=${compared[1]}` as "/"} />}
             size="xs"
             leftSection={<GitCompareArrows size={15} />}
             data-testid="sweep-compare-two"
           >
-            {t("Compare the two")}
+            {t("Compare")}
           </Button>
         )}
         <Button variant="default" size="xs" leftSection={<Download size={15} />} onClick={() => save(job.name, csvOf(sweep))}>
           {t("CSV")}
         </Button>
-        {!over && job.actions.includes("cancel") && (
-          <Button variant="outline" color="red" size="xs" leftSection={<OctagonX size={15} />} onClick={() => setAsking(true)} data-testid="sweep-stop">
-            {t("Stop the rest")}
+        {!finished && job.actions.includes("cancel") && (
+          <Button variant="outline" color="red" size="xs" leftSection={<OctagonX size={15} />} onClick={() => setConfirming(true)} data-testid="sweep-stop">
+            {t("Stop sweep")}
           </Button>
         )}
       </Group>
       <Confirm
-        opened={asking}
-        title={t("Stop the rest of this sweep?")}
-        action={t("Stop the rest")}
-        keep={t("Let it go on")}
+        opened={confirming}
+        title={t("Stop this sweep?")}
+        action={t("Stop sweep")}
+        keep={t("Keep running")}
         busy={stop.isPending}
-        onClose={() => setAsking(false)}
+        onClose={() => setConfirming(false)}
         onConfirm={() => stop.mutate()}
       >
         {best === undefined
-          ? t("All tasks that have not ended are cancelled.")
-          : t("All tasks that have not ended are cancelled, but task {{task}}, the best so far.", { task: best.task })}
+          ? t("All unfinished tasks are cancelled.")
+          : t("All unfinished tasks except task {{task}} (best so far) are cancelled.", { task: best.task })}
       </Confirm>
     </div>
   );
 }
 
-function titleOfBest(job: Job, over: boolean): string {
+function titleOfBest(job: Job, finished: boolean): string {
   if (job.reason === "goal_reached") return msg("Goal reached: task {{task}}, {{metric}} {{value}}");
-  return over ? msg("Best: task {{task}}, {{metric}} {{value}}") : msg("Best so far: task {{task}}, {{metric}} {{value}}");
+  return finished ? msg("Best: task {{task}}, {{metric}} {{value}}") : msg("Best so far: task {{task}}, {{metric}} {{value}}");
 }
 
 interface TableProps {
@@ -136,17 +136,17 @@ interface TableProps {
   rows: Sweep["tasks"];
   metrics: string[];
   order: Order;
-  chosen: number | null;
-  /** The jobs of the tasks that are to be compared: two at most, the one ticked first goes. */
-  ticked: string[];
+  highlighted: number | null;
+  /** IDs of the jobs to compare, two at most; a third one replaces the first. */
+  compared: string[];
   onOrder: (order: Order) => void;
-  onChoose: (task: number | null) => void;
-  onTick: (ticked: string[]) => void;
+  onHighlight: (task: number | null) => void;
+  onCompare: (compared: string[]) => void;
 }
 
-function Table({ sweep, rows, metrics, order, chosen, ticked, onOrder, onChoose, onTick }: TableProps) {
+function Table({ sweep, rows, metrics, order, highlighted, compared, onOrder, onHighlight, onCompare }: TableProps) {
   const { t } = useTranslation();
-  const tick = (id: string) => onTick(ticked.includes(id) ? ticked.filter((each) => each !== id) : [...ticked.slice(-1), id]);
+  const toggle = (id: string) => onCompare(compared.includes(id) ? compared.filter((each) => each !== id) : [...compared.slice(-1), id]);
   const columns: { column: Column; title: string; number: boolean }[] = [
     { column: { kind: "task", name: "" }, title: t("Task"), number: false },
     { column: { kind: "state", name: "" }, title: t("State"), number: false },
@@ -157,7 +157,7 @@ function Table({ sweep, rows, metrics, order, chosen, ticked, onOrder, onChoose,
   const best = sweep.tasks.find((task) => task.task === sweep.best);
   return (
     <div className={tableClasses.wrap}>
-      <table className={`${tableClasses.table ?? ""} tabular`} aria-label={t("Settings of the sweep")} data-testid="sweep-table">
+      <table className={`${tableClasses.table ?? ""} tabular`} aria-label={t("Sweep tasks")} data-testid="sweep-table">
         <thead>
           <tr>
             {columns.map(({ column, title, number }) => (
@@ -188,22 +188,22 @@ function Table({ sweep, rows, metrics, order, chosen, ticked, onOrder, onChoose,
           {rows.map((task) => (
             <tr
               key={task.task}
-              className={task.task === sweep.best ? classes.bestRow : task.task === chosen ? classes.chosenRow : undefined}
-              onMouseEnter={() => onChoose(task.task)}
-              onMouseLeave={() => onChoose(null)}
+              className={task.task === sweep.best ? classes.bestRow : task.task === highlighted ? classes.chosenRow : undefined}
+              onMouseEnter={() => onHighlight(task.task)}
+              onMouseLeave={() => onHighlight(null)}
             >
               <td data-label={t("Task")}>
                 <Group gap={8} wrap="nowrap" display="inline-flex">
                   <Checkbox
                     size="xs"
-                    checked={ticked.includes(task.job_id)}
-                    onChange={() => tick(task.job_id)}
+                    checked={compared.includes(task.job_id)}
+                    onChange={() => toggle(task.job_id)}
                     aria-label={t("Compare task {{task}}", { task: task.task })}
                     data-testid="sweep-tick"
                   />
                   <Anchor component={Link} to={`/jobs/${task.job_id}`} size="sm">
                     {task.task}
-                    {task.task === sweep.best && <span className="visually-hidden">{t("the best")}</span>}
+                    {task.task === sweep.best && <span className="visually-hidden">{t("best")}</span>}
                   </Anchor>
                 </Group>
               </td>
@@ -229,7 +229,7 @@ function Table({ sweep, rows, metrics, order, chosen, ticked, onOrder, onChoose,
 
 function CompareLink({ task, best }: { task: Sweep["tasks"][number]; best: Sweep["tasks"][number] }) {
   const { t } = useTranslation();
-  const label = t("Compare task {{task}} with the best", { task: task.task });
+  const label = t("Compare task {{task}} with the best task", { task: task.task });
   return (
     <Tooltip label={label}>
       <ActionIcon
@@ -247,10 +247,10 @@ function CompareLink({ task, best }: { task: Sweep["tasks"][number]; best: Sweep
 }
 
 function save(name: string, text: string): void {
-  const address = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
   const link = document.createElement("a");
-  link.href = address;
+  link.href = url;
   link.download = `${name.replace(/[^\w.-]+/g, "-").slice(0, 60) || "sweep"}.csv`;
   link.click();
-  URL.revokeObjectURL(address);
+  URL.revokeObjectURL(url);
 }

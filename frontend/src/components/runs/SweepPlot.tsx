@@ -13,12 +13,12 @@ const SIDE = 58;
 interface Props {
   sweep: Sweep;
   metric: string;
-  chosen: number | null;
-  onChoose: (task: number | null) => void;
+  highlighted: number | null;
+  onHighlight: (task: number | null) => void;
 }
 
 /** Parallel coordinates: an axis for each parameter, the metric's last, and a line for each task. */
-export function SweepPlot({ sweep, metric, chosen, onChoose }: Props) {
+export function SweepPlot({ sweep, metric, highlighted, onHighlight }: Props) {
   const { t } = useTranslation();
   const { ref, width } = useElementSize<HTMLDivElement>();
   const axes = useMemo(
@@ -28,25 +28,25 @@ export function SweepPlot({ sweep, metric, chosen, onChoose }: Props) {
     ],
     [sweep, metric],
   );
-  const judged = axes[axes.length - 1];
+  const metricAxis = axes[axes.length - 1];
   const x = (index: number) => SIDE + (index * (width - 2 * SIDE)) / Math.max(1, axes.length - 1);
   const y = (at: number) => HEIGHT - BOTTOM - at * (HEIGHT - TOP - BOTTOM);
   // The best are drawn last, above the others.
   const tasks = sweep.tasks
-    .filter((task) => judged?.at(task) !== null)
-    .sort((a, b) => Number(a.task === sweep.best) - Number(b.task === sweep.best) || (judged?.at(a) ?? 0) - (judged?.at(b) ?? 0));
-  const label = t("{{count}} settings and their {{metric}}", { count: tasks.length, metric });
+    .filter((task) => metricAxis?.at(task) !== null)
+    .sort((a, b) => Number(a.task === sweep.best) - Number(b.task === sweep.best) || (metricAxis?.at(a) ?? 0) - (metricAxis?.at(b) ?? 0));
+  const label = t("Parallel coordinates of {{count}} tasks by {{metric}}", { count: tasks.length, metric });
   return (
     <div ref={ref} className={classes.plot}>
       {width > 0 && (
-        <svg width={width} height={HEIGHT} role="img" aria-label={label} onMouseLeave={() => onChoose(null)}>
+        <svg width={width} height={HEIGHT} role="img" aria-label={label} onMouseLeave={() => onHighlight(null)}>
           {tasks.map((task) => (
             <path
               key={task.task}
               d={pathOf(task, axes, x, y)}
-              className={lineClass(task, sweep.best, chosen)}
-              style={{ stroke: colourOf(task, judged, sweep.goal) }}
-              onMouseEnter={() => onChoose(task.task)}
+              className={lineClass(task, sweep.best, highlighted)}
+              style={{ stroke: colourOf(task, metricAxis, sweep.goal) }}
+              onMouseEnter={() => onHighlight(task.task)}
             >
               <title>{`${task.task}: ${sweep.parameters.map((name) => `${name} ${formatCell(task.parameters[name] ?? null)}`).join(", ")}`}</title>
             </path>
@@ -78,12 +78,12 @@ function pathOf(task: SweepTask, axes: Axis[], x: (index: number) => number, y: 
   return `M${points.join("L")}`;
 }
 
-function lineClass(task: SweepTask, best: number | null, chosen: number | null): string {
-  const kind = task.task === chosen ? classes.chosen : task.task === best ? classes.best : "";
+function lineClass(task: SweepTask, best: number | null, highlighted: number | null): string {
+  const kind = task.task === highlighted ? classes.chosen : task.task === best ? classes.best : "";
   return `${classes.line ?? ""} ${kind ?? ""}`;
 }
 
-/** From far away to good, by the metric. */
+/** The line's colour, by the metric's distance from the goal. */
 function colourOf(task: SweepTask, axis: Axis | undefined, goal: Sweep["goal"]): string {
   const at = axis?.at(task) ?? 0;
   const good = Math.round(100 * (goal === "max" ? at : 1 - at));

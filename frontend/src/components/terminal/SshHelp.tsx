@@ -5,7 +5,7 @@ import type { Job } from "@/api/types";
 import { CommandLine } from "@/components/CommandLine";
 import { hostOf } from "@/lib/ssh-host";
 
-/** How to reach the job from one's own machine. */
+/** Commands to connect to the job by SSH. */
 export function SshHelp({ job }: { job: Job }) {
   const { t } = useTranslation();
   const host = hostOf(job);
@@ -19,27 +19,27 @@ export function SshHelp({ job }: { job: Job }) {
       <Popover.Dropdown maw="calc(100vw - 24px)" aria-label={t("SSH")}>
         <Stack gap={10}>
           <Title order={2} size="h5">
-            {t("From your own machine")}
+            {t("Connect from your computer")}
           </Title>
           <Text size="sm" c="dimmed">
-            {t("Once, to teach ssh the way through the platform:")}
+            {t("Configure SSH (once):")}
           </Text>
           <CommandLine command="aitne ssh-config --write" />
           <Text size="sm" c="dimmed">
-            {t("Then a shell, files, and a port of the job:")}
+            {t("Open a shell, copy files, forward a port:")}
           </Text>
           <CommandLine command={`ssh ${host}`} />
           <CommandLine command={`rsync -a ${host}:results .`} />
           <CommandLine command={`ssh -N -L 6006:localhost:6006 ${host}`} />
           <Text size="sm" c="dimmed">
             <Trans
-              i18nKey="In VS Code choose <b>Remote-SSH: Connect to Host…</b> and type <code>{{host}}</code>."
+              i18nKey="In VS Code, select <b>Remote-SSH: Connect to Host…</b> and enter <code>{{host}}</code>."
               values={{ host }}
               components={{ b: <b />, code: <code /> }}
             />
           </Text>
           <Text size="sm" c="dimmed">
-            {t("Without SSH, the same shell:")}
+            {t("Open a shell without SSH:")}
           </Text>
           <CommandLine command={`aitne attach ${host.replace(/\.aitne$/, "")}`} />
         </Stack>

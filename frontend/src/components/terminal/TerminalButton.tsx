@@ -4,7 +4,7 @@ import { SquareTerminal } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 
-/** Leads to a shell in the job, for who may have one now. */
+/** Link to a terminal in the job where the user can open one. */
 export function TerminalButton({ job }: { job: Job }) {
   const { t } = useTranslation();
   if (!job.actions.includes("attach")) return null;

@@ -15,31 +15,31 @@ interface Props {
   onLeave: () => void;
 }
 
-/** The terminal itself. Another `key` is another shell. */
+/** The terminal. A new `key` opens a new shell. */
 export function TerminalScreen({ jobId, node, fontSize, screenReader, onState, onLeave }: Props) {
   const { t } = useTranslation();
   const scheme = useComputedColorScheme("light");
   const host = useRef<HTMLDivElement>(null);
   const screen = useRef<Screen | null>(null);
   const leave = useRef(onLeave);
-  const tell = useRef(onState);
+  const report = useRef(onState);
   useEffect(() => {
     leave.current = onLeave;
-    tell.current = onState;
+    report.current = onState;
   });
 
   useEffect(() => {
     if (host.current === null) return undefined;
-    const made = new Screen(host.current, {
+    const created = new Screen(host.current, {
       jobId,
       node,
-      onState: (state) => tell.current(state),
+      onState: (state) => report.current(state),
       onLeave: () => leave.current(),
     });
-    screen.current = made;
+    screen.current = created;
     return () => {
       screen.current = null;
-      made.close();
+      created.close();
     };
   }, [jobId, node]);
 

@@ -1,15 +1,15 @@
-/** The emulator, and how it is joined to the shell's connection. */
+/** The terminal emulator and its connection to the shell. */
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal } from "@xterm/xterm";
 import { copyText } from "@/lib/clipboard";
 import { type LinkState, TerminalLink } from "@/lib/terminal-link";
 import { terminalTheme } from "@/lib/terminal-theme";
 
-interface Wishes {
+interface ScreenOptions {
   jobId: string;
   node: string | null;
   onState: (state: LinkState) => void;
-  /** Shift+Escape: the keyboard's way out. */
+  /** Called on Shift+Escape, which moves the focus out of the terminal. */
   onLeave: () => void;
 }
 
@@ -20,13 +20,13 @@ export class Screen {
   private readonly watch: ResizeObserver;
   private frame = 0;
 
-  constructor(element: HTMLElement, wishes: Wishes) {
+  constructor(element: HTMLElement, options: ScreenOptions) {
     const terminal = new Terminal({
       fontFamily: getComputedStyle(element).fontFamily,
       cursorBlink: !window.matchMedia("(prefers-reduced-motion: reduce)").matches,
       scrollback: 10_000,
       theme: terminalTheme(),
-      // Colours of programs that know neither of our schemes stay readable.
+      // Keeps colours of programs readable in both colour schemes.
       minimumContrastRatio: 4.5,
     });
     this.terminal = terminal;
@@ -34,17 +34,17 @@ export class Screen {
     terminal.open(element);
     this.fit.fit();
     const link = new TerminalLink({
-      jobId: wishes.jobId,
-      node: wishes.node,
+      jobId: options.jobId,
+      node: options.node,
       size: { rows: terminal.rows, cols: terminal.cols },
-      onOutput: (data, taken) => terminal.write(data, taken),
-      onState: wishes.onState,
+      onOutput: (data, onWritten) => terminal.write(data, onWritten),
+      onState: options.onState,
     });
     this.link = link;
     terminal.onData((text) => link.type(text));
     terminal.onBinary((text) => link.typeBinary(text));
     terminal.onResize(({ rows, cols }) => link.resize({ rows, cols }));
-    terminal.attachCustomKeyEventHandler((event) => this.key(event, wishes.onLeave));
+    terminal.attachCustomKeyEventHandler((event) => this.key(event, options.onLeave));
     this.watch = new ResizeObserver(() => {
       cancelAnimationFrame(this.frame);
       this.frame = requestAnimationFrame(() => this.fit.fit());
@@ -54,7 +54,7 @@ export class Screen {
     terminal.focus();
   }
 
-  /** Draws with the present colours of the portal. */
+  /** Applies the portal's current colours. */
   repaint(): void {
     this.terminal.options.theme = terminalTheme();
   }
@@ -72,7 +72,7 @@ export class Screen {
     this.terminal.dispose();
   }
 
-  /** Whether the emulator should take a key. */
+  /** Whether the emulator handles a key. */
   private key(event: KeyboardEvent, leave: () => void): boolean {
     if (event.type !== "keydown" || !event.shiftKey) return true;
     if (event.key === "Escape") {
@@ -84,7 +84,7 @@ export class Screen {
       void copyText(this.terminal.getSelection());
       return false;
     }
-    // The browser itself pastes.
+    // The browser pastes.
     return !(event.ctrlKey && event.code === "KeyV");
   }
 }

@@ -1,14 +1,14 @@
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import { PageTitle } from "@/components/PageTitle";
-import { useChosenInView } from "@/hooks/use-chosen-in-view";
+import { useSelectedInView } from "@/hooks/use-selected-in-view";
 import { ACCOUNT_TABS } from "./tabs";
 import classes from "./Account.module.css";
 
-/** The frame of the pages about oneself. */
+/** Layout of the account pages with their tabs. */
 export function AccountPage() {
   const { t } = useTranslation();
-  const strip = useChosenInView<HTMLElement>(useLocation().pathname);
+  const strip = useSelectedInView<HTMLElement>(useLocation().pathname);
   return (
     <>
       <PageTitle title={t("Account")} />

@@ -16,13 +16,13 @@ import {
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { Webhooks } from "@/components/notifications/Webhooks";
-import { whenOver } from "@/components/notifications/when-over";
-import toldClasses from "@/components/notifications/Told.module.css";
+import { waitForDelivery } from "@/components/notifications/wait-for-delivery";
+import notificationClasses from "@/components/notifications/Notifications.module.css";
 import { PageError } from "@/components/PageError";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
 import { msg } from "@/i18n/msg";
 import { formatMoment } from "@/lib/time";
-import { KINDS } from "@/lib/told";
+import { KINDS } from "@/lib/notifications";
 import classes from "./Account.module.css";
 
 const CHANNELS: Partial<Record<string, string>> = {
@@ -33,7 +33,7 @@ const CHANNELS: Partial<Record<string, string>> = {
 
 const EXAMPLE = "ada@example.org";
 
-/** What one is told, and how. */
+/** Notification settings of the user. */
 export function AccountNotificationsPage() {
   const { t } = useTranslation();
   const query = useQuery(toldSettingsQuery);
@@ -48,8 +48,8 @@ export function AccountNotificationsPage() {
   const { settings } = query.data;
   return (
     <div className={classes.cards}>
-      <section className={`card ${classes.card ?? ""}`} aria-label={t("What you are told")}>
-        <Choices key={query.data.etag ?? ""} tagged={query.data} />
+      <section className={`card ${classes.card ?? ""}`} aria-label={t("Notification settings")}>
+        <SettingsForm key={query.data.etag ?? ""} tagged={query.data} />
       </section>
       <BrowserCard />
       {settings.channels.includes("webhook") && (
@@ -61,24 +61,24 @@ export function AccountNotificationsPage() {
   );
 }
 
-const QUIET = [
-  { value: "off", label: msg("No") },
-  { value: "1", label: msg("For an hour") },
+const QUIET_PERIODS = [
+  { value: "off", label: msg("Off") },
+  { value: "1", label: msg("For 1 hour") },
   { value: "8", label: msg("For 8 hours") },
-  { value: "168", label: msg("For a week") },
+  { value: "168", label: msg("For 1 week") },
 ];
 
-function Choices({ tagged }: { tagged: TaggedSettings }) {
+function SettingsForm({ tagged }: { tagged: TaggedSettings }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const { settings, etag } = tagged;
   const [choices, setChoices] = useState(settings.choices);
   const [mail, setMail] = useState(settings.mail ?? "");
-  const [quiet, setQuiet] = useState(isQuiet(settings) ? "kept" : "off");
+  const [quiet, setQuiet] = useState(isQuiet(settings) ? "unchanged" : "off");
   const save = useMutation({
     mutationFn: () =>
       saveSettings(
-        { choices, mail: mail.trim() === "" ? null : mail.trim(), quiet_until: until(quiet, settings) },
+        { choices, mail: mail.trim() === "" ? null : mail.trim(), quiet_until: quietUntil(quiet, settings) },
         etag,
       ),
     onSuccess: (answer) => {
@@ -97,13 +97,13 @@ function Choices({ tagged }: { tagged: TaggedSettings }) {
       }}
     >
       <Stack gap="md">
-        <h2>{t("What you are told")}</h2>
+        <h2>{t("Notification settings")}</h2>
         <FormProblem error={save.error} />
         <div style={{ overflowX: "auto" }}>
-          <table className={toldClasses.matrix}>
+          <table className={notificationClasses.matrix}>
             <thead>
               <tr>
-                <th scope="col">{t("When")}</th>
+                <th scope="col">{t("Event")}</th>
                 {settings.channels.map((channel) => (
                   <th key={channel} scope="col">
                     {t(CHANNELS[channel] ?? channel)}
@@ -138,7 +138,7 @@ function Choices({ tagged }: { tagged: TaggedSettings }) {
               style={{ flex: 1, minWidth: 220 }}
               type="email"
               label={t("Mail address")}
-              description={t("Without one, no mail is sent.")}
+              description={t("Required for mail notifications.")}
               placeholder={EXAMPLE}
               value={mail}
               onChange={(event) => setMail(event.currentTarget.value)}
@@ -150,16 +150,16 @@ function Choices({ tagged }: { tagged: TaggedSettings }) {
           </Group>
         )}
         <Select
-          label={t("Leave me in peace")}
-          description={t("Then only the inbox is used: no popup, mail or webhook.")}
+          label={t("Do not disturb")}
+          description={t("Notifications appear only in the inbox, without pop-ups, mail or webhooks.")}
           value={quiet}
           onChange={(value) => setQuiet(value ?? "off")}
           allowDeselect={false}
           data={[
             ...(isQuiet(settings) && settings.quiet_until !== null
-              ? [{ value: "kept", label: t("Until {{time}}", { time: formatMoment(new Date(settings.quiet_until)) }) }]
+              ? [{ value: "unchanged", label: t("Until {{time}}", { time: formatMoment(new Date(settings.quiet_until)) }) }]
               : []),
-            ...QUIET.map(({ value, label }) => ({ value, label: t(label) })),
+            ...QUIET_PERIODS.map(({ value, label }) => ({ value, label: t(label) })),
           ]}
           maw={320}
         />
@@ -177,8 +177,8 @@ function isQuiet(settings: Settings): boolean {
   return settings.quiet_until !== null && new Date(settings.quiet_until) > platformNow();
 }
 
-function until(quiet: string, settings: Settings): string | null {
-  if (quiet === "kept") return settings.quiet_until;
+function quietUntil(quiet: string, settings: Settings): string | null {
+  if (quiet === "unchanged") return settings.quiet_until;
   const hours = Number(quiet);
   return Number.isFinite(hours) ? new Date(platformNow().getTime() + hours * 3_600_000).toISOString() : null;
 }
@@ -187,49 +187,49 @@ function TestMail({ disabled }: { disabled: boolean }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const test = useMutation({
-    mutationFn: async () => whenOver(await testMail(), fetchMails),
+    mutationFn: async () => waitForDelivery(await testMail(), fetchMails),
     onSuccess: (mail) => {
-      if (mail.state === "sent") notifyDone(t("The mail server has taken the mail."));
-      else notifyProblem(t("The mail was not sent"), new Error(mail.error ?? t("Nobody has sent it yet.")));
+      if (mail.state === "sent") notifyDone(t("Test mail accepted by the mail server."));
+      else notifyProblem(t("Could not send the mail"), new Error(mail.error ?? t("Not sent yet.")));
     },
-    onError: (error) => notifyProblem(t("The mail was not sent"), error),
+    onError: (error) => notifyProblem(t("Could not send the mail"), error),
     onSettled: () => void cache.invalidateQueries({ queryKey: toldKeys.mails }),
   });
   return (
     <Button variant="default" disabled={disabled} loading={test.isPending} onClick={() => test.mutate()} data-testid="test-mail">
-      {t("Send a test")}
+      {t("Send test mail")}
     </Button>
   );
 }
 
-/** Whether this browser may show what happens while the portal is out of sight. */
+/** Permission of this browser for desktop notifications. */
 function BrowserCard() {
   const { t } = useTranslation();
-  const there = typeof Notification !== "undefined";
-  const [permission, setPermission] = useState(there ? Notification.permission : "denied");
+  const supported = typeof Notification !== "undefined";
+  const [permission, setPermission] = useState(supported ? Notification.permission : "denied");
   return (
     <section className={`card ${classes.card ?? ""}`} aria-label={t("This browser")}>
       <h2>{t("This browser")}</h2>
       {permission === "granted" && (
         <Text size="sm" c="dimmed">
-          {t("It shows what happens while the portal is open in a tab that you do not look at.")}
+          {t("Desktop notifications are enabled while the portal is open in a background tab.")}
         </Text>
       )}
       {permission === "default" && (
         <Stack gap="sm" align="start">
           <Text size="sm" c="dimmed">
-            {t("It may show what happens while the portal is open in a tab that you do not look at.")}
+            {t("Show desktop notifications while the portal is open in a background tab.")}
           </Text>
           <Button variant="default" onClick={() => void Notification.requestPermission().then(setPermission)}>
-            {t("Allow it")}
+            {t("Allow notifications")}
           </Button>
         </Stack>
       )}
       {permission === "denied" && (
         <Alert color="gray">
-          {there
-            ? t("It was told to show no notifications of the portal. Its settings for this site change that.")
-            : t("It shows no notifications here; over HTTPS it might.")}
+          {supported
+            ? t("Notifications are blocked in this browser. Change this in its site settings.")
+            : t("Notifications are not available in this browser. They may require HTTPS.")}
         </Alert>
       )}
     </section>

@@ -8,7 +8,7 @@ import { FormProblem } from "@/components/FormProblem";
 import { notifyDone } from "@/components/notify";
 import { PageError } from "@/components/PageError";
 import { RelativeTime } from "@/components/Time";
-import { sourceWords } from "@/lib/sources";
+import { sourceName } from "@/lib/sources";
 import classes from "./Account.module.css";
 
 export function ProfilePage() {
@@ -26,7 +26,7 @@ function Profile({ account }: { account: Account }) {
   const save = useMutation({
     mutationFn: () => changeProfile(account.name, { display_name: displayName.trim() }),
     onSuccess: () => {
-      notifyDone(t("Your profile is saved."));
+      notifyDone(t("Profile saved."));
       void cache.invalidateQueries({ queryKey: accountKeys.account });
       void cache.invalidateQueries({ queryKey: keys.me });
     },
@@ -59,7 +59,7 @@ function Profile({ account }: { account: Account }) {
               </Group>
             ) : (
               <Text size="sm" c="dimmed">
-                {t("Your name comes from {{source}} with every login.", { source: sourceWords(account.source) })}
+                {t("Updated at every login from: {{source}}.", { source: sourceName(account.source) })}
               </Text>
             )}
           </Stack>
@@ -70,14 +70,14 @@ function Profile({ account }: { account: Account }) {
           <dt>{t("User name")}</dt>
           <dd>{account.name}</dd>
           <dt>{t("Mail address")}</dt>
-          <dd>{account.mail ?? t("none yet")}</dd>
+          <dd>{account.mail ?? t("not set")}</dd>
           <dt>{t("Role")}</dt>
           <dd>{t(account.role === "admin" ? "Administrator" : "User")}</dd>
           <dt>{t("Default project")}</dt>
           <dd>{account.default_project}</dd>
-          <dt>{t("Log in with")}</dt>
-          <dd>{sourceWords(account.source)}</dd>
-          <dt>{t("Account since")}</dt>
+          <dt>{t("Login method")}</dt>
+          <dd>{sourceName(account.source)}</dd>
+          <dt>{t("Account created")}</dt>
           <dd>
             <RelativeTime at={account.created_at} />
           </dd>

@@ -14,17 +14,17 @@ import classes from "@/components/table.module.css";
 
 const EXAMPLE = "WANDB_API_KEY";
 
-/** Values that jobs get as environment variables and that nothing shows. */
+/** Secrets that jobs receive as environment variables. */
 export function SecretsPage() {
   const { t } = useTranslation();
   const query = useQuery(secretsQuery);
-  /** The name of the secret in the dialog; empty for a new one. */
+  /** Name of the secret in the dialog; empty for a new secret. */
   const [edited, setEdited] = useState<string | null>(null);
   return (
     <>
       <Group justify="space-between" align="flex-start" mb="md">
         <Text size="sm" c="dimmed" maw={560}>
-          {t("Keys and passwords for your jobs. A job that names a secret finds it in its environment; nothing shows its value, here or in the job.")}
+          {t("Keys and passwords for your jobs. A job that lists a secret gets it as an environment variable. Values are not shown in the portal.")}
         </Text>
         <Button size="sm" leftSection={<Plus size={16} />} onClick={() => setEdited("")} data-testid="secret-new">
           {t("New secret")}
@@ -36,7 +36,7 @@ export function SecretsPage() {
         rows={3}
         empty={
           <EmptyState icon={LockKeyhole} title={t("No secrets")}>
-            <Trans i18nKey="Store one and name it in a job file: <code>secrets: [WANDB_API_KEY]</code>" components={{ code: <code /> }} />
+            <Trans i18nKey="Create a secret and list it in a job file: <code>secrets: [WANDB_API_KEY]</code>" components={{ code: <code /> }} />
           </EmptyState>
         }
       >
@@ -50,13 +50,13 @@ export function SecretsPage() {
 function SecretTable({ secrets, onReplace }: { secrets: readonly Secret[]; onReplace: (name: string) => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const [asking, setAsking] = useState<string | null>(null);
+  const [deleting, setDeleting] = useState<string | null>(null);
   const remove = useMutation({
     mutationFn: deleteSecret,
-    onSuccess: () => notifyDone(t("The secret is deleted.")),
-    onError: (error) => notifyProblem(t("The secret was not deleted"), error),
+    onSuccess: () => notifyDone(t("Secret deleted.")),
+    onError: (error) => notifyProblem(t("Could not delete the secret"), error),
     onSettled: () => {
-      setAsking(null);
+      setDeleting(null);
       void cache.invalidateQueries({ queryKey: secretsQuery.queryKey });
     },
   });
@@ -89,7 +89,7 @@ function SecretTable({ secrets, onReplace }: { secrets: readonly Secret[]; onRep
                 <Button variant="subtle" size="compact-sm" onClick={() => onReplace(name)} aria-label={t("Replace {{name}}", { name })}>
                   {t("Replace")}
                 </Button>
-                <Button variant="subtle" color="red" size="compact-sm" onClick={() => setAsking(name)} aria-label={t("Delete {{name}}", { name })}>
+                <Button variant="subtle" color="red" size="compact-sm" onClick={() => setDeleting(name)} aria-label={t("Delete {{name}}", { name })}>
                   {t("Delete")}
                 </Button>
               </td>
@@ -98,30 +98,30 @@ function SecretTable({ secrets, onReplace }: { secrets: readonly Secret[]; onRep
         </tbody>
       </table>
       <Confirm
-        opened={asking !== null}
-        title={t("Delete {{name}}?", { name: asking ?? "" })}
+        opened={deleting !== null}
+        title={t("Delete {{name}}?", { name: deleting ?? "" })}
         action={t("Delete")}
         busy={remove.isPending}
-        onClose={() => setAsking(null)}
+        onClose={() => setDeleting(null)}
         onConfirm={() => {
-          if (asking !== null) remove.mutate(asking);
+          if (deleting !== null) remove.mutate(deleting);
         }}
       >
-        {t("Jobs that run keep it; jobs that have not started fail. This cannot be undone.")}
+        {t("Running jobs keep the secret. Pending jobs that use it fail. This cannot be undone.")}
       </Confirm>
     </div>
   );
 }
 
-function SecretModal({ name: given, onClose }: { name: string; onClose: () => void }) {
+function SecretModal({ name: existingName, onClose }: { name: string; onClose: () => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const [name, setName] = useState(given);
+  const [name, setName] = useState(existingName);
   const [value, setValue] = useState("");
   const save = useMutation({
     mutationFn: () => putSecret(name.trim(), value),
     onSuccess: () => {
-      notifyDone(t("The secret is stored."));
+      notifyDone(t("Secret saved."));
       void cache.invalidateQueries({ queryKey: secretsQuery.queryKey });
       onClose();
     },
@@ -133,7 +133,7 @@ function SecretModal({ name: given, onClose }: { name: string; onClose: () => vo
   const problems = save.error instanceof ApiProblem ? save.error.problems : [];
   const nameProblem = problems.find((problem) => problem.field.endsWith("name"))?.message;
   return (
-    <Modal opened onClose={onClose} title={<strong>{given === "" ? t("New secret") : t("Replace {{name}}", { name: given })}</strong>}>
+    <Modal opened onClose={onClose} title={<strong>{existingName === "" ? t("New secret") : t("Replace {{name}}", { name: existingName })}</strong>}>
       <form onSubmit={submit}>
         <Stack gap="md">
           {save.error !== null && nameProblem === undefined && (
@@ -143,22 +143,22 @@ function SecretModal({ name: given, onClose }: { name: string; onClose: () => vo
           )}
           <TextInput
             label={t("Name")}
-            description={t("The environment variable of your jobs.")}
+            description={t("Name of the environment variable in jobs.")}
             placeholder={EXAMPLE}
             value={name}
             onChange={(event) => setName(event.currentTarget.value)}
             error={nameProblem}
             maxLength={128}
-            disabled={given !== ""}
+            disabled={existingName !== ""}
             required
             spellCheck={false}
             autoCapitalize="characters"
-            data-autofocus={given === "" || undefined}
+            data-autofocus={existingName === "" || undefined}
             data-testid="secret-name"
           />
           <Textarea
             label={t("Value")}
-            description={t("It is encrypted and never shown again.")}
+            description={t("Stored encrypted and not shown again.")}
             value={value}
             onChange={(event) => setValue(event.currentTarget.value)}
             maxLength={32_768}
@@ -169,11 +169,11 @@ function SecretModal({ name: given, onClose }: { name: string; onClose: () => vo
             spellCheck={false}
             autoComplete="off"
             autoCapitalize="none"
-            data-autofocus={given !== "" || undefined}
+            data-autofocus={existingName !== "" || undefined}
             data-testid="secret-value"
           />
           <Button type="submit" loading={save.isPending} disabled={name.trim() === "" || value === ""} data-testid="secret-save">
-            {t("Store secret")}
+            {t("Save secret")}
           </Button>
         </Stack>
       </form>

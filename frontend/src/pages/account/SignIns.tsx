@@ -9,7 +9,7 @@ import { notifyDone, notifyProblem } from "@/components/notify";
 import { QueryCard } from "@/components/QueryCard";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
-import { sourceWords } from "@/lib/sources";
+import { sourceName } from "@/lib/sources";
 import table from "@/components/table.module.css";
 import classes from "./Account.module.css";
 
@@ -17,14 +17,14 @@ export function SignInsPage() {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const query = useQuery(signInsQuery);
-  const [asking, setAsking] = useState<SignIn | "others" | null>(null);
+  const [confirming, setConfirming] = useState<SignIn | "others" | null>(null);
   const end = useMutation({
-    mutationFn: async (which: SignIn | "others") =>
-      which === "others" ? revokeOtherSignIns() : revokeSignIn(which.id).then(() => 1),
+    mutationFn: async (target: SignIn | "others") =>
+      target === "others" ? revokeOtherSignIns() : revokeSignIn(target.id).then(() => 1),
     onSuccess: (count) => notifyDone(t("{{count}} sign-ins ended.", { count })),
-    onError: (error) => notifyProblem(t("The sign-in was not ended"), error),
+    onError: (error) => notifyProblem(t("Could not end the sign-in"), error),
     onSettled: () => {
-      setAsking(null);
+      setConfirming(null);
       void cache.invalidateQueries({ queryKey: accountKeys.signIns });
     },
   });
@@ -34,14 +34,14 @@ export function SignInsPage() {
     <>
       <Group justify="space-between" align="flex-start" mb="md">
         <Text size="sm" c="dimmed" maw={560}>
-          {t("The browsers in which you are logged in. End what you do not know, and set a new password then.")}
+          {t("Browsers in which you are logged in. Log out unknown browsers and change your password.")}
         </Text>
         <Button
           variant="default"
           size="sm"
           leftSection={<LogOut size={16} />}
           disabled={!others}
-          onClick={() => setAsking("others")}
+          onClick={() => setConfirming("others")}
           data-testid="sign-out-others"
         >
           {t("Log out everywhere else")}
@@ -64,7 +64,7 @@ export function SignInsPage() {
               </thead>
               <tbody>
                 {signIns.map((each) => (
-                  <Row key={each.id} signIn={each} onEnd={() => setAsking(each)} />
+                  <Row key={each.id} signIn={each} onEnd={() => setConfirming(each)} />
                 ))}
               </tbody>
             </table>
@@ -72,19 +72,19 @@ export function SignInsPage() {
         )}
       </QueryCard>
       <Confirm
-        opened={asking !== null}
-        title={asking === "others" ? t("Log out everywhere else?") : t("End this sign-in?")}
+        opened={confirming !== null}
+        title={confirming === "others" ? t("Log out everywhere else?") : t("End this sign-in?")}
         action={t("Log out")}
         keep={t("Cancel")}
         busy={end.isPending}
-        onClose={() => setAsking(null)}
+        onClose={() => setConfirming(null)}
         onConfirm={() => {
-          if (asking !== null) end.mutate(asking);
+          if (confirming !== null) end.mutate(confirming);
         }}
       >
-        {asking === "others"
-          ? t("Only this browser stays logged in. Access tokens go on working.")
-          : t("That browser has to log in again. Jobs and sessions go on running.")}
+        {confirming === "others"
+          ? t("Only this browser stays logged in. Access tokens remain valid.")
+          : t("The browser must log in again. Jobs and sessions continue.")}
       </Confirm>
     </>
   );
@@ -96,14 +96,14 @@ function Row({ signIn, onEnd }: { signIn: SignIn; onEnd: () => void }) {
     <tr data-testid="sign-in">
       <td className={table.name}>
         <span className={classes.device}>
-          <Device words={signIn.device} />
+          <Device name={signIn.device} />
           <span>
             <strong>{signIn.device}</strong>{" "}
             {signIn.current && (
-              <ToneBadge tone="good">{t("this one")}</ToneBadge>
+              <ToneBadge tone="good">{t("current")}</ToneBadge>
             )}
             <Text size="xs" c="dimmed" component="div">
-              {t("with {{source}}", { source: sourceWords(signIn.source) })}
+              {t("with {{source}}", { source: sourceName(signIn.source) })}
             </Text>
           </span>
         </span>
@@ -132,8 +132,8 @@ function Row({ signIn, onEnd }: { signIn: SignIn; onEnd: () => void }) {
   );
 }
 
-function Device({ words }: { words: string }) {
-  if (/iPhone|Android/.test(words)) return <Smartphone size={18} aria-hidden />;
-  if (/command line|curl/.test(words)) return <Terminal size={18} aria-hidden />;
+function Device({ name }: { name: string }) {
+  if (/iPhone|Android/.test(name)) return <Smartphone size={18} aria-hidden />;
+  if (/command line|curl/.test(name)) return <Terminal size={18} aria-hidden />;
   return <Monitor size={18} aria-hidden />;
 }

@@ -24,7 +24,7 @@ export function TokensPage() {
     <>
       <Group justify="space-between" align="flex-start" mb="md">
         <Text size="sm" c="dimmed" maw={560}>
-          {t("A token lets a script or the command line act as you. Give each use a token of its own, so that one can be revoked without the others.")}
+          {t("Scripts and the command line use access tokens to act on your behalf. Create one token per use so that each can be revoked separately.")}
         </Text>
         <Button size="sm" leftSection={<Plus size={16} />} onClick={() => setCreating(true)} data-testid="token-new">
           {t("New token")}
@@ -37,7 +37,7 @@ export function TokensPage() {
         empty={
           <EmptyState icon={KeyRound} title={t("No tokens")}>
             <Trans
-              i18nKey="Make one for the command line: <code>AITNE_TOKEN</code> and <code>AITNE_URL</code> are all it needs."
+              i18nKey="For the command line, create a token and set <code>AITNE_TOKEN</code> and <code>AITNE_URL</code>."
               components={{ code: <code /> }}
             />
           </EmptyState>
@@ -53,13 +53,13 @@ export function TokensPage() {
 function TokenTable({ tokens }: { tokens: readonly Token[] }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const [asking, setAsking] = useState<Token | null>(null);
+  const [revoking, setRevoking] = useState<Token | null>(null);
   const revoke = useMutation({
     mutationFn: (token: Token) => revokeToken(token.id),
-    onSuccess: () => notifyDone(t("The token no longer works.")),
-    onError: (error) => notifyProblem(t("The token was not revoked"), error),
+    onSuccess: () => notifyDone(t("Token revoked.")),
+    onError: (error) => notifyProblem(t("Could not revoke the token"), error),
     onSettled: () => {
-      setAsking(null);
+      setRevoking(null);
       void cache.invalidateQueries({ queryKey: keys.tokens });
     },
   });
@@ -69,7 +69,7 @@ function TokenTable({ tokens }: { tokens: readonly Token[] }) {
         <thead>
           <tr>
             <th scope="col">{t("Name")}</th>
-            <th scope="col">{t("May")}</th>
+            <th scope="col">{t("Scopes")}</th>
             <th scope="col">{t("Created")}</th>
             <th scope="col">{t("Last used")}</th>
             <th scope="col">{t("Expires")}</th>
@@ -89,7 +89,7 @@ function TokenTable({ tokens }: { tokens: readonly Token[] }) {
                   </Text>
                 )}
               </td>
-              <td data-label={t("May")}>{[...token.scopes].sort().map((scope) => t(SCOPES[scope])).join(", ")}</td>
+              <td data-label={t("Scopes")}>{[...token.scopes].sort().map((scope) => t(SCOPES[scope])).join(", ")}</td>
               <td data-label={t("Created")}>
                 <RelativeTime at={token.created_at} />
               </td>
@@ -100,7 +100,7 @@ function TokenTable({ tokens }: { tokens: readonly Token[] }) {
                 {token.expires_at === null ? <span className={classes.dim}>{t("never")}</span> : <RelativeTime at={token.expires_at} />}
               </td>
               <td className={classes.num}>
-                <Button variant="subtle" color="red" size="compact-sm" onClick={() => setAsking(token)} aria-label={t("Revoke {{name}}", { name: token.name })}>
+                <Button variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(token)} aria-label={t("Revoke {{name}}", { name: token.name })}>
                   {t("Revoke")}
                 </Button>
               </td>
@@ -109,22 +109,22 @@ function TokenTable({ tokens }: { tokens: readonly Token[] }) {
         </tbody>
       </table>
       <Confirm
-        opened={asking !== null}
-        title={t("Revoke {{name}}?", { name: asking?.name ?? "" })}
+        opened={revoking !== null}
+        title={t("Revoke {{name}}?", { name: revoking?.name ?? "" })}
         action={t("Revoke")}
         busy={revoke.isPending}
-        onClose={() => setAsking(null)}
+        onClose={() => setRevoking(null)}
         onConfirm={() => {
-          if (asking !== null) revoke.mutate(asking);
+          if (revoking !== null) revoke.mutate(revoking);
         }}
       >
-        {t("Whatever uses this token is refused from now on. This cannot be undone.")}
+        {t("Clients that use this token lose access immediately. This cannot be undone.")}
       </Confirm>
     </div>
   );
 }
 
-const SCOPES = { read: msg("read"), write: msg("change"), admin: msg("administer") } as const;
+const SCOPES = { read: msg("read"), write: msg("write"), admin: msg("admin") } as const;
 
 const LIFETIMES = [
   { value: "7d", label: msg("7 days") },
@@ -140,7 +140,7 @@ function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => vo
   const { data: me } = useSuspenseQuery(meQuery);
   const [name, setName] = useState("");
   const [scopes, setScopes] = useState<string[]>(["read", "write"]);
-  const [life, setLife] = useState("30d");
+  const [lifetime, setLifetime] = useState("30d");
   const create = useMutation({
     mutationFn: (body: NewToken) => createToken(body),
     onSuccess: () => void cache.invalidateQueries({ queryKey: keys.tokens }),
@@ -155,7 +155,7 @@ function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => vo
     create.mutate({
       name: name.trim(),
       scopes: scopes as NewToken["scopes"],
-      expires_in: life === "never" ? null : life,
+      expires_in: lifetime === "never" ? null : lifetime,
     });
   };
   const problems = create.error instanceof ApiProblem ? create.error.problems : [];
@@ -164,8 +164,8 @@ function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => vo
     <Modal opened={opened} onClose={close} title={<strong>{t("New access token")}</strong>} closeOnClickOutside={create.data === undefined}>
       {create.data ? (
         <Stack gap="md">
-          <Alert color="moon" title={t("Copy it now")}>
-            {t("This is the only time the token is shown; only a fingerprint of it is stored.")}
+          <Alert color="moon" title={t("Copy the token now")}>
+            {t("The token is shown only once. Only its hash is stored.")}
           </Alert>
           <Group wrap="nowrap" gap="xs">
             <Code block style={{ flex: 1, background: "var(--well)", overflowWrap: "anywhere", whiteSpace: "pre-wrap" }} data-testid="token-secret">
@@ -184,7 +184,7 @@ function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => vo
               </Alert>
             )}
             <TextInput
-              label={t("What is it for?")}
+              label={t("Name")}
               placeholder={t("Laptop")}
               value={name}
               onChange={(event) => setName(event.currentTarget.value)}
@@ -194,14 +194,14 @@ function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => vo
               data-autofocus
               data-testid="token-name"
             />
-            <Checkbox.Group label={t("It may")} value={scopes} onChange={setScopes}>
+            <Checkbox.Group label={t("Scopes")} value={scopes} onChange={setScopes}>
               <Stack gap={8} mt={8}>
-                <Checkbox value="read" label={t("Read: see jobs, logs and nodes")} />
+                <Checkbox value="read" label={t("Read: view jobs, logs and nodes")} />
                 <Checkbox value="write" label={t("Write: launch, stop and change")} />
-                {me.user.role === "admin" && <Checkbox value="admin" label={t("Administer: act on others' jobs and accounts")} />}
+                {me.user.role === "admin" && <Checkbox value="admin" label={t("Admin: manage jobs and accounts of other users")} />}
               </Stack>
             </Checkbox.Group>
-            <Select label={t("It expires after")} data={LIFETIMES.map(({ value, label }) => ({ value, label: t(label) }))} value={life} onChange={(value) => setLife(value ?? "30d")} allowDeselect={false} />
+            <Select label={t("Expiration")} data={LIFETIMES.map(({ value, label }) => ({ value, label: t(label) }))} value={lifetime} onChange={(value) => setLifetime(value ?? "30d")} allowDeselect={false} />
             <Button type="submit" loading={create.isPending} disabled={name.trim() === "" || scopes.length === 0} data-testid="token-create">
               {t("Create token")}
             </Button>

@@ -8,7 +8,7 @@ interface Tab {
   icon: LucideIcon;
 }
 
-/** A tab is one line here, beside its route in router.tsx. */
+/** Tabs of the account pages. Each has a route in router.tsx. */
 export const ACCOUNT_TABS: readonly Tab[] = [
   { to: "/account/profile", label: msg("Profile"), icon: UserRound },
   { to: "/account/security", label: msg("Security"), icon: ShieldCheck },

@@ -1,13 +1,13 @@
 import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
-import { useChosenInView } from "@/hooks/use-chosen-in-view";
+import { useSelectedInView } from "@/hooks/use-selected-in-view";
 import { pagesOf } from "@/lib/pages";
 import classes from "./Admin.module.css";
 
-/** The administrators' area: its own navigation beside its pages. */
+/** Layout of the administration pages with their side navigation. */
 export function AdminLayout() {
   const { t } = useTranslation();
-  const strip = useChosenInView<HTMLElement>(useLocation().pathname);
+  const strip = useSelectedInView<HTMLElement>(useLocation().pathname);
   return (
     <div className={classes.area}>
       <nav ref={strip} className={`${classes.side ?? ""} strip`} aria-label={t("Administration")}>

@@ -29,12 +29,12 @@ import { formatMoment, formatPeriod } from "@/lib/time";
 import { MaintenanceCard } from "@/pages/admin/MaintenanceCard";
 import classes from "./Admin.module.css";
 
-/** What everybody is told, and when no new work begins. */
+/** Announcements to users, and maintenance. */
 export function AnnouncementsPage() {
   const { t } = useTranslation();
   const query = useInfiniteQuery(allAnnouncementsQuery);
   const [editing, setEditing] = useState<Announcement | "new" | null>(null);
-  const found = query.data?.pages.flatMap((page) => page.items) ?? [];
+  const announcements = query.data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <>
       <PageTitle title={t("Announcements and maintenance")} />
@@ -56,15 +56,15 @@ export function AnnouncementsPage() {
       </Group>
       <QueryCard
         query={query}
-        items={query.data && found}
+        items={query.data && announcements}
         rows={3}
         empty={
-          <EmptyState icon={Megaphone} title={t("Nothing was announced")}>
-            {t("An announcement stands above every page for those whom it concerns, from and until when you say.")}
+          <EmptyState icon={Megaphone} title={t("No announcements")}>
+            {t("Announcements are shown at the top of every page to the selected users for the selected period.")}
           </EmptyState>
         }
       >
-        {(announcements) => <Rows announcements={announcements} onEdit={setEditing} />}
+        {(items) => <Rows announcements={items} onEdit={setEditing} />}
       </QueryCard>
       {editing !== null && <Editor announcement={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
     </>
@@ -75,25 +75,25 @@ function Rows({ announcements, onEdit }: { announcements: readonly Announcement[
   const { t } = useTranslation();
   const now = useNow();
   const cache = useQueryClient();
-  const [asking, setAsking] = useState<Announcement | null>(null);
+  const [deleting, setDeleting] = useState<Announcement | null>(null);
   const remove = useMutation({
     mutationFn: deleteAnnouncement,
-    onSuccess: () => notifyDone(t("The announcement is gone.")),
-    onError: (error) => notifyProblem(t("The announcement was not deleted"), error),
+    onSuccess: () => notifyDone(t("Announcement deleted.")),
+    onError: (error) => notifyProblem(t("Could not delete the announcement"), error),
     onSettled: () => {
-      setAsking(null);
+      setDeleting(null);
       void cache.invalidateQueries({ queryKey: adminKeys.announcements });
     },
   });
-  const stages = { current: t("shown now"), future: t("to come"), past: t("over") };
+  const stages = { current: t("active"), future: t("scheduled"), past: t("expired") };
   return (
     <div className={table.wrap}>
       <table className={table.table}>
         <thead>
           <tr>
             <th scope="col">{t("Text")}</th>
-            <th scope="col">{t("For")}</th>
-            <th scope="col">{t("Shown")}</th>
+            <th scope="col">{t("Visible to")}</th>
+            <th scope="col">{t("Display period")}</th>
             <th scope="col">
               <span className="visually-hidden">{t("Actions")}</span>
             </th>
@@ -110,8 +110,8 @@ function Rows({ announcements, onEdit }: { announcements: readonly Announcement[
                     {each.text}
                   </div>
                 </td>
-                <td data-label={t("For")}>{each.projects.length === 0 ? t("everybody") : each.projects.join(", ")}</td>
-                <td data-label={t("Shown")}>
+                <td data-label={t("Visible to")}>{each.projects.length === 0 ? t("all users") : each.projects.join(", ")}</td>
+                <td data-label={t("Display period")}>
                   <div>
                     {stages[stage]}
                     <Text size="xs" c="dimmed">
@@ -125,7 +125,7 @@ function Rows({ announcements, onEdit }: { announcements: readonly Announcement[
                   <Button variant="subtle" size="compact-sm" onClick={() => onEdit(each)}>
                     {t("Edit")}
                   </Button>
-                  <Button variant="subtle" color="red" size="compact-sm" onClick={() => setAsking(each)}>
+                  <Button variant="subtle" color="red" size="compact-sm" onClick={() => setDeleting(each)}>
                     {t("Delete")}
                   </Button>
                 </td>
@@ -135,16 +135,16 @@ function Rows({ announcements, onEdit }: { announcements: readonly Announcement[
         </tbody>
       </table>
       <Confirm
-        opened={asking !== null}
+        opened={deleting !== null}
         title={t("Delete this announcement?")}
         action={t("Delete")}
         busy={remove.isPending}
-        onClose={() => setAsking(null)}
+        onClose={() => setDeleting(null)}
         onConfirm={() => {
-          if (asking !== null) remove.mutate(asking.id);
+          if (deleting !== null) remove.mutate(deleting.id);
         }}
       >
-        {asking?.text}
+        {deleting?.text}
       </Confirm>
     </div>
   );
@@ -162,7 +162,7 @@ function Editor({ announcement, onClose }: { announcement: Announcement | null; 
     until: toField(announcement?.ends_at ?? null),
   });
   const set = (change: Partial<typeof form>) => setForm((old) => ({ ...old, ...change }));
-  // What others changed since the list was read is seen when it is saved, not overwritten.
+  // The ETag detects changes by other administrators, so that saving does not overwrite them.
   const seen = useQuery({
     queryKey: adminKeys.edited("announcement", announcement?.id),
     queryFn: () => readAnnouncement(announcement?.id ?? ""),
@@ -179,14 +179,14 @@ function Editor({ announcement, onClose }: { announcement: Announcement | null; 
     },
     onSuccess: () => {
       void cache.invalidateQueries({ queryKey: adminKeys.announcements });
-      notifyDone(announcement === null ? t("Announced.") : t("The announcement was changed."));
+      notifyDone(announcement === null ? t("Announcement published.") : t("Announcement updated."));
       onClose();
     },
   });
   return (
     <FormModal
-      title={announcement === null ? t("New announcement") : t("Edit the announcement")}
-      action={announcement === null ? t("Announce") : t("Save")}
+      title={announcement === null ? t("New announcement") : t("Edit announcement")}
+      action={announcement === null ? t("Publish") : t("Save")}
       testId="announcement-save"
       size="lg"
       busy={save.isPending}
@@ -197,7 +197,7 @@ function Editor({ announcement, onClose }: { announcement: Announcement | null; 
     >
       <Textarea
         label={t("Text")}
-        description={t("Plain text; what happens, whom it concerns, what to do.")}
+        description={t("Plain text: what happens, who is affected, what to do.")}
         autosize
         minRows={3}
         maxLength={2_000}
@@ -209,31 +209,31 @@ function Editor({ announcement, onClose }: { announcement: Announcement | null; 
       />
       <div>
         <Text size="sm" fw={600} mb={4}>
-          {t("How much it matters")}
+          {t("Severity")}
         </Text>
         <SegmentedControl
           fullWidth
-          aria-label={t("How much it matters")}
+          aria-label={t("Severity")}
           data={(Object.keys(SEVERITIES) as Severity[]).map((value) => ({ value, label: t(SEVERITIES[value].label) }))}
           value={form.severity}
           onChange={(severity) => set({ severity: severity })}
         />
         {form.severity === "critical" && (
           <Text size="xs" c="dimmed" mt={4}>
-            {t("Nobody can put a critical announcement away.")}
+            {t("Critical announcements cannot be dismissed.")}
           </Text>
         )}
       </div>
       <MultiSelect
-        label={t("For the members of")}
-        placeholder={form.projects.length === 0 ? t("everybody") : ""}
+        label={t("Visible to members of")}
+        placeholder={form.projects.length === 0 ? t("all users") : ""}
         data={projects?.items.map((project) => project.name) ?? []}
         value={form.projects}
         onChange={(value) => set({ projects: value })}
         searchable
         clearable
       />
-      <PeriodFields from={form.from} until={form.until} endless={t("Empty: until it is deleted.")} onChange={set} />
+      <PeriodFields from={form.from} until={form.until} endless={t("Leave blank to show it until it is deleted.")} onChange={set} />
     </FormModal>
   );
 }

@@ -11,13 +11,13 @@ import { notifyProblem } from "@/components/notify";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
 import { formatAbsolute } from "@/lib/time";
-import { AuditTable, OUTCOMES, Who } from "@/pages/admin/AuditTable";
+import { Actor, AuditTable, OUTCOMES } from "@/pages/admin/AuditTable";
 import classes from "./Admin.module.css";
 
-/** An operation of the API: the same in every language. */
+/** Operation of the API; not translated. */
 const EXAMPLE = "drain_node";
 
-/** Who did what to what: filtered, exported, verified. */
+/** Audit log with filters, export and verification. */
 export function AuditPage() {
   const { t } = useTranslation();
   const filters = useSearch({ from: "/shell/admin/audit" });
@@ -26,7 +26,7 @@ export function AuditPage() {
   const entries = query.data?.pages.flatMap((page) => page.items) ?? [];
   const total = query.data?.pages[0]?.total;
   const filtered = JSON.stringify(filters) !== "{}";
-  const check = useMutation({ mutationFn: checkAudit, onError: (error) => notifyProblem(t("The log was not verified"), error) });
+  const check = useMutation({ mutationFn: checkAudit, onError: (error) => notifyProblem(t("Could not verify the audit log"), error) });
   return (
     <>
       <PageTitle title={t("Audit log")}>
@@ -42,16 +42,16 @@ export function AuditPage() {
             </Menu.Target>
             <Menu.Dropdown>
               <Menu.Item component="a" href={auditExport(filters, "jsonl")} download>
-                {t("JSON lines, which can be verified")}
+                {t("JSON Lines (verifiable)")}
               </Menu.Item>
               <Menu.Item component="a" href={auditExport(filters, "csv")} download>
-                {t("CSV for a spreadsheet")}
+                {t("CSV (spreadsheet)")}
               </Menu.Item>
             </Menu.Dropdown>
           </Menu>
         </Group>
       </PageTitle>
-      <div role="status">{check.data && <Checked check={check.data} />}</div>
+      <div role="status">{check.data && <VerificationResult check={check.data} />}</div>
       <Filters filters={filters} />
       <p className={classes.note} role="status">
         {total !== undefined && t("{{count}} entries", { count: total })}
@@ -60,34 +60,34 @@ export function AuditPage() {
         query={query}
         items={query.data && entries}
         empty={
-          <EmptyState icon={filtered ? SearchX : ScrollText} title={filtered ? t("Nothing matches") : t("Nothing has been changed yet")}>
-            {t("Every change that a person asks for is written down here, with who, from where and how it ended.")}
+          <EmptyState icon={filtered ? SearchX : ScrollText} title={filtered ? t("No matching entries") : t("No entries yet")}>
+            {t("All changes requested by users are recorded with actor, address and result.")}
           </EmptyState>
         }
       >
-        {(found) => <AuditTable entries={found} onOpen={setOpen} />}
+        {(items) => <AuditTable entries={items} onOpen={setOpen} />}
       </QueryCard>
-      {open && <Entry entry={open} onClose={() => setOpen(null)} />}
+      {open && <EntryModal entry={open} onClose={() => setOpen(null)} />}
     </>
   );
 }
 
-function Checked({ check }: { check: AuditCheck }) {
+function VerificationResult({ check }: { check: AuditCheck }) {
   const { t } = useTranslation();
   if (check.whole) {
     return (
-      <Alert color="moon" icon={<ShieldCheck size={18} />} mb="md" title={t("All {{count}} entries are as they were written.", { count: check.entries })}>
+      <Alert color="moon" icon={<ShieldCheck size={18} />} mb="md" title={t("{{count}} entries verified, no changes detected", { count: check.entries })}>
         {check.last_hash !== null && (
           <>
-            {t("Hash of the last one, to be noted elsewhere:")} <span className={classes.value}>{check.last_hash}</span>
+            {t("Hash of the last entry (keep a copy outside the platform):")} <span className={classes.value}>{check.last_hash}</span>
           </>
         )}
       </Alert>
     );
   }
   return (
-    <Alert color="red" icon={<ShieldAlert size={18} />} mb="md" title={t("Entry {{id}} is wrong", { id: check.broken_entry })}>
-      {check.problem} {t("{{count}} entries before it are in order.", { count: check.entries })}
+    <Alert color="red" icon={<ShieldAlert size={18} />} mb="md" title={t("Entry {{id}} is invalid", { id: check.broken_entry })}>
+      {check.problem} {t("{{count}} entries before it are valid.", { count: check.entries })}
     </Alert>
   );
 }
@@ -98,12 +98,12 @@ function Filters({ filters }: { filters: AuditFilters }) {
   const set = (change: AuditFilters) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   return (
     <div className={classes.filters} role="search">
-      <Typed label={t("Who")} value={filters.actor} onChange={(actor) => set({ actor })} />
-      <Typed label={t("What")} placeholder={EXAMPLE} value={filters.action} onChange={(action) => set({ action })} />
-      <Typed label={t("On what")} value={filters.object} onChange={(object) => set({ object })} />
+      <FilterField label={t("Actor")} value={filters.actor} onChange={(actor) => set({ actor })} />
+      <FilterField label={t("Action")} placeholder={EXAMPLE} value={filters.action} onChange={(action) => set({ action })} />
+      <FilterField label={t("Target")} value={filters.object} onChange={(object) => set({ object })} />
       <Select
-        label={t("How it ended")}
-        placeholder={t("Any way")}
+        label={t("Result")}
+        placeholder={t("Any")}
         clearable
         data={(Object.keys(OUTCOMES) as Outcome[]).map((value) => ({ value, label: t(OUTCOMES[value].label) }))}
         value={filters.outcome ?? null}
@@ -115,16 +115,16 @@ function Filters({ filters }: { filters: AuditFilters }) {
   );
 }
 
-interface TypedProps {
+interface FilterFieldProps {
   label: string;
   placeholder?: string;
   value: string | undefined;
   onChange: (value: string | undefined) => void;
 }
 
-function Typed({ label, placeholder, value, onChange }: TypedProps) {
+function FilterField({ label, placeholder, value, onChange }: FilterFieldProps) {
   const [text, setText] = useState(value ?? "");
-  const later = useDebouncedCallback(onChange, 300);
+  const changeDebounced = useDebouncedCallback(onChange, 300);
   return (
     <TextInput
       label={label}
@@ -134,23 +134,23 @@ function Typed({ label, placeholder, value, onChange }: TypedProps) {
       autoCapitalize="none"
       onChange={(event) => {
         setText(event.currentTarget.value);
-        later(event.currentTarget.value.trim() || undefined);
+        changeDebounced(event.currentTarget.value.trim() || undefined);
       }}
     />
   );
 }
 
-function Entry({ entry, onClose }: { entry: AuditEntry; onClose: () => void }) {
+function EntryModal({ entry, onClose }: { entry: AuditEntry; onClose: () => void }) {
   const { t } = useTranslation();
   const facts: [string, React.ReactNode][] = [
-    [t("When"), formatAbsolute(new Date(entry.time))],
-    [t("Who"), <Who key="who" entry={entry} />],
-    [t("On what"), entry.object],
-    [t("How it ended"), t(OUTCOMES[entry.outcome].label)],
+    [t("Time"), formatAbsolute(new Date(entry.time))],
+    [t("Actor"), <Actor key="actor" entry={entry} />],
+    [t("Target"), entry.object],
+    [t("Result"), t(OUTCOMES[entry.outcome].label)],
     [t("Address"), entry.address],
     ...Object.entries(entry.details).map(([name, value]): [string, React.ReactNode] => [name, typeof value === "string" ? value : JSON.stringify(value)]),
     [t("Hash"), <span key="hash" className={classes.value}>{entry.hash}</span>],
-    [t("Hash before"), <span key="previous" className={classes.value}>{entry.previous}</span>],
+    [t("Previous hash"), <span key="previous" className={classes.value}>{entry.previous}</span>],
   ];
   return (
     <Modal opened onClose={onClose} title={<strong>{t("Entry {{id}}: {{action}}", { id: entry.id, action: entry.action })}</strong>}>

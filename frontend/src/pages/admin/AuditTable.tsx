@@ -8,10 +8,10 @@ import { msg } from "@/i18n/msg";
 import type { Tone } from "@/lib/states";
 import own from "./Admin.module.css";
 
-/** The labels are keys: `t(look.label)`. */
+/** The labels are translation keys: `t(outcome.label)`. */
 export const OUTCOMES: Record<Outcome, { label: string; tone: Tone }> = {
-  allowed: { label: msg("Carried out"), tone: "good" },
-  denied: { label: msg("Refused"), tone: "warn" },
+  allowed: { label: msg("Success"), tone: "good" },
+  denied: { label: msg("Denied"), tone: "warn" },
   failed: { label: msg("Failed"), tone: "neutral" },
 };
 
@@ -27,11 +27,11 @@ export function AuditTable({ entries, onOpen }: Props) {
       <table className={classes.table}>
         <thead>
           <tr>
-            <th scope="col">{t("When")}</th>
-            <th scope="col">{t("Who")}</th>
-            <th scope="col">{t("What")}</th>
-            <th scope="col">{t("On what")}</th>
-            <th scope="col">{t("How it ended")}</th>
+            <th scope="col">{t("Time")}</th>
+            <th scope="col">{t("Actor")}</th>
+            <th scope="col">{t("Action")}</th>
+            <th scope="col">{t("Target")}</th>
+            <th scope="col">{t("Result")}</th>
             <th scope="col">{t("Address")}</th>
           </tr>
         </thead>
@@ -41,10 +41,10 @@ export function AuditTable({ entries, onOpen }: Props) {
               <td className={classes.nowrap}>
                 <RelativeTime at={entry.time} />
               </td>
-              <td data-label={t("Who")}>
-                <Who entry={entry} />
+              <td data-label={t("Actor")}>
+                <Actor entry={entry} />
               </td>
-              <td data-label={t("What")} className={own.action}>
+              <td data-label={t("Action")} className={own.action}>
                 {onOpen === undefined ? (
                   <span className={own.value}>{entry.action}</span>
                 ) : (
@@ -53,10 +53,10 @@ export function AuditTable({ entries, onOpen }: Props) {
                   </button>
                 )}
               </td>
-              <td data-label={entry.object === null ? undefined : t("On what")}>
+              <td data-label={entry.object === null ? undefined : t("Target")}>
                 {entry.object !== null && <span className={own.object}>{entry.object}</span>}
               </td>
-              <td data-label={t("How it ended")}>
+              <td data-label={t("Result")}>
                 <ToneBadge tone={OUTCOMES[entry.outcome].tone}>{t(OUTCOMES[entry.outcome].label)}</ToneBadge>
               </td>
               <td data-label={t("Address")} className={classes.dim}>
@@ -70,8 +70,8 @@ export function AuditTable({ entries, onOpen }: Props) {
   );
 }
 
-
-export function Who({ entry }: { entry: AuditEntry }) {
+/** The user who acted, with the impersonated user. */
+export function Actor({ entry }: { entry: AuditEntry }) {
   const { t } = useTranslation();
   if (entry.impersonator === null) return <strong>{entry.actor}</strong>;
   return (

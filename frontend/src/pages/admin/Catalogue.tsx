@@ -18,11 +18,11 @@ import type { Tone } from "@/lib/states";
 import classes from "./Admin.module.css";
 
 const STATES: Record<Image["state"], { label: string; tone: Tone }> = {
-  offered: { label: msg("offered"), tone: "good" },
+  offered: { label: msg("active"), tone: "good" },
   retired: { label: msg("retired"), tone: "neutral" },
 };
 
-/** What can be launched, and in what: templates with the mistakes in their files, images to retire. */
+/** Job templates with the errors in their files, and images to retire. */
 export function CataloguePage() {
   const { t } = useTranslation();
   return (
@@ -52,8 +52,8 @@ function Templates() {
         items={query.data?.items}
         rows={3}
         empty={
-          <EmptyState icon={Rocket} title={t("No template can be launched")}>
-            {t("A template is a YAML file in a folder of the platform.")}
+          <EmptyState icon={Rocket} title={t("No templates")}>
+            {t("Templates are YAML files in a template folder of the platform.")}
           </EmptyState>
         }
       >
@@ -104,7 +104,7 @@ function Images() {
         rows={3}
         empty={
           <EmptyState icon={Box} title={t("No images yet")} action={<CommandLine command="aitne admin image build jupyter --yes" />}>
-            {t("Build one from a recipe:")}
+            {t("Build an image from a recipe:")}
           </EmptyState>
         }
       >
@@ -115,7 +115,7 @@ function Images() {
                 <tr>
                   <th scope="col">{t("Image")}</th>
                   <th scope="col">{t("State")}</th>
-                  <th scope="col">{t("For")}</th>
+                  <th scope="col">{t("Visible to")}</th>
                   <th scope="col">{t("Verified")}</th>
                   <th scope="col">
                     <span className="visually-hidden">{t("Actions")}</span>
@@ -152,7 +152,7 @@ function ImageRow({ image }: { image: Image }) {
           <ToneBadge tone="bad">{t("damaged")}</ToneBadge>
         )}
       </td>
-      <td data-label={t("For")}>{projects.length === 0 ? t("everybody") : projects.join(", ")}</td>
+      <td data-label={t("Visible to")}>{projects.length === 0 ? t("all users") : projects.join(", ")}</td>
       <td data-label={t("Verified")}>{verified_at === null ? <span className={table.dim}>{t("never")}</span> : <RelativeTime at={verified_at} />}</td>
       <td className={table.num}>
         <RetireButton
@@ -161,7 +161,7 @@ function ImageRow({ image }: { image: Image }) {
           queryKey={catalogKeys.images}
           change={(retired) => changeImage(image, { state: retired ? "retired" : "offered" })}
         >
-          {t("New jobs can no longer use it. What runs with it goes on, and its files stay until an administrator removes them.")}
+          {t("New jobs can no longer use this image. Running jobs continue. Its files are kept until an administrator removes them.")}
         </RetireButton>
       </td>
     </tr>

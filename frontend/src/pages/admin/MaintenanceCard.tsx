@@ -12,29 +12,29 @@ import { ToneBadge } from "@/components/ToneBadge";
 import { fromField } from "@/lib/severity";
 import { formatMoment } from "@/lib/time";
 
-/** Whether new work begins, and the switch for it. */
+/** Maintenance status with controls. */
 export function MaintenanceCard() {
   const query = useQuery(maintenanceQuery);
   return (
     <section className="card" style={{ padding: "18px 20px" }} data-testid="maintenance-card">
       {query.isPending && <Skeleton height={48} radius={8} />}
       {query.isError && !query.data && <PageError compact error={query.error} onRetry={() => void query.refetch()} />}
-      {query.data && <Switchboard maintenance={query.data} />}
+      {query.data && <MaintenanceStatus maintenance={query.data} />}
     </section>
   );
 }
 
-function Switchboard({ maintenance }: { maintenance: Maintenance }) {
+function MaintenanceStatus({ maintenance }: { maintenance: Maintenance }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const { data: counts } = useQuery(countsQuery);
-  const [planning, setPlanning] = useState(false);
+  const [editing, setEditing] = useState(false);
   const [ending, setEnding] = useState(false);
   const { phase, starts_at, ends_at, message, created_by } = maintenance;
   const end = useMutation({
     mutationFn: endMaintenance,
-    onSuccess: () => notifyDone(t("New work begins again.")),
-    onError: (error) => notifyProblem(t("The maintenance was not ended"), error),
+    onSuccess: () => notifyDone(t("Maintenance is off.")),
+    onError: (error) => notifyProblem(t("Could not end maintenance"), error),
     onSettled: () => {
       setEnding(false);
       void cache.invalidateQueries({ queryKey: adminKeys.maintenance });
@@ -50,16 +50,16 @@ function Switchboard({ maintenance }: { maintenance: Maintenance }) {
           </ToneBadge>
           {phase !== "off" && (
             <Text size="sm">
-              {starts_at !== null && formatMoment(new Date(starts_at))} – {ends_at === null ? t("until it is ended") : formatMoment(new Date(ends_at))}
+              {starts_at !== null && formatMoment(new Date(starts_at))} – {ends_at === null ? t("until ended manually") : formatMoment(new Date(ends_at))}
             </Text>
           )}
         </Group>
         <Text size="sm" c="dimmed">
           {phase === "off"
-            ? t("New work begins as usual. In a maintenance it is accepted and kept; what runs goes on, and everybody is told.")
+            ? t("Jobs start normally. During maintenance, new jobs are held, running jobs continue, and all users are notified.")
             : phase === "on"
-              ? t("New work is kept: {{count}} jobs wait for the end. What runs goes on.", { count: held })
-              : t("Plans warn of it already. What has not begun by then waits until it is over.")}
+              ? t("{{count}} jobs are held until maintenance ends. Running jobs continue.", { count: held })
+              : t("Job plans show a warning. Jobs that have not started by then are held until maintenance ends.")}
         </Text>
         {phase !== "off" && (message !== "" || created_by !== null) && (
           <Text size="sm" mt={4}>
@@ -70,49 +70,49 @@ function Switchboard({ maintenance }: { maintenance: Maintenance }) {
       <Group gap="xs">
         {phase !== "off" && (
           <Button size="sm" onClick={() => setEnding(true)} data-testid="maintenance-end">
-            {phase === "on" ? t("End it now") : t("Call it off")}
+            {phase === "on" ? t("End now") : t("Cancel maintenance")}
           </Button>
         )}
-        <Button size="sm" variant={phase === "off" ? "filled" : "default"} onClick={() => setPlanning(true)} data-testid="maintenance-set">
-          {phase === "off" ? t("Begin or schedule") : t("Change")}
+        <Button size="sm" variant={phase === "off" ? "filled" : "default"} onClick={() => setEditing(true)} data-testid="maintenance-set">
+          {phase === "off" ? t("Start or schedule") : t("Edit")}
         </Button>
       </Group>
       <Confirm
         opened={ending}
-        title={phase === "on" ? t("End the maintenance?") : t("Call the maintenance off?")}
-        action={phase === "on" ? t("End it now") : t("Call it off")}
-        keep={t("Leave it")}
+        title={phase === "on" ? t("End maintenance?") : t("Cancel maintenance?")}
+        action={phase === "on" ? t("End now") : t("Cancel maintenance")}
+        keep={t("Keep maintenance")}
         busy={end.isPending}
         onClose={() => setEnding(false)}
         onConfirm={() => end.mutate()}
       >
-        {t("What was kept begins, and nodes that were drained for it take work again.")}
+        {t("Held jobs are submitted, and nodes drained for maintenance are resumed.")}
       </Confirm>
-      {planning && <Planner maintenance={maintenance} onClose={() => setPlanning(false)} />}
+      {editing && <MaintenanceForm maintenance={maintenance} onClose={() => setEditing(false)} />}
     </Group>
   );
 }
 
-function Planner({ maintenance, onClose }: { maintenance: Maintenance; onClose: () => void }) {
+function MaintenanceForm({ maintenance, onClose }: { maintenance: Maintenance; onClose: () => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const [form, setForm] = useState({ message: maintenance.message, from: "", until: "" });
   const set = (change: Partial<typeof form>) => setForm((old) => ({ ...old, ...change }));
-  // What another administrator sets meanwhile is seen when this is saved, not overwritten.
+  // The ETag detects changes by other administrators, so that saving does not overwrite them.
   const seen = useQuery({ queryKey: adminKeys.edited("maintenance"), queryFn: readMaintenanceTag, staleTime: Infinity, gcTime: 0 });
   const save = useMutation({
     mutationFn: () =>
       setMaintenance(seen.data ?? "*", { message: form.message.trim(), starts_at: fromField(form.from), ends_at: fromField(form.until) }),
-    onSuccess: (now) => {
-      cache.setQueryData(maintenanceQuery.queryKey, now);
-      notifyDone(now.phase === "on" ? t("Maintenance is on: new work is kept.") : t("The maintenance is scheduled."));
+    onSuccess: (saved) => {
+      cache.setQueryData(maintenanceQuery.queryKey, saved);
+      notifyDone(saved.phase === "on" ? t("Maintenance started. New jobs are held.") : t("Maintenance scheduled."));
       onClose();
     },
   });
   return (
     <FormModal
       title={t("Maintenance")}
-      action={form.from === "" ? t("Begin now") : t("Schedule it")}
+      action={form.from === "" ? t("Start now") : t("Schedule")}
       testId="maintenance-save"
       busy={save.isPending}
       disabled={seen.data === undefined}
@@ -128,7 +128,7 @@ function Planner({ maintenance, onClose }: { maintenance: Maintenance; onClose: 
         data-autofocus
         data-testid="maintenance-message"
       />
-      <PeriodFields from={form.from} until={form.until} endless={t("Empty: until it is ended.")} onChange={set} />
+      <PeriodFields from={form.from} until={form.until} endless={t("Leave blank to end it manually.")} onChange={set} />
     </FormModal>
   );
 }

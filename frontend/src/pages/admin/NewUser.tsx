@@ -42,7 +42,7 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
       <SharedAccountNote />
       <TextInput
         label={t("User name")}
-        description={t("Lower-case letters, digits, - and _; it cannot be changed later.")}
+        description={t("Lowercase letters, digits, - and _. Cannot be changed later.")}
         value={form.name}
         error={errorOf("name")}
         onChange={(event) => set({ name: event.currentTarget.value })}
@@ -61,7 +61,7 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
       />
       <PasswordInput
         label={t("Password")}
-        description={t("At least 12 characters. Empty: the user sets one by a reset link, or logs in by a token only.")}
+        description={t("At least 12 characters. Leave blank if the user sets a password with a reset link or uses tokens only.")}
         value={form.password}
         error={errorOf("password")}
         onChange={(event) => set({ password: event.currentTarget.value })}

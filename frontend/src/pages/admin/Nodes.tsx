@@ -16,28 +16,28 @@ import { msg } from "@/i18n/msg";
 import { CLOSED, filterNodes, NO_FILTER, NODE_LOOKS, type NodeFilter, type NodeState } from "@/lib/nodes";
 import classes from "./Admin.module.css";
 
-/** Every node: drain, resume, who closed it, and what became of it. */
+/** All nodes, with drain, resume and the history of each. */
 export function AdminNodesPage() {
   const { t } = useTranslation();
-  const [watched, setWatched] = useState<string | null>(null);
+  const [historyNode, setHistoryNode] = useState<string | null>(null);
   return (
     <>
-      <NodesFrame title={t("Nodes")}>{(nodes) => <Nodes nodes={nodes} onHistory={setWatched} />}</NodesFrame>
+      <NodesFrame title={t("Nodes")}>{(nodes) => <Nodes nodes={nodes} onHistory={setHistoryNode} />}</NodesFrame>
       <Drawer
-        opened={watched !== null}
-        onClose={() => setWatched(null)}
+        opened={historyNode !== null}
+        onClose={() => setHistoryNode(null)}
         position="right"
-        title={<strong>{t("History of {{node}}", { node: watched })}</strong>}
+        title={<strong>{t("History of {{node}}", { node: historyNode })}</strong>}
        
       >
-        {watched !== null && <Past name={watched} />}
+        {historyNode !== null && <NodeHistory name={historyNode} />}
       </Drawer>
     </>
   );
 }
 
-/** Those that take no work first: they are what an administrator comes for. */
-function sorted(nodes: ClusterNode[]): ClusterNode[] {
+/** Unavailable nodes first. */
+function unavailableFirst(nodes: ClusterNode[]): ClusterNode[] {
   return [...nodes].sort((a, b) => Number(CLOSED.has(b.state)) - Number(CLOSED.has(a.state)));
 }
 
@@ -46,7 +46,7 @@ function Nodes({ nodes, onHistory }: { nodes: readonly ClusterNode[]; onHistory:
   const { data: me } = useSuspenseQuery(meQuery);
   const { data: drains } = useQuery(drainsQuery);
   const [filter, setFilter] = useState<NodeFilter>(NO_FILTER);
-  const found = useMemo(() => sorted(filterNodes(nodes, filter)), [nodes, filter]);
+  const matching = useMemo(() => unavailableFirst(filterNodes(nodes, filter)), [nodes, filter]);
   const set = (change: Partial<NodeFilter>) => setFilter((old) => ({ ...old, ...change }));
   const canDrain = me.platform.can_drain;
   return (
@@ -54,13 +54,13 @@ function Nodes({ nodes, onHistory }: { nodes: readonly ClusterNode[]; onHistory:
       <Group p="md" gap="sm" wrap="wrap" role="search">
         <NodeFilterFields nodes={nodes} filter={filter} onChange={set} />
       </Group>
-      {found.length === 0 ? (
-        <EmptyState icon={Search} title={t("No node matches")}>
-          {t("Other words or another state may find some.")}
+      {matching.length === 0 ? (
+        <EmptyState icon={Search} title={t("No matching nodes")}>
+          {t("Try another search text or state.")}
         </EmptyState>
       ) : (
         <NodeTable
-          nodes={found}
+          nodes={matching}
           actions={(node) => {
             const drain = CLOSED.has(node.state) ? drains?.get(node.name) : undefined;
             return (
@@ -83,14 +83,14 @@ function Nodes({ nodes, onHistory }: { nodes: readonly ClusterNode[]; onHistory:
   );
 }
 
-const ACTS: Partial<Record<string, string>> = {
-  up: msg("Takes work"),
+const EVENT_LABELS: Partial<Record<string, string>> = {
+  up: msg("Available"),
   drain: msg("Drained by {{name}}"),
   resume: msg("Resumed by {{name}}"),
-  gone: msg("Known to the scheduler no more"),
+  gone: msg("Removed from the scheduler"),
 };
 
-function Past({ name }: { name: string }) {
+function NodeHistory({ name }: { name: string }) {
   const { t } = useTranslation();
   const query = useInfiniteQuery(nodeHistoryQuery(name));
   if (query.isPending) return <Skeleton height={120} radius={8} />;
@@ -98,8 +98,8 @@ function Past({ name }: { name: string }) {
   const events = query.data.pages.flatMap((page) => page.items);
   if (events.length === 0) {
     return (
-      <EmptyState icon={History} title={t("Nothing happened yet")}>
-        {t("What keeps the node from work is noted here, and who drains and resumes it.")}
+      <EmptyState icon={History} title={t("No events yet")}>
+        {t("Failures, drain and resume actions of this node are listed here.")}
       </EmptyState>
     );
   }
@@ -107,7 +107,7 @@ function Past({ name }: { name: string }) {
     <>
       <ol className={classes.events}>
         {events.map((event) => (
-          <Happened key={event.id} event={event} />
+          <NodeEventItem key={event.id} event={event} />
         ))}
       </ol>
       {query.hasNextPage && (
@@ -121,13 +121,13 @@ function Past({ name }: { name: string }) {
   );
 }
 
-function Happened({ event }: { event: NodeEvent }) {
+function NodeEventItem({ event }: { event: NodeEvent }) {
   const { t } = useTranslation();
-  const act = ACTS[event.what];
+  const label = EVENT_LABELS[event.what];
   const look = NODE_LOOKS[event.what as NodeState] as (typeof NODE_LOOKS)[NodeState] | undefined;
   return (
     <li>
-      <strong>{act === undefined ? t(look?.label ?? event.what) : t(act, { name: event.actor })}</strong>{" "}
+      <strong>{label === undefined ? t(look?.label ?? event.what) : t(label, { name: event.actor })}</strong>{" "}
       <Text span size="xs" c="dimmed">
         <RelativeTime at={event.time} />
       </Text>

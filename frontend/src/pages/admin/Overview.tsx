@@ -8,7 +8,7 @@ import { nodesQuery } from "@/api/queries";
 import { IdleGpuList } from "@/components/GpuIdle";
 import { PageError } from "@/components/PageError";
 import { PageTitle } from "@/components/PageTitle";
-import { Said } from "@/components/Said";
+import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { CLOSED } from "@/lib/nodes";
@@ -17,8 +17,8 @@ import { HEALTH_LOOKS, partName } from "@/lib/severity";
 import { AuditTable } from "@/pages/admin/AuditTable";
 import classes from "./Admin.module.css";
 
-/** Where the cause of a part's problem is looked for. */
-const WHERE: Partial<Record<string, PagePath>> = {
+/** Pages with details about a component's problem. */
+const DETAIL_PAGES: Partial<Record<string, PagePath>> = {
   scheduler: "/admin/nodes",
   nodes: "/admin/nodes",
   queue: "/admin/jobs",
@@ -26,11 +26,11 @@ const WHERE: Partial<Record<string, PagePath>> = {
   storage: "/admin/settings",
   disk: "/admin/settings",
 };
-const NOBODY = {};
-/** Coming in changes nothing. */
-const ARRIVALS = new Set(["login", "create_login_link", "logout"]);
+const NO_FILTER = {};
+/** Actions that change no data, hidden in the recent changes. */
+const LOGIN_ACTIONS = new Set(["login", "create_login_link", "logout"]);
 
-/** What is broken, since when, and what to do about it. */
+/** Health of the platform's components, with counts and recent changes. */
 export function AdminOverviewPage() {
   const { t } = useTranslation();
   const health = useQuery(healthQuery);
@@ -39,45 +39,45 @@ export function AdminOverviewPage() {
       <PageTitle title={t("Administration")}>
         {health.data && (
           <Text size="sm" c="dimmed">
-            {t("Looked at")} <RelativeTime at={health.data.as_of} /> · Aitne {health.data.version}
+            {t("Updated")} <RelativeTime at={health.data.as_of} /> · Aitne {health.data.version}
           </Text>
         )}
       </PageTitle>
       {health.isPending && <Skeleton height={92} radius={12} />}
       {health.isError && !health.data && <PageError compact error={health.error} onRetry={() => void health.refetch()} />}
-      {health.data && <Verdict health={health.data} stale={health.isError} />}
+      {health.data && <HealthSummary health={health.data} stale={health.isError} />}
       <Tiles />
-      {health.data && <Works parts={health.data.parts.filter((part) => part.state === "ok")} />}
-      <section className="card" aria-label={t("GPUs that do nothing")} style={{ padding: 20, marginTop: 16 }}>
-        <h2 style={{ fontSize: 16, margin: "0 0 12px" }}>{t("GPUs that do nothing")}</h2>
+      {health.data && <HealthyComponents parts={health.data.parts.filter((part) => part.state === "ok")} />}
+      <section className="card" aria-label={t("Idle GPUs")} style={{ padding: 20, marginTop: 16 }}>
+        <h2 style={{ fontSize: 16, margin: "0 0 12px" }}>{t("Idle GPUs")}</h2>
         <IdleGpuList />
       </section>
-      <Latest />
+      <RecentChanges />
     </>
   );
 }
 
-function Verdict({ health, stale }: { health: Health; stale: boolean }) {
+function HealthSummary({ health, stale }: { health: Health; stale: boolean }) {
   const { t } = useTranslation();
-  const wrong = health.parts.filter((part) => part.state !== "ok");
-  const Icon = wrong.length === 0 ? CircleCheck : health.state === "down" ? OctagonAlert : health.state === "unknown" ? CircleHelp : TriangleAlert;
+  const problems = health.parts.filter((part) => part.state !== "ok");
+  const Icon = problems.length === 0 ? CircleCheck : health.state === "down" ? OctagonAlert : health.state === "unknown" ? CircleHelp : TriangleAlert;
   const { tone } = HEALTH_LOOKS[health.state];
   return (
-    <section className="card" aria-labelledby="verdict" data-testid="admin-verdict">
-      <div className={classes.verdict}>
+    <section className="card" aria-labelledby="health" data-testid="admin-verdict">
+      <div className={classes.health}>
         <Icon size={26} color={`var(--${tone})`} aria-hidden />
         <div>
-          <h2 id="verdict">{wrong.length === 0 ? t("Everything works.") : t("{{count}} parts need you.", { count: wrong.length })}</h2>
+          <h2 id="health">{problems.length === 0 ? t("All components operational") : t("{{count}} components need attention", { count: problems.length })}</h2>
           <p>
             {stale
-              ? t("The platform does not answer now; this is what it said last.")
-              : wrong.length === 0
-                ? t("Every part was looked at a moment ago, and is looked at again every few seconds.")
-                : t("The worst comes first. What runs goes on unless it says otherwise.")}
+              ? t("The platform is not reachable. Showing the last known status.")
+              : problems.length === 0
+                ? t("Components are checked every few seconds.")
+                : t("Sorted by severity. Running jobs continue unless stated otherwise.")}
           </p>
         </div>
       </div>
-      {wrong.map((part) => (
+      {problems.map((part) => (
         <Problem key={part.name} part={part} />
       ))}
     </section>
@@ -87,7 +87,7 @@ function Verdict({ health, stale }: { health: Health; stale: boolean }) {
 function Problem({ part }: { part: PartHealth }) {
   const { t } = useTranslation();
   const look = HEALTH_LOOKS[part.state];
-  const where = WHERE[part.name];
+  const detailPage = DETAIL_PAGES[part.name];
   return (
     <article className={classes.problem} data-testid="admin-problem">
       <span className={classes.badge}>
@@ -100,14 +100,14 @@ function Problem({ part }: { part: PartHealth }) {
         <RelativeTime at={part.since} />
       </span>
       <p>
-        <Said>{part.says}</Said>
+        <ServerText>{part.says}</ServerText>
       </p>
-      {(part.advice !== null || where !== undefined) && (
+      {(part.advice !== null || detailPage !== undefined) && (
         <p className={classes.advice}>
-          {part.advice !== null && <Said>{part.advice}</Said>}{" "}
-          {where !== undefined && (
-            <Anchor component={Link} to={where} size="sm" underline="always">
-              {t("Look there")}
+          {part.advice !== null && <ServerText>{part.advice}</ServerText>}{" "}
+          {detailPage !== undefined && (
+            <Anchor component={Link} to={detailPage} size="sm" underline="always">
+              {t("View details")}
             </Anchor>
           )}
         </p>
@@ -121,23 +121,23 @@ function Tiles() {
   const { data: counts } = useQuery(countsQuery);
   const { data: nodes } = useQuery(nodesQuery);
   const { data: maintenance } = useQuery(maintenanceQuery);
-  const of = (...states: string[]) =>
+  const countOf = (...states: string[]) =>
     counts === undefined ? "–" : states.reduce((sum, state) => sum + ((counts.states as Record<string, number | undefined>)[state] ?? 0), 0);
   const closed = nodes?.items.filter((node) => CLOSED.has(node.state)).length;
   const phase = maintenance?.phase;
   return (
     <div className={classes.tiles}>
       <Link to="/admin/jobs" search={{ state: "running" }} className={`card ${classes.tile ?? ""}`}>
-        <strong className="tabular">{of("STARTING", "RUNNING", "READY", "COMPLETING", "SUSPENDED")}</strong>
+        <strong className="tabular">{countOf("STARTING", "RUNNING", "READY", "COMPLETING", "SUSPENDED")}</strong>
         <span>{t("running")}</span>
       </Link>
       <Link to="/admin/jobs" search={{ state: "waiting" }} className={`card ${classes.tile ?? ""}`}>
-        <strong className="tabular">{of("PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED")}</strong>
-        <span>{t("waiting")}</span>
+        <strong className="tabular">{countOf("PENDING_SUBMIT", "SUBMITTING", "UNCERTAIN", "QUEUED")}</strong>
+        <span>{t("pending")}</span>
       </Link>
       <Link to="/admin/nodes" className={`card ${classes.tile ?? ""}`}>
         <strong className="tabular">{closed === undefined ? "–" : t("{{used}} of {{total}}", { used: (nodes?.items.length ?? 0) - closed, total: nodes?.items.length ?? 0 })}</strong>
-        <span>{t("nodes take work")}</span>
+        <span>{t("nodes available")}</span>
       </Link>
       <Link to="/admin/announcements" className={`card ${classes.tile ?? ""}`}>
         <strong>{phase === undefined ? "–" : phase === "on" ? t("On") : phase === "scheduled" ? t("Scheduled") : t("Off")}</strong>
@@ -147,13 +147,13 @@ function Tiles() {
   );
 }
 
-function Works({ parts }: { parts: PartHealth[] }) {
+function HealthyComponents({ parts }: { parts: PartHealth[] }) {
   const { t } = useTranslation();
   if (parts.length === 0) return null;
   return (
-    <section className={classes.section} aria-labelledby="works">
-      <h2 className={classes.heading} id="works">
-        {t("What works")}
+    <section className={classes.section} aria-labelledby="components">
+      <h2 className={classes.heading} id="components">
+        {t("Components")}
       </h2>
       <div className={`card ${classes.parts ?? ""}`} style={{ overflow: "hidden" }}>
         {parts.map((part) => (
@@ -162,11 +162,11 @@ function Works({ parts }: { parts: PartHealth[] }) {
             <div>
               <strong>{t(partName(part.name))}</strong>
               <p>
-                <Said>{part.says}</Said>
+                <ServerText>{part.says}</ServerText>
               </p>
               {part.last_problem !== null && part.last_problem_at !== null && (
                 <p>
-                  {t("Last problem")} <RelativeTime at={part.last_problem_at} />: <Said>{part.last_problem}</Said>
+                  {t("Last problem")} <RelativeTime at={part.last_problem_at} />: <ServerText>{part.last_problem}</ServerText>
                 </p>
               )}
             </div>
@@ -177,17 +177,17 @@ function Works({ parts }: { parts: PartHealth[] }) {
   );
 }
 
-function Latest() {
+function RecentChanges() {
   const { t } = useTranslation();
-  const { data } = useInfiniteQuery(auditQuery(NOBODY));
-  const entries = data?.pages[0]?.items.filter((entry) => !ARRIVALS.has(entry.action)).slice(0, 6) ?? [];
+  const { data } = useInfiniteQuery(auditQuery(NO_FILTER));
+  const entries = data?.pages[0]?.items.filter((entry) => !LOGIN_ACTIONS.has(entry.action)).slice(0, 6) ?? [];
   if (entries.length === 0) return null;
   return (
-    <section className={classes.section} aria-labelledby="latest">
-      <h2 className={classes.heading} id="latest">
-        {t("Changed last")}{" "}
+    <section className={classes.section} aria-labelledby="recent-changes">
+      <h2 className={classes.heading} id="recent-changes">
+        {t("Recent changes")}{" "}
         <Anchor component={Link} to="/admin/audit" size="sm" ml={8}>
-          {t("All of the audit log")}
+          {t("Full audit log")}
         </Anchor>
       </h2>
       <div className="card" style={{ overflow: "hidden" }}>

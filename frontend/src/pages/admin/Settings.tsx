@@ -16,35 +16,35 @@ const SOURCES: Record<Setting["source"], string> = {
   file: msg("file"),
   environment: msg("environment variable"),
   command_line: msg("command line"),
-  found: msg("found on this machine"),
+  found: msg("detected on this machine"),
 };
 
-/** Every setting, and where it is from. They are changed in aitne.toml, not here. */
+/** All settings with their sources. They are read-only here and changed in aitne.toml. */
 export function SettingsPage() {
   const { t } = useTranslation();
   const query = useQuery(settingsQuery);
   const [text, setText] = useState("");
   const [all, setAll] = useState(false);
-  const wanted = text.trim().toLowerCase();
-  const found = query.data?.filter(
-    (each) => (all || wanted !== "" || each.source !== "default") && `${each.name} ${each.description}`.toLowerCase().includes(wanted),
+  const searchText = text.trim().toLowerCase();
+  const matching = query.data?.filter(
+    (each) => (all || searchText !== "" || each.source !== "default") && `${each.name} ${each.description}`.toLowerCase().includes(searchText),
   );
   return (
     <>
       <PageTitle title={t("Settings")} />
       <Text size="sm" c="dimmed" mb="md">
-        {t("They are read when the platform starts, from aitne.toml, then AITNE_ variables, then the command line. Secrets are masked.")}
+        {t("Read at startup from aitne.toml, then AITNE_ variables, then the command line. Secrets are masked.")}
       </Text>
       <div className={classes.filters} role="search">
         <TextInput aria-label={t("Search settings")} placeholder={t("Search settings")} leftSection={<Search size={16} />} value={text} onChange={(event) => setText(event.currentTarget.value)} />
-        <Switch label={t("Also those that nobody has set")} checked={all} onChange={(event) => setAll(event.currentTarget.checked)} my="auto" />
+        <Switch label={t("Show settings with default values")} checked={all} onChange={(event) => setAll(event.currentTarget.checked)} my="auto" />
       </div>
       <QueryCard
         query={query}
-        items={found}
+        items={matching}
         empty={
-          <EmptyState icon={SearchX} title={wanted === "" ? t("Everything is as it comes") : t("Nothing matches")}>
-            {wanted === "" ? t("No setting was changed.") : t("No setting has this in its name or description.")}
+          <EmptyState icon={SearchX} title={searchText === "" ? t("All settings have default values") : t("No matching settings")}>
+            {searchText === "" ? t("No setting differs from its default.") : t("No setting name or description contains the search text.")}
           </EmptyState>
         }
       >
@@ -55,7 +55,7 @@ export function SettingsPage() {
                 <tr>
                   <th scope="col">{t("Setting")}</th>
                   <th scope="col">{t("Value")}</th>
-                  <th scope="col">{t("From")}</th>
+                  <th scope="col">{t("Source")}</th>
                 </tr>
               </thead>
               <tbody>
@@ -68,9 +68,9 @@ export function SettingsPage() {
                       </Text>
                     </td>
                     <td data-label={t("Value")}>
-                      <span className={classes.value}>{each.value ?? t("unset")}</span>
+                      <span className={classes.value}>{each.value ?? t("not set")}</span>
                     </td>
-                    <td data-label={t("From")}>
+                    <td data-label={t("Source")}>
                       <div>
                         {t(SOURCES[each.source])}
                         {each.where !== null && (

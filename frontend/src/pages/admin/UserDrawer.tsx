@@ -15,7 +15,7 @@ import { PageError } from "@/components/PageError";
 import { formatMoment } from "@/lib/time";
 import classes from "./Admin.module.css";
 
-/** Everything that an administrator can do for one account. */
+/** Administrative actions for one account. */
 export function UserDrawer({ user, onClose }: { user: User; onClose: () => void }) {
   const { t } = useTranslation();
   const protection = useQuery(protectionQuery(user.name));
@@ -31,7 +31,7 @@ export function UserDrawer({ user, onClose }: { user: User; onClose: () => void 
               {t("Jobs and sessions")}
             </Link>
             <Link to="/admin/audit" search={{ actor: user.name }} className={classes.anchor}>
-              {t("What was done")}
+              {t("Audit log")}
             </Link>
           </Group>
         </div>
@@ -50,13 +50,13 @@ function Facts({ protection }: { protection: Protection }) {
   const { source, has_password, second_factor, locked_until, sign_ins } = protection;
   return (
     <dl className={classes.facts}>
-      <dt>{t("Account of")}</dt>
+      <dt>{t("Identity source")}</dt>
       <dd>{source === "password" ? t("this platform") : source}</dd>
       <dt>{t("Password")}</dt>
-      <dd>{has_password ? t("set here") : t("none here")}</dd>
+      <dd>{has_password ? t("set") : t("not set")}</dd>
       <dt>{t("Second factor")}</dt>
       <dd>{second_factor ? t("on") : t("off")}</dd>
-      <dt>{t("Logged in")}</dt>
+      <dt>{t("Sign-ins")}</dt>
       <dd>{t("{{count}} browsers", { count: sign_ins })}</dd>
       {locked_until !== null && (
         <>
@@ -74,14 +74,14 @@ function Role({ user }: { user: User }) {
   const { data: me } = useSuspenseQuery(meQuery);
   const change = useMutation({
     mutationFn: (role: "user" | "admin") => changeUser(user.name, { role }),
-    onSuccess: () => notifyDone(t("The role was changed.")),
-    onError: (error) => notifyProblem(t("The role stays"), error),
+    onSuccess: () => notifyDone(t("Role changed.")),
+    onError: (error) => notifyProblem(t("Could not change the role"), error),
     onSettled: () => void cache.invalidateQueries({ queryKey: keys.users }),
   });
   return (
     <Select
       label={t("Role")}
-      description={user.name === me.user.name ? t("Your own role is another administrator's to change.") : undefined}
+      description={user.name === me.user.name ? t("Only another administrator can change your role.") : undefined}
       disabled={user.name === me.user.name || change.isPending}
       data={[
         { value: "user", label: t("User") },
@@ -96,77 +96,77 @@ function Role({ user }: { user: User }) {
   );
 }
 
-type Act = "reset" | "factor" | "unlock" | "signout" | "impersonate" | "disable" | "enable";
+type AccountAction = "reset" | "factor" | "unlock" | "signout" | "impersonate" | "disable" | "enable";
 
 function Actions({ user, protection }: { user: User; protection: Protection }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const { data: me } = useSuspenseQuery(meQuery);
-  const [asking, setAsking] = useState<Act | null>(null);
+  const [pendingAction, setPendingAction] = useState<AccountAction | null>(null);
   const [link, setLink] = useState<{ url: string; expires_at: string } | null>(null);
   const { name } = user;
   const run = useMutation({
-    mutationFn: async (act: Act): Promise<void> => {
-      if (act === "reset") setLink(await makeResetLink(name));
-      else if (act === "factor") await resetSecondFactor(name);
-      else if (act === "unlock") await unlockUser(name);
-      else if (act === "signout") await signOutUser(name);
-      else if (act === "impersonate") await impersonate(name);
-      else await changeUser(name, { disabled: act === "disable" });
+    mutationFn: async (action: AccountAction): Promise<void> => {
+      if (action === "reset") setLink(await makeResetLink(name));
+      else if (action === "factor") await resetSecondFactor(name);
+      else if (action === "unlock") await unlockUser(name);
+      else if (action === "signout") await signOutUser(name);
+      else if (action === "impersonate") await impersonate(name);
+      else await changeUser(name, { disabled: action === "disable" });
     },
-    onSuccess: (_, act) => {
-      // Everything that was read as oneself is of no use now.
-      if (act === "impersonate") window.location.assign("/");
-      else if (act !== "reset") notifyDone(DONE[act]);
+    onSuccess: (_, action) => {
+      // Reload, because all cached data belong to the administrator's own account.
+      if (action === "impersonate") window.location.assign("/");
+      else if (action !== "reset") notifyDone(SUCCESS_TEXTS[action]);
     },
-    onError: (error) => notifyProblem(t("That was not done"), error),
+    onError: (error) => notifyProblem(t("Action failed"), error),
     onSettled: () => {
-      setAsking(null);
+      setPendingAction(null);
       void cache.invalidateQueries({ queryKey: keys.users });
       void cache.invalidateQueries({ queryKey: adminKeys.protection(name) });
     },
   });
-  const DONE: Record<Exclude<Act, "reset" | "impersonate">, string> = {
-    factor: t("{{name}} has no second factor now.", { name }),
-    unlock: t("{{name}} may try again.", { name }),
-    signout: t("{{name}} is logged out everywhere.", { name }),
-    disable: t("{{name}} is disabled.", { name }),
-    enable: t("{{name}} may log in again.", { name }),
+  const SUCCESS_TEXTS: Record<Exclude<AccountAction, "reset" | "impersonate">, string> = {
+    factor: t("Second factor of {{name}} reset.", { name }),
+    unlock: t("{{name}} unlocked.", { name }),
+    signout: t("{{name}} logged out everywhere.", { name }),
+    disable: t("{{name}} disabled.", { name }),
+    enable: t("{{name}} enabled.", { name }),
   };
-  const QUESTIONS: Partial<Record<Act, { title: string; action: string; text: string }>> = {
+  const CONFIRMATIONS: Partial<Record<AccountAction, { title: string; action: string; text: string }>> = {
     factor: {
       title: t("Reset the second factor of {{name}}?", { name }),
-      action: t("Reset it"),
-      text: t("Be sure who asks for it. All their sign-ins end, and the next login needs the password alone."),
+      action: t("Reset"),
+      text: t("Verify the identity of the requester first. All sign-ins of the user end, and the next login requires only the password."),
     },
     signout: {
       title: t("Log {{name}} out everywhere?", { name }),
       action: t("Log out"),
-      text: t("Every browser has to log in again. Tokens and jobs go on."),
+      text: t("All browsers must log in again. Tokens and jobs are not affected."),
     },
     impersonate: {
-      title: t("Look at the platform as {{name}}?", { name }),
-      action: t("Go on"),
-      text: t("For an hour at most, in this browser. Whatever you do is in the audit log with your name beside theirs."),
+      title: t("Impersonate {{name}}?", { name }),
+      action: t("Impersonate"),
+      text: t("Limited to 1 hour and to this browser. The audit log records all actions with both names."),
     },
     disable: {
       title: t("Disable {{name}}?", { name }),
       action: t("Disable"),
-      text: t("They are logged out and can no longer log in; tokens stop working and sessions end. Jobs that run go on."),
+      text: t("The user is logged out and cannot log in. Tokens stop working and sessions end. Running jobs continue."),
     },
   };
-  const question = asking === null ? undefined : QUESTIONS[asking];
-  const start = (act: Act) => (QUESTIONS[act] === undefined ? run.mutate(act) : setAsking(act));
-  const button = (act: Act, icon: ReactNode, label: string, red = false) => (
+  const confirmation = pendingAction === null ? undefined : CONFIRMATIONS[pendingAction];
+  const start = (action: AccountAction) => (CONFIRMATIONS[action] === undefined ? run.mutate(action) : setPendingAction(action));
+  const button = (action: AccountAction, icon: ReactNode, label: string, red = false) => (
     <Button
       variant={red ? "outline" : "default"}
       {...(red ? { color: "red" } : {})}
       size="sm"
       justify="flex-start"
       leftSection={icon}
-      loading={run.isPending && run.variables === act}
-      onClick={() => start(act)}
-      data-testid={`user-${act}`}
+      loading={run.isPending && run.variables === action}
+      onClick={() => start(action)}
+      data-testid={`user-${action}`}
     >
       {label}
     </Button>
@@ -175,36 +175,36 @@ function Actions({ user, protection }: { user: User; protection: Protection }) {
   return (
     <Stack gap="xs">
       {link !== null && (
-        <Alert color="moon" title={t("A link to set a new password")}>
+        <Alert color="moon" title={t("Password reset link")}>
           <Text size="sm" className={classes.value} mb={6}>
             {link.url}
           </Text>
           <Group justify="space-between">
             <Text size="xs" c="dimmed">
-              {t("Works once, until {{time}}. Hand it over by a way that is safe.", { time: formatMoment(new Date(link.expires_at)) })}
+              {t("Valid once, until {{time}}. Send it through a secure channel.", { time: formatMoment(new Date(link.expires_at)) })}
             </Text>
             <CopyButton text={link.url} what={t("the link")} />
           </Group>
         </Alert>
       )}
       {protection.locked_until !== null && button("unlock", <LockOpen size={15} />, t("Unlock"))}
-      {protection.source === "password" && button("reset", <KeyRound size={15} />, t("Make a reset link"))}
-      {protection.second_factor && button("factor", <ShieldOff size={15} />, t("Reset the second factor"))}
+      {protection.source === "password" && button("reset", <KeyRound size={15} />, t("Create reset link"))}
+      {protection.second_factor && button("factor", <ShieldOff size={15} />, t("Reset second factor"))}
       {protection.sign_ins > 0 && !own && button("signout", <LogOut size={15} />, t("Log out everywhere"))}
-      {!own && !user.disabled && button("impersonate", <Eye size={15} />, t("Look at the platform as {{name}}", { name }))}
-      {!own && (user.disabled ? button("enable", <LockOpen size={15} />, t("Enable the account")) : button("disable", <UserX size={15} />, t("Disable the account"), true))}
+      {!own && !user.disabled && button("impersonate", <Eye size={15} />, t("Impersonate {{name}}", { name }))}
+      {!own && (user.disabled ? button("enable", <LockOpen size={15} />, t("Enable account")) : button("disable", <UserX size={15} />, t("Disable account"), true))}
       <Confirm
-        opened={question !== undefined}
-        title={question?.title ?? ""}
-        action={question?.action ?? ""}
+        opened={confirmation !== undefined}
+        title={confirmation?.title ?? ""}
+        action={confirmation?.action ?? ""}
         keep={t("Cancel")}
         busy={run.isPending}
-        onClose={() => setAsking(null)}
+        onClose={() => setPendingAction(null)}
         onConfirm={() => {
-          if (asking !== null) run.mutate(asking);
+          if (pendingAction !== null) run.mutate(pendingAction);
         }}
       >
-        {question?.text}
+        {confirmation?.text}
       </Confirm>
     </Stack>
   );

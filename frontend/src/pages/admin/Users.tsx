@@ -22,8 +22,8 @@ export function AdminUsersPage() {
   const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
   const [text, setText] = useState("");
-  const [wanted] = useDebouncedValue(text.trim(), 250);
-  const query = useInfiniteQuery(accountsQuery(wanted));
+  const [searchText] = useDebouncedValue(text.trim(), 250);
+  const query = useInfiniteQuery(accountsQuery(searchText));
   const [creating, setCreating] = useState(false);
   const [opened, setOpened] = useState<string | null>(null);
   const users = query.data?.pages.flatMap((page) => page.items) ?? [];
@@ -62,12 +62,12 @@ export function AdminUsersPage() {
         items={query.data && users}
         rows={4}
         empty={
-          <EmptyState icon={wanted === "" ? Users : SearchX} title={wanted === "" ? t("There are no accounts") : t("Nobody matches")}>
-            {t("The login name, the full name and the mail address are looked at.")}
+          <EmptyState icon={searchText === "" ? Users : SearchX} title={searchText === "" ? t("No users") : t("No matching users")}>
+            {t("The search covers user name, full name and mail address.")}
           </EmptyState>
         }
       >
-        {(found) => <UserTable users={found} onOpen={setOpened} />}
+        {(items) => <UserTable users={items} onOpen={setOpened} />}
       </QueryCard>
       {creating && <NewUserModal onClose={() => setCreating(false)} />}
       {user && <UserDrawer user={user} onClose={() => setOpened(null)} />}
@@ -85,8 +85,8 @@ function UserTable({ users, onOpen }: { users: readonly User[]; onOpen: (name: s
             <th scope="col">{t("Name")}</th>
             <th scope="col">{t("Role")}</th>
             <th scope="col">{t("Project")}</th>
-            <th scope="col">{t("Since")}</th>
-            <th scope="col">{t("Account")}</th>
+            <th scope="col">{t("Created")}</th>
+            <th scope="col">{t("Status")}</th>
             <th scope="col">
               <span className="visually-hidden">{t("Actions")}</span>
             </th>
@@ -110,10 +110,10 @@ function UserTable({ users, onOpen }: { users: readonly User[]; onOpen: (name: s
               </td>
               <td data-label={t("Role")}>{user.role === "admin" ? t("Administrator") : t("User")}</td>
               <td data-label={t("Project")}>{user.default_project}</td>
-              <td data-label={t("Since")}>
+              <td data-label={t("Created")}>
                 <RelativeTime at={user.created_at} />
               </td>
-              <td data-label={t("Account")}>
+              <td data-label={t("Status")}>
                 <Group gap={6}>
                   <ToneBadge tone={user.disabled ? "neutral" : "good"}>{user.disabled ? t("disabled") : t("active")}</ToneBadge>
                   {user.source !== null && <span className={table.dim}>{user.source}</span>}

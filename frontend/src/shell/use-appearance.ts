@@ -6,17 +6,17 @@ import { client, must } from "@/api/client";
 import type { components } from "@/api/schema";
 import { chooseLanguage, type Language } from "@/i18n";
 
-type Look = components["schemas"]["PortalPreferences"];
+type Appearance = components["schemas"]["PortalPreferences"];
 
-const lookQuery = queryOptions({
+const appearanceQuery = queryOptions({
   queryKey: ["preferences", "portal"],
   queryFn: async ({ signal }) => must(client.GET("/api/v1/me/preferences/portal", { signal })),
   staleTime: Infinity,
 });
 
-/** Colours and language as somebody chose them last, in whichever browser. Nothing was chosen: this browser's own. */
-export function useChosenLook(): void {
-  const { data } = useQuery(lookQuery);
+/** Applies the user's stored colour scheme and language; without a stored value, the browser's. */
+export function useStoredAppearance(): void {
+  const { data } = useQuery(appearanceQuery);
   const { setColorScheme } = useMantineColorScheme();
   useEffect(() => {
     if (data === undefined || (data.language === null && data.theme === "auto")) return;
@@ -25,26 +25,26 @@ export function useChosenLook(): void {
   }, [data, setColorScheme]);
 }
 
-/** Changes them here at once, and keeps the choice for other browsers; whether that worked is of no matter here. */
-export function useLook() {
+/** Changes colour scheme and language at once and stores them for other browsers; a failure is ignored. */
+export function useAppearance() {
   const cache = useQueryClient();
   const { colorScheme, setColorScheme } = useMantineColorScheme();
-  const keep = useMutation({
-    mutationFn: async (change: Partial<Look>) => {
-      const old = await cache.query(lookQuery);
+  const store = useMutation({
+    mutationFn: async (change: Partial<Appearance>) => {
+      const old = await cache.query(appearanceQuery);
       return must(client.PUT("/api/v1/me/preferences/portal", { body: { ...old, ...change } }));
     },
-    onSuccess: (answer) => cache.setQueryData(lookQuery.queryKey, answer),
+    onSuccess: (answer) => cache.setQueryData(appearanceQuery.queryKey, answer),
   });
   return {
     colorScheme,
     setScheme: (theme: MantineColorScheme) => {
       setColorScheme(theme);
-      keep.mutate({ theme });
+      store.mutate({ theme });
     },
     setLanguage: (language: Language) => {
       void chooseLanguage(language);
-      keep.mutate({ language, theme: colorScheme });
+      store.mutate({ language, theme: colorScheme });
     },
   };
 }

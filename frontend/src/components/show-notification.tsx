@@ -4,9 +4,9 @@ import i18next from "i18next";
 import { Bell, CircleAlert, CircleCheck, Moon, TriangleAlert } from "lucide-react";
 import { keepSession, type Level, type Told } from "@/api/notifications";
 import { notifyDone, notifyProblem } from "@/components/notify";
-import { bodyOf, titleOf } from "@/lib/told";
+import { bodyOf, titleOf } from "@/lib/notifications";
 
-export type News = Pick<Told, "id" | "kind" | "level" | "title" | "text" | "data" | "job_id">;
+export type NewNotification = Pick<Told, "id" | "kind" | "level" | "title" | "text" | "data" | "job_id">;
 
 const LOOKS: Record<Level, { color: string; icon: typeof Bell }> = {
   info: { color: "indigo", icon: Bell },
@@ -15,14 +15,14 @@ const LOOKS: Record<Level, { color: string; icon: typeof Bell }> = {
   error: { color: "red", icon: CircleAlert },
 };
 
-/** On the page, and by the browser while the page is out of sight and its user has allowed that. */
-export function notifyTold(news: News): void {
-  const title = titleOf(news);
-  const tag = `told-${news.id}`;
-  // The end of a session is counted down where it is shown, with a button for more time.
-  if (news.kind !== "session_expiring") {
-    const { color, icon: Icon } = LOOKS[news.level];
-    const idle = news.kind === "session_idle";
+/** Shows a toast, and a browser notification while the page is hidden and notifications are allowed. */
+export function showNotification(notification: NewNotification): void {
+  const title = titleOf(notification);
+  const tag = `notification-${notification.id}`;
+  // The end of a session has a toast of its own with a button to extend it (`notifyEnding`).
+  if (notification.kind !== "session_expiring") {
+    const { color, icon: Icon } = LOOKS[notification.level];
+    const idle = notification.kind === "session_idle";
     notifications.show({
       id: tag,
       title,
@@ -31,28 +31,28 @@ export function notifyTold(news: News): void {
       autoClose: idle ? 60_000 : 8_000,
       role: "status",
       "data-testid": "told",
-      message: idle && news.job_id !== null ? <Keep news={news} id={news.job_id} tag={tag} /> : firstLine(bodyOf(news)),
+      message: idle && notification.job_id !== null ? <KeepSession notification={notification} id={notification.job_id} tag={tag} /> : firstLine(bodyOf(notification)),
     });
   }
   if (document.hidden && typeof Notification !== "undefined" && Notification.permission === "granted") {
-    new Notification(title, { body: firstLine(bodyOf(news)), tag });
+    new Notification(title, { body: firstLine(bodyOf(notification)), tag });
   }
 }
 
-function Keep({ news, id, tag }: { news: News; id: string; tag: string }) {
+function KeepSession({ notification, id, tag }: { notification: NewNotification; id: string; tag: string }) {
   const keep = () => {
     notifications.hide(tag);
-    const name = typeof news.data.name === "string" ? news.data.name : "";
+    const name = typeof notification.data.name === "string" ? notification.data.name : "";
     keepSession(id).then(
-      () => notifyDone(i18next.t("{{name}} stays.", { name })),
+      () => notifyDone(i18next.t("{{name}} keeps running.", { name })),
       (error: unknown) => notifyProblem(i18next.t("{{name}} was not kept", { name }), error),
     );
   };
   return (
     <Group justify="space-between" wrap="nowrap">
-      <Text size="sm">{bodyOf(news)}</Text>
+      <Text size="sm">{bodyOf(notification)}</Text>
       <Button size="compact-xs" variant="light" onClick={keep}>
-        {i18next.t("Keep it")}
+        {i18next.t("Keep session")}
       </Button>
     </Group>
   );

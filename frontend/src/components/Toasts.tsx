@@ -1,6 +1,6 @@
 import { Notifications } from "@mantine/notifications";
 
-/** Where notices appear, whoever shows them. */
-export function Notices() {
+/** The area in which toasts appear. */
+export function Toasts() {
   return <Notifications position="top-right" autoClose={6000} limit={4} />;
 }

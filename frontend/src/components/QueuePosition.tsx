@@ -5,11 +5,11 @@ import { Lightbulb, ListOrdered } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { queueQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
-import { Said } from "@/components/Said";
+import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
 
-/** "Place 3 of 12 in the line of partition gpu": by the scheduler's priority, as of a moment ago; and what would help. */
-export function QueueLine({ job, mt }: { job: Job; mt?: string }) {
+/** "Position 3 of 12 in the queue of partition gpu", by the scheduler's priority, and advice for an earlier start. */
+export function QueuePosition({ job, mt }: { job: Job; mt?: string }) {
   const { t } = useTranslation();
   const { data } = useQuery({ ...queueQuery(job.id), enabled: job.state === "QUEUED" });
   const place = data?.place ?? null;
@@ -22,17 +22,17 @@ export function QueueLine({ job, mt }: { job: Job; mt?: string }) {
           <ListOrdered size={14} aria-hidden style={ICON} />
           <span>
             {place.waiting > 1
-              ? t("Place {{place}} of {{waiting}} in the line of partition {{partition}}", { ...place })
-              : t("Place {{place}} in the line of partition {{partition}}", { ...place })}
+              ? t("Position {{place}} of {{waiting}} in the queue of partition {{partition}}", { ...place })
+              : t("Position {{place}} in the queue of partition {{partition}}", { ...place })}
           </span>
         </div>
       )}
-      {advice.map((each) => (
-        <div key={each.text} data-testid="advice" style={LINE}>
+      {advice.map((item) => (
+        <div key={item.text} data-testid="advice" style={LINE}>
           <Lightbulb size={14} aria-hidden style={ICON} />
           <span>
-            <Said>{each.text}</Said> {each.at && <RelativeTime at={each.at} />}
-            {each.jobs.map(({ id, name }, index) => (
+            <ServerText>{item.text}</ServerText> {item.at && <RelativeTime at={item.at} />}
+            {item.jobs.map(({ id, name }, index) => (
               <span key={id}>
                 {index > 0 && ", "}
                 <Anchor component={Link} to={`/jobs/${id}`} size="sm" underline="always">

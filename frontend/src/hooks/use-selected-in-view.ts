@@ -1,12 +1,12 @@
 import { type RefObject, useEffect, useRef } from "react";
 
-/** For a strip of tabs that is wider than its place: brings the chosen one into view, and moves nothing else. */
-export function useChosenInView<Strip extends HTMLElement>(chosen: unknown): RefObject<Strip | null> {
+/** Scrolls the selected tab of a strip into view, without scrolling the page. */
+export function useSelectedInView<Strip extends HTMLElement>(selected: unknown): RefObject<Strip | null> {
   const strip = useRef<Strip>(null);
   useEffect(() => {
     const list = strip.current;
     if (list === null) return undefined;
-    // It says so at once, and again when the window is turned or made narrower.
+    // The observer calls back at once, and again when the width changes.
     const observer = new ResizeObserver(() => {
       const tab = list.querySelector('[aria-current="page"], [aria-selected="true"]');
       if (tab === null) return;
@@ -15,6 +15,6 @@ export function useChosenInView<Strip extends HTMLElement>(chosen: unknown): Ref
     });
     observer.observe(list);
     return () => observer.disconnect();
-  }, [chosen]);
+  }, [selected]);
   return strip;
 }

@@ -11,10 +11,10 @@ import { PageTitle } from "@/components/PageTitle";
 import { columnsOf } from "@/lib/job-columns";
 import type { JobFilters } from "@/lib/job-filters";
 
-/** What fits beside the area's navigation. */
+/** Columns that fit beside the side navigation. */
 const COLUMNS = columnsOf(["state", "owner", "resources", "nodes", "created"], true);
 
-/** Everybody's jobs and sessions, to be found and ended. */
+/** Jobs and sessions of all users. */
 export function AdminJobsPage() {
   const { t } = useTranslation();
   const search = useSearch({ from: "/shell/admin/jobs" });
@@ -24,15 +24,15 @@ export function AdminJobsPage() {
   const change = (next: JobFilters) => void navigate({ search: (old) => ({ ...old, ...next }), replace: true });
   return (
     <>
-      <PageTitle title={t("Everybody's jobs and sessions")} />
-      <JobFilterBar filters={filters} projects={me.projects} onChange={change} everyones={false} />
+      <PageTitle title={t("All jobs and sessions")} />
+      <JobFilterBar filters={filters} projects={me.projects} onChange={change} allUsersSwitch={false} />
       <JobList
         filters={filters}
         columns={COLUMNS}
         onChange={change}
         empty={(filtered) => (
-          <EmptyState icon={filtered ? SearchX : ListTree} title={filtered ? t("Nothing matches") : t("No jobs yet")}>
-            {t("Whatever anybody launches is listed here.")}
+          <EmptyState icon={filtered ? SearchX : ListTree} title={filtered ? t("No matching jobs") : t("No jobs yet")}>
+            {t("Jobs and sessions of all users are listed here.")}
           </EmptyState>
         )}
       />

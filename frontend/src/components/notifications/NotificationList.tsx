@@ -4,8 +4,8 @@ import type { CSSProperties } from "react";
 import { useTranslation } from "react-i18next";
 import type { Level, Told } from "@/api/notifications";
 import { RelativeTime } from "@/components/Time";
-import { bodyOf, logOf, titleOf } from "@/lib/told";
-import classes from "./Told.module.css";
+import { bodyOf, logOf, titleOf } from "@/lib/notifications";
+import classes from "./Notifications.module.css";
 
 const LOOKS: Record<Level, { icon: typeof Info; tone: string }> = {
   info: { icon: Info, tone: "active" },
@@ -16,33 +16,33 @@ const LOOKS: Record<Level, { icon: typeof Info; tone: string }> = {
 
 interface Props {
   items: readonly Told[];
-  onFollow: (told: Told) => void;
+  onFollow: (notification: Told) => void;
 }
 
-/** What one was told: each leads to what it is about, and is read then. */
-export function ToldList({ items, onFollow }: Props) {
+/** Notifications; each links to its object and is marked as read when it is opened. */
+export function NotificationList({ items, onFollow }: Props) {
   const { t } = useTranslation();
   return (
     <ul className={classes.list}>
-      {items.map((told) => {
-        const { icon: Icon, tone } = LOOKS[told.level];
-        const body = bodyOf(told);
-        const log = logOf(told);
+      {items.map((notification) => {
+        const { icon: Icon, tone } = LOOKS[notification.level];
+        const body = bodyOf(notification);
+        const log = logOf(notification);
         return (
           <li
-            key={told.id}
+            key={notification.id}
             className={classes.item}
-            data-unread={told.read_at === null || undefined}
+            data-unread={notification.read_at === null || undefined}
             data-testid="notification"
             style={{ "--tone": `var(--${tone})` } as CSSProperties}
           >
             <Icon size={17} className={classes.icon} aria-hidden />
-            <Link {...leadsTo(told.path)} className={classes.title} onClick={() => onFollow(told)}>
-              {titleOf(told)}
+            <Link {...linkOf(notification.path)} className={classes.title} onClick={() => onFollow(notification)}>
+              {titleOf(notification)}
             </Link>
-            {told.read_at === null ? (
+            {notification.read_at === null ? (
               <span className={classes.dot}>
-                <span className="visually-hidden">{t("not read")}</span>
+                <span className="visually-hidden">{t("unread")}</span>
               </span>
             ) : (
               <span />
@@ -50,7 +50,7 @@ export function ToldList({ items, onFollow }: Props) {
             {body !== "" && <p className={classes.text}>{body}</p>}
             {log.length > 0 && <pre className={classes.log}>{log.join("\n")}</pre>}
             <span className={classes.time}>
-              <RelativeTime at={told.created_at} />
+              <RelativeTime at={notification.created_at} />
             </span>
           </li>
         );
@@ -59,8 +59,8 @@ export function ToldList({ items, onFollow }: Props) {
   );
 }
 
-/** The platform names its own pages, some with a place on them. */
-function leadsTo(path: string): { to: string; hash?: string } {
+/** The route and anchor of a notification's path. */
+function linkOf(path: string): { to: string; hash?: string } {
   const [to = "/", hash] = path.split("#");
   return hash === undefined ? { to } : { to, hash };
 }
