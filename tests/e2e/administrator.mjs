@@ -118,13 +118,13 @@ await step("the audit log knows all of it", async () => {
   await look(page, "audit");
   const row = (text) => page.getByTestId("audit-row").filter({ hasText: text }).first();
   await row(/root as alice/).waitFor(SLOW);
-  await page.getByLabel("What", { exact: true }).fill("drain_node");
+  await page.getByLabel("Action", { exact: true }).fill("drain_node");
   await until("the drained node alone", async () => {
     const rows = await page.getByTestId("audit-row").allTextContents();
     return rows.length > 0 && rows.every((text) => text.includes("drain_node") && text.includes(NODE) && text.includes("root"));
   });
   await page.getByTestId("audit-verify").click();
-  await page.getByText(/^All [\d\s,.]+ entries are as they were written/).waitFor(PATIENT);
+  await page.getByText(/^[\d\s,.]+ entries verified, no changes/).waitFor(PATIENT);
   await look(page, "audit-verified");
 });
 await step("the settings, and where they are from", async () => {

@@ -36,7 +36,7 @@ await step("launch it", async () => {
 
 await step("see what the ranks say to each other", async () => {
   await page.getByRole("tab", { name: "Communication" }).click();
-  await profile.getByRole("table", { name: "By size of message" }).getByRole("row", { name: /^allreduce/ }).first().waitFor(STARTING);
+  await profile.getByRole("table", { name: "By message size" }).getByRole("row", { name: /^allreduce/ }).first().waitFor(STARTING);
   await profile.getByRole("list", { name: "By rank" }).getByText("node 1").waitFor(SLOW);
 });
 

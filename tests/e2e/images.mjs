@@ -35,7 +35,7 @@ await step("see which images are offered", async () => {
   await page.getByRole("menuitem", { name: "Images" }).click();
   for (const image of ["base", "jupyter"]) {
     const row = page.locator(`[data-testid="image-row"][data-image^="${image}:"]`);
-    await row.filter({ hasText: "Offered" }).filter({ hasText: "Apptainer" }).waitFor(SLOW);
+    await row.filter({ hasText: "Available" }).filter({ hasText: "Apptainer" }).waitFor(SLOW);
   }
   await shot(page, "images");
 });

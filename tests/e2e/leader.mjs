@@ -31,7 +31,7 @@ await step("bob asks for a project", async () => {
   await page.getByTestId("project-new").click();
   await page.getByLabel("Name", { exact: false }).first().fill(NAME);
   await page.getByLabel("Title").fill("Days of the group");
-  await page.getByLabel("Why it is needed").fill("A grant that begins today");
+  await page.getByLabel("Reason").fill("A grant that begins today");
   await look(page, "project-new");
   await page.getByTestId("project-create").click();
   await page.waitForURL((url) => url.pathname === `/projects/${NAME}`, SLOW);
@@ -43,7 +43,7 @@ await step("the administrator approves it, and brings Slurm in line", async () =
   await request.getByText("Days of the group").first().waitFor(PATIENT);
   await look(admin, "requests");
   await request.getByTestId("approve").first().click();
-  await admin.getByLabel("Budget of GPU-hours").fill("500");
+  await admin.getByLabel("GPU-hour budget").fill("500");
   await look(admin, "approve");
   await admin.getByTestId("approve-yes").click();
   await admin.getByTestId("approve-yes").waitFor({ ...SLOW, state: "detached" });
@@ -76,14 +76,14 @@ await step("alice opens it, logs in and joins", async () => {
 });
 await step("nobody else can join by it", async () => {
   await admin.goto(link);
-  await admin.getByText("This invitation is over", { exact: false }).waitFor(SLOW);
+  await admin.getByText("This invitation is no longer valid", { exact: false }).waitFor(SLOW);
   await look(admin, "invitation-over");
 });
 
 const rowOf = (name) => page.getByTestId("member-row").filter({ hasText: name });
 await step("bob lets her lead with him, and takes that back", async () => {
   await page.goto(`${portal}/projects/${NAME}?tab=members`);
-  for (const [wish, role] of [["Make a manager", "Manager"], ["Make a member", "Member"]]) {
+  for (const [wish, role] of [["Change role to manager", "Manager"], ["Change role to member", "Member"]]) {
     await rowOf("alice").getByTestId("member-menu").click(PATIENT);
     await page.getByRole("menuitem", { name: wish, exact: true }).click();
     await rowOf("alice").getByRole("cell", { name: role, exact: true }).waitFor(SLOW);

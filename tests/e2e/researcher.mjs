@@ -74,7 +74,7 @@ await step("its table and its plot show the best setting", async () => {
   await page.getByTestId("sweep-best").filter({ hasText: /^Best: .*0\.74/ }).waitFor(PATIENT);
   const values = await page.getByTestId("sweep-table").locator("tbody tr td:nth-last-child(2)").allTextContents();
   expect(values.join() === "0.74,0.72,0.34,0.32", `the table says ${values}`);
-  await page.getByRole("img", { name: "4 settings and their accuracy" }).waitFor(SLOW);
+  await page.getByRole("img", { name: "Parallel coordinates of 4 tasks by accuracy" }).waitFor(SLOW);
   await look(page, "sweep");
 });
 await step("she compares the worst of its runs with the best", async () => {
@@ -115,7 +115,7 @@ await step("she finds the three and cancels them at once", async () => {
   await page.getByTestId("jobs-search").fill("days-long");
   await until("three rows", async () => (await page.getByTestId("job-row").count()) === 3);
   await until("all three alive", async () => (await page.locator("[data-testid=job-row]:is([data-state=QUEUED], [data-state=RUNNING])").count()) === 3, PATIENT);
-  await page.getByRole("checkbox", { name: "Choose all that are shown" }).click();
+  await page.getByRole("checkbox", { name: "Select all shown" }).click();
   await page.getByTestId("jobs-cancel").click();
   await page.getByTestId("confirm-yes").click();
   await until("three cancelled rows", async () => (await page.locator("[data-testid=job-row][data-state=CANCELLED]").count()) === 3, PATIENT);

@@ -51,7 +51,7 @@ const CERTAIN: readonly RegExp[] = [
   /\bSegmentation fault\b|\bcore dumped\b|\bBus error\b|\bIllegal instruction\b|^Aborted\b/,
   /\boom[-_ ]?kill|\bOut of memory\b|\bout of memory\b/i,
   /\bCUDA (?:driver )?error\b|\bNCCL (?:WARN|error|failure)\b.*(?:error|fail)/i,
-  /: command not result\s*$|: No such file or directory\s*$|: Permission denied\s*$/,
+  /: command not found\s*$|: No such file or directory\s*$|: Permission denied\s*$/,
   /^(?:srun|slurmstepd|sbatch|aitne): (?:error|fatal)\b/,
   /\bDUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)\b/,
 ];
