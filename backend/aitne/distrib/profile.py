@@ -35,9 +35,9 @@ def table(profile: Mapping[str, Any]) -> str:
     lines = [
         f"{profile['size']} ranks, {profile['steps']} steps in {profile['elapsed_s']:.1f} s ({state})",
         f"step            {_time(profile['step_s'])}",
-        f"communicating   {_percent(profile['communicating'])} of the step,"
-        f" {_percent(profile['overlap'])} of it behind computation",
-        f"standing still  {_percent(profile['blocked'])} of the step",
+        f"communication   {_percent(profile['communicating'])} of the step,"
+        f" {_percent(profile['overlap'])} of it overlapped with computation",
+        f"exposed         {_percent(profile['blocked'])} of the step",
     ]
     if straggler := profile["straggler"]:
         lines.append(
@@ -136,7 +136,7 @@ def _size_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
 
 
 def _rank_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
-    heading = ("rank", "node", "steps", "own time", "communicating", "standing still", "lost")
+    heading = ("rank", "node", "steps", "compute time", "communication", "exposed", "lost")
     return [
         heading,
         *(

@@ -11,7 +11,7 @@ The document, ``profile.json``, is an object of at most ``LIMIT_BYTES``:
 ``elapsed_s``       from the first record to the last, the longest of any rank.
 ``communicating``   share of the steps in which a collective ran, mean of ranks, 0..1 or null.
 ``blocked``         share of the steps in which the training thread was blocked by it, or null.
-``overlap``         share of communication hidden behind computation, 0..1; null: not known.
+``overlap``         share of communication overlapped with computation, 0..1; null: not known.
 ``straggler``       null, or ``{rank, node, behind_s, share}``: the rank the others wait for; in each step
                     it computes ``behind_s`` longer than the median of the others, ``share`` of the step.
 ``table``           rows ``{op, from_bytes, to_bytes, count, bytes, time_s, fastest_s, slowest_s,

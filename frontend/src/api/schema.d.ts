@@ -5804,7 +5804,7 @@ export interface components {
             communicating?: number | null;
             /** @description Share of the steps in which the program was blocked by it. */
             blocked?: number | null;
-            /** @description Share of the communication that was hidden behind computation. */
+            /** @description Share of the communication that was overlapped with computation. */
             overlap?: number | null;
             /** @description null: no rank keeps the others waiting. */
             straggler?: components["schemas"]["Straggler"] | null;
@@ -6049,7 +6049,7 @@ export interface components {
             communicating?: number | null;
             /** @description Share of its steps in which it was blocked by others. */
             blocked?: number | null;
-            /** @description Share of its communication that was hidden behind computation. */
+            /** @description Share of its communication that was overlapped with computation. */
             overlap?: number | null;
             /** @description Duration of a step without the time spent waiting for others. */
             own_s?: number | null;

@@ -182,7 +182,7 @@ def profile(
 ) -> int:
     """Show the communication profile of a job's ranks.
 
-    Shows which part of a step is communication, which part of that is hidden behind computation,
+    Shows which part of a step is communication, which part of that overlaps with computation,
     the ranks that others wait for, and a row for each message size. The runtime aitne.distrib
     reports it while the job runs.
     """

@@ -23,9 +23,9 @@ def show(profile: dict[str, Any]) -> None:
                 steps if profile["final"] else f"{steps}, as of {profile['written_at'][:19]}",
             ),
             ("Step", _time(profile["step_s"])),
-            ("Communicating", _of(profile["communicating"], "of the step")),
-            ("Hidden", _of(profile["overlap"], "of that, behind computation")),
-            ("Standing still", _of(profile["blocked"], "of the step")),
+            ("Communication", _of(profile["communicating"], "of the step")),
+            ("Overlapped", _of(profile["overlap"], "of that, with computation")),
+            ("Exposed", _of(profile["blocked"], "of the step")),
             ("Straggler", _straggler(profile["straggler"])),
         ]
     )
@@ -60,7 +60,7 @@ def _sizes(rows: list[dict[str, Any]]) -> None:
 def _ranks(rows: list[dict[str, Any]]) -> None:
     slowest = sorted(rows, key=lambda row: row["own_s"] or 0.0, reverse=True)[:_MOST_RANKS]
     output.table(
-        ("RANK", "NODE", "STEPS", "OWN TIME", "COMMUNICATING", "STANDING STILL"),
+        ("RANK", "NODE", "STEPS", "COMPUTE TIME", "COMMUNICATION", "EXPOSED"),
         [
             (
                 row["rank"],

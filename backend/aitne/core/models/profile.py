@@ -79,7 +79,7 @@ class RankRow(_Part):
     blocked: Share | None = None
     """Share of its steps in which it was blocked by others."""
     overlap: Share | None = None
-    """Share of its communication that was hidden behind computation."""
+    """Share of its communication that was overlapped with computation."""
     own_s: Seconds | None = None
     """Duration of a step without the time spent waiting for others."""
     records: Count = 0
@@ -125,7 +125,7 @@ class Profile(_Part):
     blocked: Share | None = None
     """Share of the steps in which the program was blocked by it."""
     overlap: Share | None = None
-    """Share of the communication that was hidden behind computation."""
+    """Share of the communication that was overlapped with computation."""
     straggler: Straggler | None = None
     """None: no rank keeps the others waiting."""
     table: tuple[SizeRow, ...] = Field(default=(), max_length=MOST_ROWS)

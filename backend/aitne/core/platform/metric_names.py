@@ -53,7 +53,7 @@ DISTRIB_BLOCKED = Metric(
     "aitne_distrib_blocked_ratio", "Share of the steps in which the program was blocked by it."
 )
 DISTRIB_OVERLAP = Metric(
-    "aitne_distrib_overlap_ratio", "Share of the communication hidden behind computation."
+    "aitne_distrib_overlap_ratio", "Share of the communication overlapped with computation."
 )
 DISTRIB_STRAGGLER = Metric(
     "aitne_distrib_straggler_behind_seconds",
