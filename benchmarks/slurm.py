@@ -15,9 +15,11 @@ from pathlib import Path
 
 from aitne.core.errors import AitneError
 from aitne.core.jobs.states import LIVE
-from aitne.core.platform.dev_cluster import DevCluster, find_dev_cluster
-from aitne.core.settings import BrokerClientSettings, Settings, load_settings
+from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.settings import BrokerClientSettings, Settings
 from aitne.dev.cluster import down, up
+from aitne.host.dev_cluster import find_dev_cluster
+from aitne.host.settings import load_settings
 from aitne.supervisor.planning import settings_env
 from aitne.supervisor.secret_files import ensure_secrets
 from benchmarks.processes import BenchmarkError, Http, answers, eventually, free_ports, running

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from aitne.core.settings import cache_dir
+from aitne.host.folders import cache_dir
 from benchmarks.processes import BenchmarkError, Http, free_ports
 
 AITNE = Path(sys.executable).with_name("aitne")

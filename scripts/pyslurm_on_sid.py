@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.machines.software import registries
 
-from aitne.core.settings import cache_dir
 from aitne.dev import roots
+from aitne.host.folders import cache_dir
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PYSLURM = "pyslurm==25.11.2"

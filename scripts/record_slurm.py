@@ -20,7 +20,8 @@ from uuid import UUID
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "backend"))
 
 from aitne.adapters.schedulers._slurm import accounting, identity, queue, times
-from aitne.core.platform.dev_cluster import DevCluster, find_dev_cluster
+from aitne.core.platform.dev_cluster import DevCluster
+from aitne.host.dev_cluster import find_dev_cluster
 
 ASSETS = Path(__file__).resolve().parent.parent / "tests" / "assets" / "slurm"
 MARK = "\x1e0123456789abcdef"

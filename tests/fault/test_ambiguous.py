@@ -29,7 +29,8 @@ from aitne.core.ports.command import Command, Completed
 from aitne.core.ports.files import Fence, JobLocation
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.tools import Tools
-from aitne.core.settings import Settings, load_settings
+from aitne.core.settings import Settings
+from aitne.host.settings import load_settings
 from aitne.services.controller import Controller
 from aitne.services.jobs.render import Renderer
 from tests.support import realtime

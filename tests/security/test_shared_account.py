@@ -8,7 +8,7 @@ import pytest
 
 from aitne.core.models.user import Role
 from aitne.core.ports.identity import Identity, LoginDenied
-from aitne.core.users.unix_account import own_account_name
+from aitne.host.account import own_account_name
 from aitne.services.users.isolation import SHARED_ORIGIN, isolation_notes
 from tests.support.stage import open_stage
 

@@ -25,7 +25,8 @@ from aitne.core.broker.protocol import PROTOCOL
 from aitne.core.models.resources import Resources
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.settings import Settings, load_settings
+from aitne.core.settings import Settings
+from aitne.host.settings import load_settings
 from tests.support.slurm import root_or_skip
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ import pytest
 
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.core.settings import cache_dir
+from aitne.host.folders import cache_dir
 from aitne.supervisor import control, environments
 from tests.support.ports import free_ports
 from tests.support.requirements import lacking

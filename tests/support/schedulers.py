@@ -42,8 +42,9 @@ from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run, Scheduler, SchedulerJob, SubmitRequest
 from aitne.core.ports.tools import Tools
-from aitne.core.settings import LocalSettings, Settings, load_settings
+from aitne.core.settings import LocalSettings, Settings
 from aitne.dev.plan import ReleaseName
+from aitne.host.settings import load_settings
 from aitne.services.controller.runs import indices_of, task_record
 from tests.support import memory_scheduler
 from tests.support.broker import BrokerBench

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import SetupError
-from aitne.core.platform.dev_cluster import DESCRIPTORS, DevCluster
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.dev.cluster import down, up
 from aitne.dev.plan import HOME, ReleaseName
 from aitne.dev.processes import wait_until
+from aitne.host.dev_cluster import DESCRIPTORS
 from tests.support.requirements import lacking
 
 NAME = re.compile(r"test-(\d+)(-\w+)?")

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from aitne.core.errors import InvalidInput, NotAllowed
 from aitne.core.ports.accounts import UnixAccount
 from aitne.core.settings import AccountSettings, Settings
-from aitne.core.users.unix_account import own_account_name
+from aitne.host.account import own_account_name
 
 _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 

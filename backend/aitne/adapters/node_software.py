@@ -20,7 +20,8 @@ from pathlib import Path
 import aitne
 from aitne.core.errors import SetupError
 from aitne.core.platform.node_software import NodeSoftware
-from aitne.core.settings import Settings, cache_dir
+from aitne.core.settings import Settings
+from aitne.host.folders import cache_dir
 
 _PACKAGE = Path(aitne.__file__).parent
 _LAUNCHER = _PACKAGE / "hub" / "launcher.py"

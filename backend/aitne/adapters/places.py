@@ -26,7 +26,7 @@ from aitne.core.ports.storage import Storage
 from aitne.core.settings import Settings
 from aitne.core.storage.areas import AreaOwner, areas_of
 from aitne.core.storage.settings import StorageSettings
-from aitne.core.users.unix_account import own_account_name
+from aitne.host.account import own_account_name
 
 
 class OwnUserFolders:

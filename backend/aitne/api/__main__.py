@@ -20,7 +20,8 @@ from aitne.api.app import create_app
 from aitne.api.streaming import OpenStreams
 from aitne.bootstrap.platform import build
 from aitne.core.errors import AitneError, SetupError
-from aitne.core.settings import Settings, load_settings
+from aitne.core.settings import Settings
+from aitne.host.settings import load_settings
 from aitne.services.platform.certificates import portal_files
 from aitne.services.platform.events import EventHub
 

@@ -34,7 +34,7 @@ from aitne.bootstrap.adapters import (
 from aitne.bootstrap.renderer import make_renderer
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.settings import Settings
-from aitne.core.users.unix_account import own_account_name
+from aitne.host.account import own_account_name
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
 from aitne.services.cluster.cluster import ClusterService

@@ -17,7 +17,8 @@ from aitne.bootstrap.platform import build
 from aitne.controller.heartbeat import beat
 from aitne.controller.lock import hold_lock, new_holder
 from aitne.core.errors import AitneError
-from aitne.core.settings import Settings, load_settings
+from aitne.core.settings import Settings
+from aitne.host.settings import load_settings
 from aitne.services.users.isolation import isolation_notes
 
 DRAIN_TIMEOUT_S = 30.0

@@ -6,47 +6,20 @@ line.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Self
 
-from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
+from pydantic import Field, model_validator
 
 from aitne.core.cluster.settings import SlurmSettings
-from aitne.core.errors import SetupError
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
 from aitne.core.notifications.settings import IdleSettings, MailSettings, WebhookSettings
-from aitne.core.platform.dev_cluster import DEV_CLUSTER_SCHEDULERS, find_dev_cluster
 from aitne.core.platform.tls_settings import TlsSettings
 from aitne.core.ports.scheduler import SchedulerCapabilities, scheduler_capabilities
 from aitne.core.projects.settings import ProjectSettings
 from aitne.core.sessions.hosts import WILDCARD, check_wildcard
 from aitne.core.storage.settings import ContainerSettings, StorageSettings
 from aitne.core.users.settings import AuditSettings, AuthSettings, RateSettings
-from aitne.core.users.unix_account import own_account_name
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
-
-def default_data_dir() -> Path:
-    """Return the default data directory ``$XDG_DATA_HOME/aitne``
-    (https://specifications.freedesktop.org/basedir-spec)."""
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "aitne"
-
-
-def cache_dir() -> Path:
-    """Return ``$XDG_CACHE_HOME/aitne``: environments and downloads, which can be created again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aitne"
-
-
-SITE_CONF = Path("/etc/slurm/slurm.conf")
 
 
 class LocalSettings(Strict):
@@ -105,15 +78,11 @@ class LimitSettings(Strict):
     )
 
 
-class Settings(BaseSettings):
-    """Everything that can be set. Read it with ``load_settings``."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="AITNE_", env_nested_delimiter="__", extra="forbid", frozen=True
-    )
+class Settings(Strict):
+    """Everything that can be set. ``host.settings.load_settings`` reads it."""
 
     data_dir: Path = Field(
-        default_factory=default_data_dir,
+        Path("~/.local/share/aitne"),
         description="Folder with all state of this platform. Not in the file: `--data-dir` or "
         "the variable.",
     )
@@ -184,27 +153,6 @@ class Settings(BaseSettings):
     rates: RateSettings = RateSettings()
     audit: AuditSettings = AuditSettings()
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources: passed values win over the environment, and that over
-        ``aitne.toml``."""
-        if "data_dir" not in init_settings():
-            return (init_settings, env_settings)
-        path = config_path(init_settings()["data_dir"])
-        toml = TomlConfigSettingsSource(settings_cls, path)
-        if "data_dir" in toml.toml_data:
-            raise SetupError(
-                f"data_dir cannot be set in {path}: set it with --data-dir or AITNE_DATA_DIR."
-            )
-        return (init_settings, env_settings, toml)
-
     @model_validator(mode="after")
     def _two_origins(self) -> Self:
         if self.sessions_origin == self.portal_url:
@@ -231,11 +179,6 @@ class Settings(BaseSettings):
     def capabilities(self) -> SchedulerCapabilities:
         """The capabilities of the scheduler. Raises ``SetupError`` if there is none of its name."""
         return scheduler_capabilities(self.scheduler)
-
-    @property
-    def shared_account(self) -> str | None:
-        """The account of this machine that all users' jobs run as; None: each user has one."""
-        return None if self.capabilities.runs_as_users else own_account_name()
 
     @property
     def _scheme(self) -> str:
@@ -372,76 +315,3 @@ def _url_host(bind: str) -> str:
     if bind in ("0.0.0.0", "", "::"):  # noqa: S104 - every address: then loopback reaches it
         return "127.0.0.1"
     return f"[{bind}]" if ":" in bind else bind
-
-
-def config_path(data_dir: Path) -> Path:
-    """Return the path of ``aitne.toml`` in a data directory, or what ``AITNE_CONFIG`` names."""
-    return Path(os.environ.get("AITNE_CONFIG") or data_dir / "aitne.toml")
-
-
-def _on_dev_cluster(settings: Settings) -> Settings:
-    """Return the settings, with those of ``aitne dev cluster up`` where no Slurm cluster is
-    configured."""
-    slurm = settings.slurm
-    configured = slurm.conf or slurm.command_prefix or settings.broker.socket or SITE_CONF.exists()
-    if settings.scheduler not in DEV_CLUSTER_SCHEDULERS or (
-        configured and slurm.dev_cluster is None
-    ):
-        return settings
-    name = slurm.dev_cluster or "dev"
-    cluster = find_dev_cluster(name)
-    if cluster is None:
-        raise SetupError(
-            f"There is no Slurm here: neither {SITE_CONF}, nor `conf` under [slurm], nor a "
-            f"development cluster {name}. `sudo aitne dev cluster up --name {name}` creates one."
-        )
-    values = {
-        "conf": cluster.slurm_conf,
-        "command_prefix": list(cluster.command_prefix),
-        "rest_url": cluster.rest_url,
-        "software_dir": slurm.software_dir or cluster.software_dir,
-        "python": cluster.python,
-        "agent_host": "127.0.0.1",
-        "portal_address": settings.own_url,
-        "import_users": True,
-    }
-    return settings.model_copy(
-        update={
-            "slurm": slurm.model_copy(update=values),
-            "broker": BrokerClientSettings(socket=cluster.broker_socket),
-            "storage": settings.storage.with_scratch(cluster.scratch_pattern),
-        }
-    )
-
-
-def _said(part: ErrorDetails) -> str:
-    name = ".".join(map(str, part["loc"])) or "settings"
-    if part["type"] == "extra_forbidden":
-        return f"{name} is not a setting"
-    value = part["input"]
-    # Longer input is not a single value, and the URL of a database contains a password.
-    shown = isinstance(value, bool | int | float | str) and "://" not in str(value)
-    return f"{name}{f' = {value!r}' if shown else ''}: {part['msg'].removeprefix('Value error, ')}"
-
-
-def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
-    """Return the settings of the platform in ``data_dir`` (else ``AITNE_DATA_DIR``, else the
-    default one).
-
-    ``overrides`` that are None are ignored.
-
-    Raises:
-        SetupError: a value is wrong; the message names it and where it may come from.
-    """
-    folder = data_dir or Path(os.environ.get("AITNE_DATA_DIR") or default_data_dir())
-    values = {name: value for name, value in overrides.items() if value is not None}
-    try:
-        return _on_dev_cluster(Settings(data_dir=folder.expanduser().absolute(), **values))
-    except ValidationError as error:
-        lines = "; ".join(_said(part) for part in error.errors())
-        raise SetupError(
-            f"The settings are wrong: {lines}. They come from {config_path(folder)}, then AITNE_* "
-            "variables, then the command line."
-        ) from error
-    except ValueError as error:
-        raise SetupError(f"{config_path(folder)} cannot be read: {error}") from error

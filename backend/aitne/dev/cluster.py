@@ -11,7 +11,7 @@ from aitne.adapters import debian
 from aitne.adapters.debian import Progress
 from aitne.adapters.programs import run
 from aitne.core.errors import SetupError
-from aitne.core.platform.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.dev import (
     accounting,
     broker,
@@ -27,6 +27,7 @@ from aitne.dev import (
 from aitne.dev.locks import ALL, locked
 from aitne.dev.plan import HOME, DevClusterPlan, ReleaseName, check_name, check_request, read_plan
 from aitne.dev.processes import environment
+from aitne.host.dev_cluster import DESCRIPTORS, find_dev_cluster
 
 PYTHON = "/usr/bin/python3"
 _STEPS_END_S = 5.0

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from aitne.core.platform.dev_cluster import DESCRIPTORS
+from aitne.host.dev_cluster import DESCRIPTORS
 
 ALL = ".all"
 """Ports, users and the folder of all clusters are changed under this name only."""

@@ -14,11 +14,11 @@ from aitne.adapters import debian
 from aitne.adapters.debian import Progress
 from aitne.adapters.programs import PATH, run
 from aitne.core.errors import SetupError
-from aitne.core.platform.dev_cluster import DESCRIPTORS
-from aitne.core.settings import cache_dir
 from aitne.dev import packages
 from aitne.dev.plan import DevClusterPlan
 from aitne.dev.processes import wait_until
+from aitne.host.dev_cluster import DESCRIPTORS
+from aitne.host.folders import cache_dir
 
 PACKAGES = (*packages.SLURM, "python3", "python3-venv", "python3-pip", "ca-certificates")
 _MAKE_S = 1_200

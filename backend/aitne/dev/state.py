@@ -10,10 +10,11 @@ from pydantic import Field
 from aitne.adapters.programs import run
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Frozen
-from aitne.core.platform.dev_cluster import DevCluster, NoDevCluster, find_dev_cluster
+from aitne.core.platform.dev_cluster import DevCluster, NoDevCluster
 from aitne.dev import daemons, processes
 from aitne.dev.plan import DevClusterPlan, read_plan
 from aitne.dev.processes import environment
+from aitne.host.dev_cluster import find_dev_cluster
 
 IDLE_S = 120.0
 _ASK_S = 15.0

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
-from aitne.core.platform.hung_processes import HEARTBEAT_VARIABLE
+from aitne.host.hung_processes import HEARTBEAT_VARIABLE
 from aitne.supervisor.plan import ChildPlan
 from aitne.supervisor.silence import HangDetector
 

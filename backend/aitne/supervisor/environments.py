@@ -21,7 +21,7 @@ from pathlib import Path
 
 from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
-from aitne.core.settings import cache_dir
+from aitne.host.folders import cache_dir
 from aitne.supervisor import uv
 from aitne.supervisor.node import find_node
 

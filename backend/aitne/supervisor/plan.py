@@ -13,7 +13,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from aitne.core.platform.hung_processes import HUNG_AFTER_S
+from aitne.host.hung_processes import HUNG_AFTER_S
 
 FILE = "plan.json"
 SOCKET = "supervisor.sock"

@@ -10,8 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aitne
-from aitne.core.platform import settings_source
-from aitne.core.settings import Settings, config_path
+from aitne.core.settings import Settings
+from aitne.host import settings_source
+from aitne.host.settings import config_path
 from aitne.services.platform.certificates import (
     proxy_files,
     sessions_authority_file,

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.core.users.settings import is_loopback
-from aitne.core.users.unix_account import own_account_name
+from aitne.host.account import own_account_name
 
 OLDEST_PYTHON = (3, 11)
 NEEDED_BYTES = 100 * 1024**2

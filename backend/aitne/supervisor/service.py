@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from aitne.core.platform import hung_processes
-from aitne.core.platform.hung_processes import HungRestart
+from aitne.host import hung_processes
+from aitne.host.hung_processes import HungRestart
 from aitne.supervisor import notify, probe
 from aitne.supervisor.child import Child, launch, rotate, tail
 from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SOCKET, SupervisorPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from aitne.core.platform.hung_processes import START_WITHIN_S
+from aitne.host.hung_processes import START_WITHIN_S
 
 MOST_BETWEEN_S = 7.0
 """Maximum number of seconds of the time between two probes that counts.

@@ -21,7 +21,7 @@ from aitne.core.models.job_options import SlurmOptions
 from aitne.core.models.node import NodeState
 from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.ports.scheduler import SchedulerJob
-from aitne.core.settings import load_settings
+from aitne.host.settings import load_settings
 from tests.support import realtime
 from tests.support.schedulers import Bench, change, slurm_tools
 from tests.support.slurm import both_releases, run_as

@@ -29,7 +29,7 @@ from aitne.core.ports.accounting import (
     SetQos,
 )
 from aitne.core.projects.slurm_accounts import AccountingTarget, difference
-from aitne.core.settings import load_settings
+from aitne.host.settings import load_settings
 from tests.support import realtime
 from tests.support.broker import BrokerBench
 from tests.support.slurm import both_releases, run_as, sbatch, wait_ended

@@ -16,7 +16,7 @@ from aitne.adapters.command import _process
 from aitne.adapters.command.as_user import AsUserCommand
 from aitne.adapters.command.local import LocalCommand
 from aitne.core.errors import CommandTimeout, NotAllowed, Unavailable
-from aitne.core.users.unix_account import own_account_name
+from aitne.host.account import own_account_name
 from tests.support.slurm import root_or_skip
 
 TELL = """#!/bin/sh

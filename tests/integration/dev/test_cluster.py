@@ -16,13 +16,14 @@ import pytest
 
 from aitne.adapters.broker import BrokerScheduler
 from aitne.adapters.places import BrokerUserFolders
-from aitne.core.platform.dev_cluster import DESCRIPTORS, DevCluster, find_dev_cluster
-from aitne.core.settings import load_settings
+from aitne.core.platform.dev_cluster import DevCluster
 from aitne.core.storage.areas import AreaOwner, areas_of
 from aitne.dev import faults, processes, roots, state
 from aitne.dev.locks import ALL, locked
 from aitne.dev.plan import HOME, DevClusterPlan, read_plan
 from aitne.dev.processes import wait_until
+from aitne.host.dev_cluster import DESCRIPTORS, find_dev_cluster
+from aitne.host.settings import load_settings
 from tests.support import realtime
 from tests.support.slurm import (
     both_releases,

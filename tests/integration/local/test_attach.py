@@ -19,7 +19,7 @@ from aitne.core.models.resources import Resources
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import Run, SubmitRequest
-from aitne.core.settings import load_settings
+from aitne.host.settings import load_settings
 from tests.support import realtime
 
 pytestmark = realtime.PROCESSES

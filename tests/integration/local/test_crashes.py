@@ -20,7 +20,8 @@ from aitne.adapters.schedulers._local import launcher, procfs, records
 from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.core.errors import SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.jobs.states import JobState, TerminationReason
-from aitne.core.settings import LocalSettings, load_settings
+from aitne.core.settings import LocalSettings
+from aitne.host.settings import load_settings
 from tests.support import realtime
 from tests.support.alive import alive
 from tests.support.schedulers import Bench, local, opened

@@ -12,7 +12,8 @@ import pytest
 
 from aitne.adapters.accounts import OwnAccount, UnixAccounts
 from aitne.core.errors import InvalidInput
-from aitne.core.settings import Settings, load_settings
+from aitne.core.settings import Settings
+from aitne.host.settings import load_settings
 
 ACCOUNTS = {
     "ada": (1_500, 100, "/home/ada"),

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from aitne.bootstrap.adapters import IDENTITIES, identity_sources, utc_now
 from aitne.core.errors import SetupError
 from aitne.core.ports.identity import FormSource, RedirectSource
-from aitne.core.settings import Settings, load_settings
+from aitne.core.settings import Settings
+from aitne.host.settings import load_settings
 from aitne.services.users.devices import device_words
 
 LDAP = {"url": "ldaps://ldap.example.org", "search_base": "dc=example,dc=org"}

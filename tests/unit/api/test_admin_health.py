@@ -13,6 +13,7 @@ from aitne.adapters.probes import LocalProbes
 from aitne.core.models.node import Cluster, Node, NodeState, SchedulerStatus
 from aitne.core.models.user import Role
 from aitne.core.settings import Settings
+from aitne.host.account import own_account_name
 from aitne.services.platform.certificates import LIFETIME, ensure_certificates
 from aitne.services.users.isolation import SHARED_ORIGIN
 from tests.support.stage import Stage, open_stage
@@ -62,7 +63,7 @@ async def test_users_of_one_origin_must_trust_each_other(stage: Stage) -> None:
     assert SHARED_ORIGIN not in (await part(stage, root, "isolation"))["says"]
     await stage.add_user("ada")
     says = (await part(stage, root, "isolation"))["says"]
-    assert says.startswith(f"All jobs run as {stage.settings.shared_account} on this machine")
+    assert says.startswith(f"All jobs run as {own_account_name()} on this machine")
     assert says.endswith(SHARED_ORIGIN)
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.settings import Settings, load_settings
+from aitne.core.settings import Settings
+from aitne.host.settings import load_settings
 from aitne.supervisor import planning
 from aitne.supervisor.plan import SupervisorPlan
 from aitne.supervisor.planning import make_plan, settings_env

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from aitne.adapters.command._process import ConnectedProcesses, run_process
 from aitne.core.errors import NotAllowed
 from aitne.core.ports.command import Completed
-from aitne.core.users.unix_account import own_account_name
+from aitne.host.account import own_account_name
 
 MOST_CONNECTED = 200
 """The limit of programs beside jobs, of all users together: all jobs here have one account."""

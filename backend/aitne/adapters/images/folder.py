@@ -10,8 +10,8 @@ import yaml
 from pydantic import ValidationError
 
 from aitne.core.errors import InvalidInput
-from aitne.core.jobs.layout import shipped
 from aitne.core.models.image import IMAGE_NAME, ImageFile
+from aitne.host.folders import shipped
 
 FILE = "image.yaml"
 CONSTRAINTS = "constraints.txt"

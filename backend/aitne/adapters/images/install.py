@@ -21,7 +21,7 @@ from aitne.adapters.debian import Progress
 from aitne.adapters.images import elf
 from aitne.adapters.programs import run
 from aitne.core.errors import SetupError
-from aitne.core.settings import cache_dir
+from aitne.host.folders import cache_dir
 
 PROGRAM = "apptainer"
 HELPERS = (

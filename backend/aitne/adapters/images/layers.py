@@ -28,7 +28,7 @@ from aitne.adapters.images.folder import SUITE, Recipe
 from aitne.adapters.images.work import Work
 from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
-from aitne.core.settings import cache_dir
+from aitne.host.folders import cache_dir
 
 FORMAT = 1
 """Increased when the same lists must give another layer."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import aitne
 from aitne.core.errors import SetupError
-from aitne.core.settings import cache_dir
+from aitne.host.folders import cache_dir
 
 OWN = "aitne"
 _PARTS = ("core", "distrib", "launch")

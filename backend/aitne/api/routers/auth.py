@@ -40,6 +40,7 @@ from aitne.core.users.settings import SourceName
 from aitne.services.users.identity import REDIRECT_LIFETIME_S, SecondStep, WebLogin
 from aitne.services.users.known_browsers import LIFETIME_S
 from aitne.services.users.second_factor import Enrolment
+from aitne.services.users.shared_account import shared_account
 
 router = APIRouter(prefix=V1, tags=["auth"])
 Source = Annotated[SourceName, Path(description="One of the identity sources.", examples=["oidc"])]
@@ -301,7 +302,7 @@ def _me(caller: Caller, platform: PlatformServices) -> Me:
             scheduler=settings.scheduler,
             can_drain=settings.capabilities.drains,
             sessions_origin=settings.sessions_origin,
-            shared_account=settings.shared_account if settings.trusted_users else None,
+            shared_account=shared_account(settings) if settings.trusted_users else None,
             user_domains=settings.user_domains,
             sessions_address=settings.sessions_address,
         ),

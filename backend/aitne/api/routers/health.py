@@ -12,7 +12,7 @@ from aitne.api.deps import MetricsDep, PlatformDep, bearer, get_admin, get_calle
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError
 from aitne.core.models.base import Frozen
-from aitne.core.platform import hung_processes
+from aitne.host import hung_processes
 from aitne.services.platform.secrets import read_secret
 
 METRICS_TOKEN = "metrics_token"  # noqa: S105 - the name of a file

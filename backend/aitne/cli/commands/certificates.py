@@ -20,7 +20,7 @@ def init(as_json: Json = False, data_dir: DataDir = None) -> int:
     machines that run the command line; the key stays in the secrets folder.
     """
     # The settings and cryptography are heavier than everything else here.
-    from aitne.core.settings import load_settings
+    from aitne.host.settings import load_settings
     from aitne.services.platform.certificates import authority_file, open_authority
 
     settings = load_settings(None if data_dir is None else Path(data_dir))

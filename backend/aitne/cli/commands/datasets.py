@@ -344,7 +344,7 @@ def _going_on_later() -> Iterator[None]:
 
 
 def _journals() -> Path:
-    from aitne.core.settings import cache_dir
+    from aitne.host.folders import cache_dir
 
     return cache_dir() / "datasets"
 

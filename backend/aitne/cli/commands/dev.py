@@ -93,7 +93,8 @@ def cluster_shell(
     name: Name = "dev",
 ) -> int:
     """Open a shell in which Slurm's commands use the cluster."""
-    from aitne.core.platform.dev_cluster import NoDevCluster, find_dev_cluster
+    from aitne.core.platform.dev_cluster import NoDevCluster
+    from aitne.host.dev_cluster import find_dev_cluster
 
     dev_cluster = find_dev_cluster(name)
     if dev_cluster is None:

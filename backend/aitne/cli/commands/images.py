@@ -272,7 +272,7 @@ def _settings(client: Client) -> Settings:
     would be mistaken for its own and marked as damaged or removed."""
     from aitne.client.discovery import ask_supervisor
     from aitne.core.errors import SetupError
-    from aitne.core.settings import load_settings
+    from aitne.host.settings import load_settings
 
     data_dir = client.platform.data_dir
     if data_dir is None:

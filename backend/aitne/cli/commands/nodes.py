@@ -90,7 +90,7 @@ def software(data_dir: DataDir = None) -> int:
     account that may write there. `aitne up` also does this where it may.
     """
     # The settings and the supervisor are heavier than everything else here.
-    from aitne.core.settings import load_settings
+    from aitne.host.settings import load_settings
     from aitne.supervisor import software as made
 
     settings = load_settings(None if data_dir is None else Path(data_dir))

@@ -45,7 +45,7 @@ def up(
     Without --detach it stays in the foreground until Ctrl-C. Never asks a question.
     """
     # The settings and the supervisor are heavier than everything else here.
-    from aitne.core.settings import load_settings
+    from aitne.host.settings import load_settings
     from aitne.supervisor import control
 
     if config is not None:

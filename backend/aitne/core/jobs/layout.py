@@ -3,7 +3,7 @@ single source of these paths."""
 
 from __future__ import annotations
 
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from uuid import UUID
 
 SCRIPT = "script.sh"
@@ -13,14 +13,6 @@ TOKEN = "token"  # noqa: S105 - a file's name
 
 FENCE = "fence"
 OUTCOME = "outcome"
-
-
-def shipped(name: str) -> Path:
-    """Return a folder of shipped files: package data in a wheel, the repository's folder in a
-    checkout."""
-    package = Path(__file__).parents[2]
-    packaged = package / "_data" / name
-    return packaged if packaged.is_dir() else package.parents[1] / name
 
 
 def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:

@@ -7,16 +7,13 @@ A platform that starts on the cluster, and tests against it, read this record; o
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from aitne.core.errors import NotFound, SetupError
+from aitne.core.errors import NotFound
 from aitne.core.models.base import Frozen, UserName
 
-DESCRIPTORS = Path("/run/aitne-dev")
-"""One ``<name>.json`` for each cluster that runs on this machine."""
 DEV_CLUSTER_SCHEDULERS = frozenset({"slurm", "slurm_cli", "pyslurm"})
 """Schedulers whose ``[slurm]`` settings come from a development cluster if the site has none."""
 
@@ -87,25 +84,3 @@ class DevCluster(Frozen):
     def environment(self) -> dict[str, str]:
         """The variables with which Slurm's commands find this cluster."""
         return {"SLURM_CONF": str(self.slurm_conf)}
-
-
-def find_dev_cluster(name: str = "dev") -> DevCluster | None:
-    """Return the cluster of that name, as recorded when it was started; None if there is none.
-
-    Raises:
-        SetupError: its record cannot be read.
-    """
-    path = DESCRIPTORS / f"{name}.json"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise SetupError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from error
-    try:
-        return DevCluster.model_validate_json(text)
-    except ValidationError as error:
-        raise SetupError(
-            f"{path} is not the record of a development cluster; "
-            f"`aitne dev cluster down --name {name}` removes it and the rest of the cluster."
-        ) from error

@@ -14,12 +14,12 @@ from aitne import __version__
 from aitne.core.errors import AitneError, Unavailable
 from aitne.core.models.health import HealthState
 from aitne.core.models.node import Node
-from aitne.core.platform.hung_processes import HUNG_AFTER_S
 from aitne.core.ports.probes import Probes
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import PLACEHOLDER
 from aitne.core.units import compress_hostlist, format_duration
+from aitne.host.hung_processes import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.jobs.templates import TemplateCatalog
 from aitne.services.platform import certificates

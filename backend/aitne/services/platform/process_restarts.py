@@ -6,8 +6,8 @@ from datetime import datetime
 from pathlib import Path
 
 from aitne.core.models.audit import AuditDraft, Outcome
-from aitne.core.platform import hung_processes
 from aitne.core.ports.store import Store
+from aitne.host import hung_processes
 
 EVENT = "process.restarted"
 

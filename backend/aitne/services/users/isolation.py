@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
+from aitne.services.users.shared_account import shared_account
 
 SHARED_ORIGIN = (
     "Sessions of all users share one origin: users of this platform must trust each other. Set "
@@ -19,9 +20,10 @@ async def isolation_notes(store: UserStore, settings: Settings) -> Sequence[str]
     Empty for one user.
     """
     notes = []
-    if settings.shared_account is not None and settings.trusted_users:
+    account = shared_account(settings)
+    if account is not None and settings.trusted_users:
         notes.append(
-            f"All jobs run as {settings.shared_account} on this machine: users of this platform must "
+            f"All jobs run as {account} on this machine: users of this platform must "
             "trust each other."
         )
     if not settings.user_domains and (await store.list_users(limit=1)).total > 1:

@@ -8,6 +8,12 @@ from __future__ import annotations
 from aitne.core.errors import Conflict
 from aitne.core.ports.store import UserStore
 from aitne.core.settings import Settings
+from aitne.host.account import own_account_name
+
+
+def shared_account(settings: Settings) -> str | None:
+    """Return the account of this machine that all users' jobs run as; None: each user has one."""
+    return None if settings.capabilities.runs_as_users else own_account_name()
 
 
 async def check_another_user(store: UserStore, settings: Settings) -> None:
@@ -16,7 +22,7 @@ async def check_another_user(store: UserStore, settings: Settings) -> None:
     Raises:
         Conflict: the users would share an account and are not known to trust each other.
     """
-    account = settings.shared_account
+    account = shared_account(settings)
     if account is None or settings.trusted_users:
         return
     if (await store.list_users(limit=1)).items:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aitne.core.errors import SetupError
 from aitne.core.sessions.hosts import subdomain, user_label
 from aitne.core.sessions.names import session_url
-from aitne.core.settings import load_settings
+from aitne.host.settings import load_settings
 
 JOB_ID = UUID("0b4e1b5a-7c1d-4a7e-9a0c-000000000000")
 NAMES = st.from_regex(r"[a-z_][a-z0-9_-]{0,31}", fullmatch=True)

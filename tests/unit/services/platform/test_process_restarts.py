@@ -9,8 +9,8 @@ import pytest
 
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.audit import AuditFilter
-from aitne.core.platform import hung_processes
-from aitne.core.platform.hung_processes import HungRestart
+from aitne.host import hung_processes
+from aitne.host.hung_processes import HungRestart
 from aitne.services.platform.process_restarts import ProcessRestarts
 
 RESTART = HungRestart("hub", "2026-01-02T03:04:05+00:00", 31.4)

@@ -10,7 +10,7 @@ from aitne.adapters.schedulers._slurm.commands import Commands
 from aitne.adapters.schedulers._slurm.tokens import TokenMint
 from aitne.core.errors import SchedulerUnavailable
 from aitne.core.settings import Settings
-from aitne.core.users.unix_account import own_account_name
+from aitne.host.account import own_account_name
 
 PERMITTED_S = 30.0
 """Time for which a permitted account is not checked again."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aitne.core.platform import settings_source
-from aitne.core.platform.settings_source import MASK, SourceKind, shown, sources
-from aitne.core.settings import load_settings
+from aitne.host import settings_source
+from aitne.host.settings import load_settings
+from aitne.host.settings_source import MASK, SourceKind, shown, sources
 
 TOML = """\
 title = "Lab"

@@ -18,7 +18,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from aitne.core.models.base import Frozen
-from aitne.core.settings import Settings, config_path
+from aitne.core.settings import Settings
+from aitne.host.settings import config_path
 
 VARIABLE = "AITNE_SOURCES"
 _SECRET = re.compile(r"(password|secret|token|api_key|passphrase)$")

@@ -9,7 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from aitne.core.errors import SetupError
-from aitne.core.settings import Settings, default_data_dir, load_settings
+from aitne.core.settings import Settings
+from aitne.host.folders import default_data_dir
+from aitne.host.settings import load_settings
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,36 @@
+"""Records of the development clusters of this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from aitne.core.errors import SetupError
+from aitne.core.platform.dev_cluster import DevCluster
+
+DESCRIPTORS = Path("/run/aitne-dev")
+"""One ``<name>.json`` for each cluster that runs on this machine."""
+
+
+def find_dev_cluster(name: str = "dev") -> DevCluster | None:
+    """Return the cluster of that name, as recorded when it was started; None if there is none.
+
+    Raises:
+        SetupError: its record cannot be read.
+    """
+    path = DESCRIPTORS / f"{name}.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {os.strerror(error.errno or 0)}.") from error
+    try:
+        return DevCluster.model_validate_json(text)
+    except ValidationError as error:
+        raise SetupError(
+            f"{path} is not the record of a development cluster; "
+            f"`aitne dev cluster down --name {name}` removes it and the rest of the cluster."
+        ) from error

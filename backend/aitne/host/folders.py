@@ -1,0 +1,25 @@
+"""Folders of the platform on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def default_data_dir() -> Path:
+    """Return the default data directory ``$XDG_DATA_HOME/aitne``
+    (https://specifications.freedesktop.org/basedir-spec)."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "aitne"
+
+
+def cache_dir() -> Path:
+    """Return ``$XDG_CACHE_HOME/aitne``: environments and downloads, which can be created again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aitne"
+
+
+def shipped(name: str) -> Path:
+    """Return a folder of shipped files: package data in a wheel, the repository's folder in a
+    checkout."""
+    package = Path(__file__).parents[1]
+    packaged = package / "_data" / name
+    return packaged if packaged.is_dir() else package.parents[1] / name

@@ -1,0 +1,130 @@
+"""Loading of the settings: ``aitne.toml``, then ``AITNE_*`` variables, then the command line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from aitne.core.errors import SetupError
+from aitne.core.platform.dev_cluster import DEV_CLUSTER_SCHEDULERS
+from aitne.core.settings import BrokerClientSettings, Settings
+from aitne.host.dev_cluster import find_dev_cluster
+from aitne.host.folders import default_data_dir
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+SITE_CONF = Path("/etc/slurm/slurm.conf")
+
+
+class _LoadedSettings(BaseSettings, Settings):
+    """Settings whose missing values are read from the file and the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="AITNE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources: passed values win over the environment, and that over
+        ``aitne.toml``."""
+        if "data_dir" not in init_settings():
+            return (init_settings, env_settings)
+        path = config_path(init_settings()["data_dir"])
+        toml = TomlConfigSettingsSource(settings_cls, path)
+        if "data_dir" in toml.toml_data:
+            raise SetupError(
+                f"data_dir cannot be set in {path}: set it with --data-dir or AITNE_DATA_DIR."
+            )
+        return (init_settings, env_settings, toml)
+
+
+def config_path(data_dir: Path) -> Path:
+    """Return the path of ``aitne.toml`` in a data directory, or what ``AITNE_CONFIG`` names."""
+    return Path(os.environ.get("AITNE_CONFIG") or data_dir / "aitne.toml")
+
+
+def _on_dev_cluster(settings: Settings) -> Settings:
+    """Return the settings, with those of ``aitne dev cluster up`` where no Slurm cluster is
+    configured."""
+    slurm = settings.slurm
+    configured = slurm.conf or slurm.command_prefix or settings.broker.socket or SITE_CONF.exists()
+    if settings.scheduler not in DEV_CLUSTER_SCHEDULERS or (
+        configured and slurm.dev_cluster is None
+    ):
+        return settings
+    name = slurm.dev_cluster or "dev"
+    cluster = find_dev_cluster(name)
+    if cluster is None:
+        raise SetupError(
+            f"There is no Slurm here: neither {SITE_CONF}, nor `conf` under [slurm], nor a "
+            f"development cluster {name}. `sudo aitne dev cluster up --name {name}` creates one."
+        )
+    values = {
+        "conf": cluster.slurm_conf,
+        "command_prefix": list(cluster.command_prefix),
+        "rest_url": cluster.rest_url,
+        "software_dir": slurm.software_dir or cluster.software_dir,
+        "python": cluster.python,
+        "agent_host": "127.0.0.1",
+        "portal_address": settings.own_url,
+        "import_users": True,
+    }
+    return settings.model_copy(
+        update={
+            "slurm": slurm.model_copy(update=values),
+            "broker": BrokerClientSettings(socket=cluster.broker_socket),
+            "storage": settings.storage.with_scratch(cluster.scratch_pattern),
+        }
+    )
+
+
+def _said(part: ErrorDetails) -> str:
+    name = ".".join(map(str, part["loc"])) or "settings"
+    if part["type"] == "extra_forbidden":
+        return f"{name} is not a setting"
+    value = part["input"]
+    # Longer input is not a single value, and the URL of a database contains a password.
+    shown = isinstance(value, bool | int | float | str) and "://" not in str(value)
+    return f"{name}{f' = {value!r}' if shown else ''}: {part['msg'].removeprefix('Value error, ')}"
+
+
+def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
+    """Return the settings of the platform in ``data_dir`` (else ``AITNE_DATA_DIR``, else the
+    default one).
+
+    ``overrides`` that are None are ignored.
+
+    Raises:
+        SetupError: a value is wrong; the message names it and where it may come from.
+    """
+    folder = data_dir or Path(os.environ.get("AITNE_DATA_DIR") or default_data_dir())
+    values = {name: value for name, value in overrides.items() if value is not None}
+    try:
+        loaded = _LoadedSettings(data_dir=folder.expanduser().absolute(), **values)
+    except ValidationError as error:
+        lines = "; ".join(_said(part) for part in error.errors())
+        raise SetupError(
+            f"The settings are wrong: {lines}. They come from {config_path(folder)}, then AITNE_* "
+            "variables, then the command line."
+        ) from error
+    except ValueError as error:
+        raise SetupError(f"{config_path(folder)} cannot be read: {error}") from error
+    settings = Settings.model_construct(loaded.model_fields_set, **dict(loaded))
+    return _on_dev_cluster(settings)
