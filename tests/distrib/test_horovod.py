@@ -52,11 +52,11 @@ def test_a_process_can_be_of_one_world_after_another(pool: Pool) -> None:
     assert pool.run(total, 3) == [6.0] * 3
 
 
-def test_it_uses_mpi_where_mpi_started_the_ranks(mpi_pool: MpiPool) -> None:
+def test_horovod_uses_mpi_for_ranks_that_mpi_started(mpi_pool: MpiPool) -> None:
     assert mpi_pool.run(total, 2) == [3.0] * 2
 
 
-def test_it_takes_all_ranks_or_says_that_it_does(pool: Pool) -> None:
+def test_horovod_refuses_a_part_of_the_ranks(pool: Pool) -> None:
     whole, message = pool.run(refusals, 2)[0]
     assert whole is None
     assert message == "horovod: it takes all 2 ranks, not 1 of them"

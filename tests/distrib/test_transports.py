@@ -92,7 +92,7 @@ def test_every_rank_gets_all_ranks_values_reduced(ranks: Ranks, size: int) -> No
     ranks.run(work.all_reduce, size, (0, 1, 3, 65, 1000, 9_001), work.REDUCED)
 
 
-def test_what_is_reduced_has_the_types_that_training_needs(ranks: Ranks) -> None:
+def test_reduction_keeps_the_types_of_training(ranks: Ranks) -> None:
     for reduced in ranks.run(work.what_it_reduces, 2):
         assert set(reduced) >= {torch.float16, torch.float32, torch.float64, torch.int64}
 
@@ -120,7 +120,7 @@ def test_values_that_take_many_pieces_are_gathered_whole(ranks: Ranks) -> None:
     ranks.run(work.all_gather, 3, [1, 700_001, 300_000], (torch.float32,))
 
 
-def test_nothing_is_gathered_from_nobody(ranks: Ranks) -> None:
+def test_gathering_from_no_ranks_is_empty(ranks: Ranks) -> None:
     ranks.run(work.all_gather, 2, [0, 0], (torch.float32,))
 
 
@@ -156,7 +156,7 @@ def test_two_groups_work_at_the_same_time(ranks: Ranks) -> None:
     ranks.run(work.two_at_once, 2)
 
 
-def test_nobody_leaves_a_barrier_before_all_have_come(ranks: Ranks, tmp_path: Path) -> None:
+def test_barrier_waits_for_all_ranks(ranks: Ranks, tmp_path: Path) -> None:
     for seen in ranks.run(work.barrier, 3, str(tmp_path)):
         assert seen == [[0, 1, 2]] * 5
 

@@ -1,4 +1,4 @@
-"""What the platform reads of this machine: settings, folders, accounts, development clusters.
+"""Readers of this machine: settings, folders, the own account, development clusters.
 
 ``core`` performs no I/O; what must be read before an adapter exists is read here.
 """
