@@ -1,4 +1,4 @@
-/** Notifications, what one is told and how, and webhooks. */
+/** Notifications, their settings, and webhooks. */
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { client, done, must } from "@/api/client";
 import type { components } from "@/api/schema";
@@ -6,8 +6,8 @@ import type { Answered, Job } from "@/api/types";
 
 type Schemas = components["schemas"];
 
-export type Told = Answered<Schemas["NotificationView"]>;
-export type ToldPage = Answered<Schemas["NotificationPage"]>;
+export type InboxNotification = Answered<Schemas["NotificationView"]>;
+export type NotificationPage = Answered<Schemas["NotificationPage"]>;
 export type Kind = Schemas["NotificationKind"];
 export type Level = Schemas["Level"];
 export type Settings = Answered<Schemas["NotificationSettingsView"]>;
@@ -17,7 +17,7 @@ export type WebhookSecret = Answered<Schemas["WebhookSecret"]>;
 export type Delivery = Answered<Schemas["DeliveryView"]>;
 export type IdleGpus = Answered<Schemas["IdleGpuJobs"]>;
 
-export const toldKeys = {
+export const notificationKeys = {
   all: ["notifications"],
   newest: ["notifications", "newest"],
   pages: (unread: boolean) => ["notifications", "pages", unread],
@@ -32,16 +32,16 @@ const NEWEST = 12;
 
 /** What the bell shows: the newest, and how many are unread. */
 export const newestQuery = queryOptions({
-  queryKey: toldKeys.newest,
-  queryFn: async ({ signal }): Promise<ToldPage> =>
+  queryKey: notificationKeys.newest,
+  queryFn: async ({ signal }): Promise<NotificationPage> =>
     must(client.GET("/api/v1/notifications", { params: { query: { limit: NEWEST } }, signal })),
   staleTime: 5 * 60_000,
 });
 
 export const inboxQuery = (unread: boolean) =>
   infiniteQueryOptions({
-    queryKey: toldKeys.pages(unread),
-    queryFn: async ({ pageParam, signal }): Promise<ToldPage> =>
+    queryKey: notificationKeys.pages(unread),
+    queryFn: async ({ pageParam, signal }): Promise<NotificationPage> =>
       must(
         client.GET("/api/v1/notifications", {
           params: { query: { unread, limit: 50, ...(pageParam === null ? {} : { cursor: pageParam }) } },
@@ -62,8 +62,8 @@ export interface TaggedSettings {
 }
 
 /** With the tag that says what was seen: who saves undoes nobody's change. */
-export const toldSettingsQuery = queryOptions({
-  queryKey: toldKeys.settings,
+export const notificationSettingsQuery = queryOptions({
+  queryKey: notificationKeys.settings,
   queryFn: async ({ signal }): Promise<TaggedSettings> => {
     const call = client.GET("/api/v1/notifications/settings", { signal });
     return { settings: await must(call), etag: (await call).response.headers.get("etag") };
@@ -87,13 +87,13 @@ export async function fetchMails(): Promise<Delivery[]> {
 }
 
 export const webhooksQuery = queryOptions({
-  queryKey: toldKeys.webhooks,
+  queryKey: notificationKeys.webhooks,
   queryFn: async ({ signal }): Promise<Webhook[]> => (await must(client.GET("/api/v1/webhooks", { signal }))).items,
 });
 
 export const deliveriesQuery = (id: string) =>
   queryOptions({
-    queryKey: toldKeys.deliveries(id),
+    queryKey: notificationKeys.deliveries(id),
     queryFn: async (): Promise<Delivery[]> => fetchDeliveries(id),
     staleTime: 0,
   });
@@ -128,7 +128,7 @@ export function keepSession(id: string): Promise<Job> {
 }
 
 export const idleGpusQuery = queryOptions({
-  queryKey: toldKeys.idleGpus,
+  queryKey: notificationKeys.idleGpus,
   queryFn: async ({ signal }): Promise<IdleGpus> => must(client.GET("/api/v1/admin/idle-gpus", { signal })),
   refetchInterval: 60_000,
 });

@@ -12,7 +12,7 @@ export type ProjectRole = Schemas["ProjectRole"];
 export type LimitUse = Answered<Schemas["Use"]>;
 export type ProjectLimits = Answered<Schemas["ProjectLimits"]>;
 export type Limits = ProjectLimits["limits"];
-export type LimitsWish = Schemas["Limits-Input"];
+export type LimitsInput = Schemas["Limits-Input"];
 export type UsageRow = Answered<Schemas["UsageRow"]>;
 export type UsageReport = Answered<Schemas["UsageReport"]>;
 export type ProjectReport = Answered<Schemas["ProjectReport"]>;
@@ -23,7 +23,7 @@ export type Invitation = Answered<Schemas["Invitation"]>;
 export type InvitationPreview = Answered<Schemas["InvitationPreview"]>;
 export type WaitingJob = Answered<Schemas["WaitingJob"]>;
 export type NewProject = Omit<Schemas["NewProject"], "limits">;
-export type BudgetWish = Schemas["Budget"];
+export type BudgetInput = Schemas["Budget"];
 export type Approval = Schemas["Approval"];
 export type MemberChanges = Partial<Schemas["MemberChanges"]>;
 export type NewInvitation = Schemas["NewInvitationBody"];
@@ -131,7 +131,7 @@ export function setProjectEnd(name: string, tag: string, expires_at: string | nu
   return must(client.PUT("/api/v1/projects/{name}/end", { params: seen(name, tag), body: { expires_at } }));
 }
 
-export function setProjectBudget(name: string, tag: string, body: BudgetWish): Promise<Project> {
+export function setProjectBudget(name: string, tag: string, body: BudgetInput): Promise<Project> {
   return must(client.PUT("/api/v1/projects/{name}/budget", { params: seen(name, tag), body }));
 }
 
@@ -139,11 +139,11 @@ export function askForTime(name: string, until: string, reason: string): Promise
   return must(client.POST("/api/v1/projects/{name}/extension", { params: at(name), body: { until, reason } }));
 }
 
-export function setGrantedLimits(name: string, tag: string, body: LimitsWish): Promise<ProjectLimits> {
+export function setGrantedLimits(name: string, tag: string, body: LimitsInput): Promise<ProjectLimits> {
   return must(client.PUT("/api/v1/projects/{name}/limits", { params: seen(name, tag), body }));
 }
 
-export function setOwnLimits(name: string, body: LimitsWish): Promise<ProjectLimits> {
+export function setOwnLimits(name: string, body: LimitsInput): Promise<ProjectLimits> {
   return must(client.PUT("/api/v1/projects/{name}/limits/own", { params: at(name), body }));
 }
 

@@ -169,7 +169,7 @@ export const jobEventsQuery = (id: string) =>
       must(client.GET("/api/v1/jobs/{job_id}/events", { params: { path: { job_id: id } }, signal })),
   });
 
-/** Null until the job's ranks have told something. The live feed says when there is more. */
+/** Null until the ranks have reported; the live feed announces updates. */
 export const profileQuery = (id: string) =>
   queryOptions({
     queryKey: keys.profile(id),

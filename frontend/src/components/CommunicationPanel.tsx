@@ -128,8 +128,8 @@ function Messages({ profile }: { profile: JobProfile }) {
         <tbody>
           {profile.table.map((row, index) => (
             <tr key={`${row.op} ${row.from_bytes}`}>
-              <td data-label={t("Operation")}>{row.op}</td>
-              <td data-label={t("Size")} className={tableClasses.nowrap}>
+              <td data-label={t("Operation")} data-column="operation">{row.op}</td>
+              <td data-label={t("Size")} data-column="size" className={tableClasses.nowrap}>
                 {sizeOf(row)}
               </td>
               <td data-label={t("Count")} className={tableClasses.num}>
@@ -141,7 +141,7 @@ function Messages({ profile }: { profile: JobProfile }) {
               <td data-label={t("Time")} className={tableClasses.num}>
                 {formatSpan(row.time_s)}
               </td>
-              <td data-label={t("Share of time")}>
+              <td data-label={t("Share of time")} data-column="share">
                 <div className={classes.share}>
                   <span className={classes.bar} aria-hidden>
                     <span style={{ width: `${(shares[index] ?? 0) * 100}%` }} />

@@ -142,7 +142,7 @@ function DatasetPath({ reference, dataset, bare }: { reference: string; dataset:
     <li className={classes.place}>
       <span className="mono">{datasetPlace(name, bare)}</span>
       <Text span size="xs" c="dimmed">
-        {[version === null ? "" : `version ${version}`, dataset ? formatBytes(dataset.size_bytes) : ""].filter(Boolean).join(", ")}
+        {[version === null ? "" : t("Version {{version}}", { version }), dataset ? formatBytes(dataset.size_bytes) : ""].filter(Boolean).join(", ")}
       </Text>
       {dataset && isDamaged(dataset) && (
         <span className={classes.warning} role="alert">

@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import { meQuery, nodesQuery } from "@/api/queries";
 import type { Template } from "@/api/types";
 import { LaunchForm } from "@/components/LaunchForm";
+import { PanelSkeleton } from "@/components/PanelSkeleton";
 import { TemplateIcon } from "@/components/TemplateIcon";
 import classes from "./LaunchDrawer.module.css";
 
@@ -35,15 +36,14 @@ export function LaunchDrawer({ template, onClose }: Props) {
         body: { flex: 1, minHeight: 0, padding: 0 },
       }}
     >
-      {displayed && (
-        // The form is mounted again once the node list is loaded or has failed; later updates keep its values.
-        <LaunchForm
-          key={`${displayed.name}-${nodes.isPending ? "pending" : "ready"}`}
-          template={displayed}
-          me={me}
-          nodes={nodes.data?.items ?? []}
-          onClose={onClose}
-        />
+      {displayed && nodes.isPending && (
+        <div className={classes.scroll}>
+          <PanelSkeleton rows={6} />
+        </div>
+      )}
+      {displayed && !nodes.isPending && (
+        // The form's defaults follow from the nodes, so it is mounted once they are loaded or have failed.
+        <LaunchForm key={displayed.name} template={displayed} me={me} nodes={nodes.data?.items ?? []} onClose={onClose} />
       )}
     </Drawer>
   );

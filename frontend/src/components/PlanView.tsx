@@ -96,7 +96,7 @@ function Remarks({ plan }: { plan: Plan }) {
   if (plan.warnings.length + plan.limits.length === 0) return null;
   return (
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
-    <ul className={classes.said} tabIndex={0} aria-label={t("Plan details")}>
+    <ul className={classes.details} tabIndex={0} aria-label={t("Plan details")}>
       {plan.warnings.map((text) => (
         <li key={text} className={classes.warning} data-testid="plan-warning">
           <TriangleAlert size={14} aria-hidden />

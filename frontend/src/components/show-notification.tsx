@@ -2,11 +2,11 @@ import { Button, Group, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import i18next from "i18next";
 import { Bell, CircleAlert, CircleCheck, Moon, TriangleAlert } from "lucide-react";
-import { keepSession, type Level, type Told } from "@/api/notifications";
+import { keepSession, type Level, type InboxNotification } from "@/api/notifications";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { bodyOf, titleOf } from "@/lib/notifications";
 
-export type NewNotification = Pick<Told, "id" | "kind" | "level" | "title" | "text" | "data" | "job_id">;
+export type NewNotification = Pick<InboxNotification, "id" | "kind" | "level" | "title" | "text" | "data" | "job_id">;
 
 const LOOKS: Record<Level, { color: string; icon: typeof Bell }> = {
   info: { color: "indigo", icon: Bell },

@@ -1,6 +1,6 @@
 /** Texts of notifications. Pure. */
 import i18next from "i18next";
-import type { Kind, Told } from "@/api/notifications";
+import type { Kind, InboxNotification } from "@/api/notifications";
 import { msg } from "@/i18n/msg";
 import { translateServerText } from "@/i18n/server";
 import { formatAbsolute } from "@/lib/time";
@@ -54,7 +54,7 @@ export const KINDS: readonly { kind: Kind; label: string }[] = [
   { kind: "maintenance", label: msg("Maintenance") },
 ];
 
-type NotificationContent = Pick<Told, "kind" | "title" | "text" | "data">;
+type NotificationContent = Pick<InboxNotification, "kind" | "title" | "text" | "data">;
 
 /** The title in the selected language. */
 export function titleOf(notification: NotificationContent): string {

@@ -1,7 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, use, useEffect, useState, useSyncExternalStore } from "react";
 import { platformNow } from "@/api/client";
-import { toldKeys } from "@/api/notifications";
+import { notificationKeys } from "@/api/notifications";
 import { meQuery } from "@/api/queries";
 import { notifyEnding } from "@/components/notify-ending";
 import { endingOf } from "@/lib/ending";
@@ -27,7 +27,7 @@ export function LiveProvider({ user, children }: { user: string; children: React
         updater.apply(kind, event);
         const ending = isJobEvent(event) ? endingOf(event, user, platformNow()) : null;
         if (ending !== null) notifyEnding(ending);
-        if (changesInbox(event, user)) void cache.invalidateQueries({ queryKey: toldKeys.all });
+        if (changesInbox(event, user)) void cache.invalidateQueries({ queryKey: notificationKeys.all });
         const notification = notificationOf(event, user, platformNow());
         if (notification !== null) void import("@/components/show-notification").then(({ showNotification }) => showNotification(notification));
       },

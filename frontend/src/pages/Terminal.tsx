@@ -162,7 +162,7 @@ function StatusBar({ link, canAttach, onRestart }: { link: LinkState | null; can
   };
   return (
     <div className={classes.bar}>
-      <span className={classes.said} role="status" data-testid="terminal-status">
+      <span className={classes.status} role="status" data-testid="terminal-status">
         {statusText()}
       </span>
       {link?.status === "ended" && canAttach ? (

@@ -93,7 +93,7 @@ export function SelectionBar({ jobs, total, search, allMatching, onSelectAll, on
           onClick={start}
           data-testid="jobs-cancel"
         >
-          {t("Cancel")}
+          {t("Cancel jobs")}
         </Button>
         <Button size="xs" variant="subtle" color="gray" leftSection={<X size={15} />} onClick={onClear}>
           {t("Clear selection")}
@@ -102,7 +102,7 @@ export function SelectionBar({ jobs, total, search, allMatching, onSelectAll, on
       <Confirm
         opened={request !== null}
         title={t("Cancel {{count}} jobs?", { count: request?.count ?? 0 })}
-        action={t("Cancel jobs")}
+        action={overLimit ? t("Close") : t("Cancel jobs")}
         keep={t("Keep jobs")}
         busy={cancel.isPending}
         onClose={() => setRequest(null)}

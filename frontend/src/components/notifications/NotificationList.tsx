@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { CircleAlert, CircleCheck, Info, TriangleAlert } from "lucide-react";
 import type { CSSProperties } from "react";
 import { useTranslation } from "react-i18next";
-import type { Level, Told } from "@/api/notifications";
+import type { Level, InboxNotification } from "@/api/notifications";
 import { RelativeTime } from "@/components/Time";
 import { bodyOf, logOf, titleOf } from "@/lib/notifications";
 import classes from "./Notifications.module.css";
@@ -15,8 +15,8 @@ const LOOKS: Record<Level, { icon: typeof Info; tone: string }> = {
 };
 
 interface Props {
-  items: readonly Told[];
-  onFollow: (notification: Told) => void;
+  items: readonly InboxNotification[];
+  onFollow: (notification: InboxNotification) => void;
 }
 
 /** Notifications; each links to its object and is marked as read when it is opened. */

@@ -11,7 +11,7 @@ import {
   removeWebhook,
   rotateWebhook,
   testWebhook,
-  toldKeys,
+  notificationKeys,
   type Webhook,
   type WebhookSecret,
   webhooksQuery,
@@ -66,7 +66,7 @@ function NewHook({ onCreated }: { onCreated: (webhook: WebhookSecret) => void })
     onSuccess: (webhook) => {
       setUrl("");
       onCreated(webhook);
-      void cache.invalidateQueries({ queryKey: toldKeys.webhooks });
+      void cache.invalidateQueries({ queryKey: notificationKeys.webhooks });
     },
   });
   const submit = (event: SubmitEvent) => {
@@ -104,7 +104,7 @@ function Hook({ hook, onSecret }: { hook: Webhook; onSecret: (webhook: WebhookSe
   const cache = useQueryClient();
   const [logOpened, setLogOpened] = useState(false);
   const [confirming, setConfirming] = useState<"remove" | "rotate" | null>(null);
-  const refresh = () => void cache.invalidateQueries({ queryKey: toldKeys.webhooks });
+  const refresh = () => void cache.invalidateQueries({ queryKey: notificationKeys.webhooks });
   const test = useMutation({
     mutationFn: async () => waitForDelivery(await testWebhook(hook.id), () => fetchDeliveries(hook.id)),
     onSuccess: (delivery) => {
@@ -112,7 +112,7 @@ function Hook({ hook, onSecret }: { hook: Webhook; onSecret: (webhook: WebhookSe
       else notifyProblem(t("Test delivery failed"), new Error(delivery.error ?? t("Not sent yet.")));
     },
     onError: (error) => notifyProblem(t("The test was not sent"), error),
-    onSettled: () => void cache.invalidateQueries({ queryKey: toldKeys.deliveries(hook.id) }),
+    onSettled: () => void cache.invalidateQueries({ queryKey: notificationKeys.deliveries(hook.id) }),
   });
   const enable = useMutation({
     mutationFn: () => enableWebhook(hook.id, !hook.enabled),

@@ -2,7 +2,7 @@ import { Button, Group, NumberInput, TagsInput, TextInput } from "@mantine/core"
 import { useQuery } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
-import type { Limits, LimitsWish } from "@/api/projects";
+import type { Limits, LimitsInput } from "@/api/projects";
 import { capacityQuery } from "@/api/queries";
 import { FormProblem } from "@/components/FormProblem";
 import { useProblems } from "@/hooks/use-problems";
@@ -27,7 +27,7 @@ function formOf(limits: Limits): Form {
 }
 
 /** The limits of the form; fields that it does not show (hours counted by Slurm) are unchanged. */
-function limitsOf(form: Form, limits: Limits): LimitsWish {
+function limitsOf(form: Form, limits: Limits): LimitsInput {
   const counts = Object.fromEntries(COUNTS.map((name) => [name, form[name] === "" ? null : form[name]]));
   return {
     ...limits,
@@ -54,7 +54,7 @@ interface Props {
   prefix?: string;
   busy: boolean;
   error: unknown;
-  onSave: (limits: LimitsWish) => void;
+  onSave: (limits: LimitsInput) => void;
 }
 
 /** A form of limits; an empty field means no limit. */

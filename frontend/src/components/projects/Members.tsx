@@ -5,7 +5,7 @@ import i18next from "i18next";
 import { Ellipsis, Gauge, LogOut, Send, ShieldCheck, ShieldOff, UserPlus, UserX } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { limitsQuery, type Limits, type LimitsWish, type Member, membersQuery, type Project, projectKeys, putMember, removeMember } from "@/api/projects";
+import { limitsQuery, type Limits, type LimitsInput, type Member, membersQuery, type Project, projectKeys, putMember, removeMember } from "@/api/projects";
 import { Confirm } from "@/components/Confirm";
 import { FormModal } from "@/components/FormModal";
 import { notifyDone, notifyProblem } from "@/components/notify";
@@ -273,7 +273,7 @@ function MemberLimits({ project, member, onClose }: { project: string; member: M
   const cache = useQueryClient();
   const within = useQuery(limitsQuery(project)).data?.value.limits;
   const save = useMutation({
-    mutationFn: (limits: LimitsWish) => putMember(project, member.user, { limits }),
+    mutationFn: (limits: LimitsInput) => putMember(project, member.user, { limits }),
     onSuccess: () => {
       void cache.invalidateQueries({ queryKey: projectKeys.one(project) });
       notifyDone(t("Limits saved. Applied to Slurm at the next sync."));

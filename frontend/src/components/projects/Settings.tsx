@@ -5,7 +5,7 @@ import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Seen } from "@/api/client";
 import {
-  closeProject, describeProject, limitsQuery, type LimitsWish, type Project, type ProjectLimits, projectKeys, setGrantedLimits,
+  closeProject, describeProject, limitsQuery, type LimitsInput, type Project, type ProjectLimits, projectKeys, setGrantedLimits,
   setOwnLimits, setProjectBudget, setProjectEnd,
 } from "@/api/projects";
 import { Confirm } from "@/components/Confirm";
@@ -134,7 +134,7 @@ function DescriptionForm({ seen: { value: project, tag } }: { seen: Seen<Project
 
 function OwnLimits({ limits }: { limits: ProjectLimits }) {
   const { t } = useTranslation();
-  const save = useSave((value: LimitsWish) => setOwnLimits(limits.project, value), t("Limits saved. Applied to Slurm at the next sync."));
+  const save = useSave((value: LimitsInput) => setOwnLimits(limits.project, value), t("Limits saved. Applied to Slurm at the next sync."));
   return (
     <LimitsForm key={JSON.stringify(limits.own)} limits={limits.own} within={limits.granted} busy={save.isPending} error={save.error} onSave={(value) => save.mutate(value)} />
   );
@@ -142,7 +142,7 @@ function OwnLimits({ limits }: { limits: ProjectLimits }) {
 
 function GrantedLimits({ seen: { value: limits, tag } }: { seen: Seen<ProjectLimits> }) {
   const { t } = useTranslation();
-  const save = useSave((value: LimitsWish) => setGrantedLimits(limits.project, tag, value), t("Limits saved."));
+  const save = useSave((value: LimitsInput) => setGrantedLimits(limits.project, tag, value), t("Limits saved."));
   return <LimitsForm key={tag} limits={limits.granted} busy={save.isPending} error={save.error} onSave={(value) => save.mutate(value)} />;
 }
 

@@ -10,8 +10,8 @@ import {
   saveSettings,
   testMail,
   type TaggedSettings,
-  toldKeys,
-  toldSettingsQuery,
+  notificationKeys,
+  notificationSettingsQuery,
 } from "@/api/notifications";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone, notifyProblem } from "@/components/notify";
@@ -36,7 +36,7 @@ const EXAMPLE = "ada@example.org";
 /** Notification settings of the user. */
 export function AccountNotificationsPage() {
   const { t } = useTranslation();
-  const query = useQuery(toldSettingsQuery);
+  const query = useQuery(notificationSettingsQuery);
   if (query.isPending) {
     return (
       <section className={`card ${classes.card ?? ""}`} style={{ maxWidth: 720 }}>
@@ -82,7 +82,7 @@ function SettingsForm({ tagged }: { tagged: TaggedSettings }) {
         etag,
       ),
     onSuccess: (answer) => {
-      cache.setQueryData(toldSettingsQuery.queryKey, answer);
+      cache.setQueryData(notificationSettingsQuery.queryKey, answer);
       notifyDone(t("Saved."));
     },
   });
@@ -193,7 +193,7 @@ function TestMail({ disabled }: { disabled: boolean }) {
       else notifyProblem(t("Could not send the mail"), new Error(mail.error ?? t("Not sent yet.")));
     },
     onError: (error) => notifyProblem(t("Could not send the mail"), error),
-    onSettled: () => void cache.invalidateQueries({ queryKey: toldKeys.mails }),
+    onSettled: () => void cache.invalidateQueries({ queryKey: notificationKeys.mails }),
   });
   return (
     <Button variant="default" disabled={disabled} loading={test.isPending} onClick={() => test.mutate()} data-testid="test-mail">
