@@ -32,7 +32,7 @@ def _openapi() -> bytes:
 
 def _portal_types() -> bytes:
     script = "frontend/node_modules/openapi-typescript/bin/cli.js"
-    return _python("scripts/node.py", script, str(OPENAPI))
+    return _python("scripts/node.py", script, str(OPENAPI), "--exclude-deprecated")
 
 
 def _configuration() -> bytes:

@@ -132,9 +132,9 @@ class Writer:
             keywords = [f"{field}={made}" for field, made in nested.items() if made]
             lines = [f"class {record}({', '.join([BASES.get(record, 'Record'), *keywords])}):"]
             lines += [textwrap.indent(_docstring(schema["description"]), "    "), ""]
-            lines += [
-                f"    {field}: {self._annotation(each)}" for field, each in properties.items()
-            ]
+            for field, each in properties.items():
+                note = "  # deprecated" if each.get("deprecated") else ""
+                lines.append(f"    {field}: {self._annotation(each)}{note}")
             yield "\n".join(lines) + "\n"
 
     def _nested(self, schema: Mapping[str, Any]) -> str | None:

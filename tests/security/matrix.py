@@ -191,6 +191,7 @@ ROUTES: dict[str, Route] = {
     "list_invitations": writes(MANAGER, ADMIN),
     "create_invitation": writes(MANAGER, ADMIN, body={}),
     "revoke_invitation": writes(MANAGER, ADMIN),
+    "preview_invitation": reads(PUBLIC, body={"token": "unknown"}, refused=frozenset()),
     "look_at_invitation": reads(PUBLIC, body={"token": "unknown"}, refused=frozenset()),
     "accept_invitation": writes(ANYONE, body={"token": "unknown"}, refused=NOT_FOR_YOU),
     "usage": reads(ANYONE),

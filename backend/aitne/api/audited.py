@@ -19,7 +19,7 @@ from aitne.core.models.user import Actor
 from aitne.services.audit import AuditService
 
 _CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-READS = frozenset({"plan_job", "import_job", "look_at_invitation"})
+READS = frozenset({"plan_job", "import_job", "preview_invitation", "look_at_invitation"})
 """Operations that change nothing, although they have a body."""
 _ACTOR, _NOTES = "aitne.actor", "aitne.notes"
 

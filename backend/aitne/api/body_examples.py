@@ -72,6 +72,7 @@ BODY_EXAMPLES: dict[str, Any] = {
     "set_own_limits": _LIMITS,
     "sync_accounts": {"digest": _SHA256},
     "create_invitation": {"role": "member", "max_uses": 20, "lifetime": "7d"},
+    "preview_invitation": _INVITATION,
     "look_at_invitation": _INVITATION,
     "accept_invitation": _INVITATION,
     "plan_job": _JOB,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 from uuid import UUID
 
 from pydantic import Field, model_validator
 
 from aitne.core.jobs.states import LIVE, JobState
-from aitne.core.models.base import Frozen, Strict
+from aitne.core.models.base import Frozen, Strict, deprecated_copy
 from aitne.core.models.job_search import JobSearch
 from aitne.services.jobs.bulk import MOST, Cancelled, CancelOutcome
 
@@ -38,14 +38,15 @@ class CancelJobs(Strict):
 class CancelResults(Frozen):
     """Outcome of the cancellation for each job."""
 
-    asked: Annotated[int, Field(description="Number of jobs that are being cancelled.")]
+    requested: Annotated[int, Field(description="Number of jobs that are being cancelled.")]
     items: list[Cancelled]
+    asked: ClassVar = deprecated_copy("requested", int)
 
     @classmethod
     def of(cls, items: Sequence[Cancelled]) -> Self:
         """Return the outcomes with the number of jobs that are cancelled."""
         count = sum(result.outcome is CancelOutcome.ASKED for result in items)
-        return cls(asked=count, items=list(items))
+        return cls(requested=count, items=list(items))
 
 
 class JobCounts(Frozen):

@@ -110,7 +110,8 @@ def _models() -> dict[str, list[type[BaseModel]]]:
 
 
 def _names(model: type[BaseModel]) -> set[str]:
-    return {field.alias or name for name, field in model.model_fields.items()}
+    fields = {field.alias or name for name, field in model.model_fields.items()}
+    return fields | model.model_computed_fields.keys()
 
 
 def _words(model: type[BaseModel]) -> dict[str, str]:

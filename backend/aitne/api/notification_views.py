@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from pydantic import Field
 
 from aitne.api.job_views import JobView
-from aitne.core.models.base import AskedFlag, Flag, Frozen, Strict, UtcTime
+from aitne.core.models.base import AskedFlag, Flag, Frozen, Strict, UtcTime, deprecated_copy
 from aitne.core.models.notification import (
     ChannelName,
     Delivery,
@@ -151,7 +151,8 @@ class WebhookView(Frozen):
     created_at: UtcTime = Field(description="Time of creation.")
     enabled: bool = Field(description="Whether it receives messages.")
     failures: int = Field(description="Number of consecutive failed deliveries.")
-    disabled_why: str | None = Field(description="Why it is disabled.")
+    disabled_reason: str | None = Field(description="Why it is disabled.")
+    disabled_why: ClassVar = deprecated_copy("disabled_reason", str | None)
 
     @classmethod
     def of(cls, webhook: Webhook) -> WebhookView:
@@ -162,7 +163,7 @@ class WebhookView(Frozen):
             created_at=webhook.created_at,
             enabled=webhook.disabled_at is None,
             failures=webhook.failures,
-            disabled_why=webhook.disabled_why,
+            disabled_reason=webhook.disabled_why,
         )
 
 
@@ -188,12 +189,14 @@ class DeliveryView(Frozen):
     kind: str = Field(description="Kind of the notification, or `test`.", examples=["job_finished"])
     title: str = Field(description="Title of the message.")
     state: DeliveryState = Field(description="`waiting` is retried; `failed` is not.")
-    tries: int = Field(description="Number of attempts.")
+    attempts: int = Field(description="Number of attempts.")
     status: int | None = Field(description="Status of the last answer.", examples=[200])
     error: str | None = Field(description="Why the last attempt failed.")
     created_at: UtcTime = Field(description="Time of creation.")
-    next_try_at: UtcTime | None = Field(description="Time of the next attempt.")
+    next_attempt_at: UtcTime | None = Field(description="Time of the next attempt.")
     finished_at: UtcTime | None = Field(description="Time at which it was sent or given up.")
+    tries: ClassVar = deprecated_copy("attempts", int)
+    next_try_at: ClassVar = deprecated_copy("next_attempt_at", UtcTime | None)
 
     @classmethod
     def of(cls, delivery: Delivery) -> DeliveryView:
@@ -201,11 +204,12 @@ class DeliveryView(Frozen):
         waiting = delivery.state is DeliveryState.WAITING
         return cls(
             **delivery.model_dump(
-                include={"id", "state", "tries", "status", "error", "created_at", "finished_at"}
+                include={"id", "state", "status", "error", "created_at", "finished_at"}
             ),
+            attempts=delivery.tries,
             kind=str(delivery.message.get("kind", "")),
             title=str(delivery.message.get("title", "")),
-            next_try_at=delivery.available_at if waiting else None,
+            next_attempt_at=delivery.available_at if waiting else None,
         )
 
 

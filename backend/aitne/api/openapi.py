@@ -51,6 +51,7 @@ _TAGS = {
 _NO_LOGIN = frozenset(
     {
         "list_login_sources",
+        "preview_invitation",
         "look_at_invitation",
         "login",
         "finish_login",

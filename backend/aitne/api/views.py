@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field
 
@@ -17,6 +17,7 @@ from aitne.core.models.base import (
     Strict,
     UserName,
     UtcTime,
+    deprecated_copy,
 )
 from aitne.core.models.event import Event
 from aitne.core.models.job import JobType, Sample
@@ -115,7 +116,7 @@ class JobQueue(Frozen):
     """Position of a job in the queue, by the scheduler's priority, among the jobs of this
     platform."""
 
-    place: Annotated[
+    position: Annotated[
         QueuePlace | None,
         Field(description="Position; null: it does not wait, or there are no priorities."),
     ]
@@ -123,6 +124,7 @@ class JobQueue(Frozen):
         tuple[Advice, ...],
         Field(description="Advice on how to start earlier; often empty."),
     ]
+    place: ClassVar = deprecated_copy("position", QueuePlace | None)
 
 
 class JobRecord(Frozen):

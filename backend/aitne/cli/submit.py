@@ -67,7 +67,7 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
     """Print the job that would be submitted as a table."""
     spec = plan.spec
     template = f" ({spec.template} {spec.template_version})" if spec.template else ""
-    starts = "now" if plan.starts_now else f"later: {plan.waits_for or 'it has to wait'}"
+    starts = "now" if plan.starts_now else f"later: {plan.pending_reason or 'it has to wait'}"
     output.facts(
         [
             (spec.type.capitalize(), output.plain(spec.name, 80) + template),
@@ -110,7 +110,7 @@ def refuse_unfit(plan: Plan) -> None:
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput(
-            f"This can never start here: {plan.waits_for or 'no node is large enough'}. "
+            f"This can never start here: {plan.pending_reason or 'no node is large enough'}. "
             "`aitne node ls` shows the nodes."
         )
 

@@ -30,11 +30,12 @@ class AuditEntryRecord(Record):
 class AuditCheckRecord(Record):
     """Result of a check of the whole chain."""
 
-    whole: bool
+    intact: bool
     entries: int
     last_hash: str | None
     broken_entry: int | None
     problem: str | None
+    whole: bool  # deprecated
 
 
 class AnnouncementRecord(Record):
@@ -69,9 +70,10 @@ class NodeEventRecord(Record):
 
     id: int
     time: datetime
-    what: str
+    event: str
     reason: str | None
     actor: str | None
+    what: str  # deprecated
 
 
 class PartHealthRecord(Record):
@@ -79,12 +81,13 @@ class PartHealthRecord(Record):
 
     name: str
     state: str
-    says: str
+    message: str
     advice: str | None
     since: datetime
     last_problem: str | None
     last_problem_at: datetime | None
     facts: dict[str, Any]
+    says: str  # deprecated
 
 
 class HealthRecord(Record, parts=PartHealthRecord):

@@ -98,8 +98,8 @@ class Jobs(Runs):
     def queue_place(self, job_id: str) -> QueuePlaceRecord | None:
         """Return the position of a waiting job in the queue; None: it does not wait, or its
         position is unknown."""
-        place = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["place"]
-        return None if place is None else QueuePlaceRecord(place)
+        position = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["position"]
+        return None if position is None else QueuePlaceRecord(position)
 
     def advice(self, job_id: str) -> builtins.list[AdviceRecord]:
         """Return advice on how a waiting job could start earlier; often empty."""

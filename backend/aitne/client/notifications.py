@@ -39,8 +39,9 @@ class WebhookRecord(Record):
     created_at: datetime
     enabled: bool
     failures: int
-    disabled_why: str | None
+    disabled_reason: str | None
     secret: str | None
+    disabled_why: str | None  # deprecated
 
 
 class DeliveryRecord(Record):
@@ -50,12 +51,14 @@ class DeliveryRecord(Record):
     kind: str
     title: str
     state: str
-    tries: int
+    attempts: int
     status: int | None
     error: str | None
     created_at: datetime
-    next_try_at: datetime | None
+    next_attempt_at: datetime | None
     finished_at: datetime | None
+    tries: int  # deprecated
+    next_try_at: datetime | None  # deprecated
 
 
 class NotificationSettingsRecord(Record):

@@ -92,7 +92,8 @@ class InvitationPreviewRecord(Record):
     inviter_name: str
     expires_at: datetime
     open: bool
-    closed_because: str | None
+    closed_reason: str | None
+    closed_because: str | None  # deprecated
 
 
 class BudgetShareRecord(Record):
@@ -100,7 +101,8 @@ class BudgetShareRecord(Record):
 
     budget: int | None
     used: float | None
-    left: float | None
+    remaining: float | None
+    left: float | None  # deprecated
 
 
 class BalanceRecord(Record, gpu_hours=BudgetShareRecord, cpu_hours=BudgetShareRecord):
@@ -122,10 +124,12 @@ class WaitingJobRecord(Record):
     id: str
     name: str
     owner: str
-    asks_for: str
-    waits_since: datetime
+    resources: str
+    pending_since: datetime
     reason: str | None
     expected_start_at: datetime | None
+    asks_for: str  # deprecated
+    waits_since: datetime  # deprecated
 
 
 class LimitUseRecord(Record):
@@ -133,9 +137,10 @@ class LimitUseRecord(Record):
 
     limit: str
     used: int
-    most: int | None
+    maximum: int | None
     by: dict[str, int]
     summary: str | None
+    most: int | None  # deprecated
 
 
 class ProjectLimitsRecord(Record, members=MembershipRecord, use=LimitUseRecord):
@@ -180,8 +185,10 @@ class UserWaitRecord(Record):
     user: str
     jobs: int
     median_s: float
-    slow_s: float
-    longest_s: float
+    p90_s: float
+    max_s: float
+    slow_s: float  # deprecated
+    longest_s: float  # deprecated
 
 
 class MonthSumRecord(Record):
@@ -223,9 +230,10 @@ class SyncDifferenceRecord(Record):
 
     project: str
     user: str | None
-    what: str
+    field: str
     slurm: str
     portal: str
+    what: str  # deprecated
 
 
 class SyncReportRecord(Record, differences=SyncDifferenceRecord):
@@ -233,6 +241,7 @@ class SyncReportRecord(Record, differences=SyncDifferenceRecord):
 
     cluster: str
     differences: list[SyncDifferenceRecord]
-    left_alone: list[str]
+    unmanaged: list[str]
     digest: str
     applied: bool
+    left_alone: list[str]  # deprecated

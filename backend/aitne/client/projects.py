@@ -141,7 +141,9 @@ class Projects:
         """Return the project and the inviter of an invitation. ``token`` is the part of the link
         after the #, or the whole link."""
         body = {"token": _token(token)}
-        return InvitationPreviewRecord(self._session.json("POST", "/invitations/look", body=body))
+        return InvitationPreviewRecord(
+            self._session.json("POST", "/invitations/preview", body=body)
+        )
 
     def join(self, token: str) -> MembershipRecord:
         """Join a project by an invitation."""

@@ -146,12 +146,13 @@ class Plan(Record, spec=JobSpecRecord):
     spec: JobSpecRecord
     fits: bool
     starts_now: bool
-    waits_for: str | None
+    pending_reason: str | None
     warnings: list[str]
     expected_start_at: datetime | None
     limits: list[str]
     script: str
     settings: list[dict[str, Any]]
+    waits_for: str | None  # deprecated
 
 
 class Event(Record):
@@ -246,9 +247,10 @@ class QueuePlaceRecord(Record):
     ``partition``.
     """
 
-    place: int
+    position: int
     waiting: int
     partition: str
+    place: int  # deprecated
 
 
 class AdviceRecord(Record):

@@ -101,7 +101,7 @@ class AuditService:
             reached = batch[-1].id
         broken = chain.broken
         return AuditCheck(
-            whole=broken is None,
+            intact=broken is None,
             entries=chain.entries,
             last_hash=chain.last_hash,
             broken_entry=None if broken is None else broken.entry,

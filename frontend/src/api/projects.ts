@@ -94,7 +94,7 @@ export const waitingQuery = (name: string) =>
 export const invitationQuery = (token: string) =>
   queryOptions({
     queryKey: ["invitation", token],
-    queryFn: async ({ signal }) => must(client.POST("/api/v1/invitations/look", { body: { token }, signal })),
+    queryFn: async ({ signal }) => must(client.POST("/api/v1/invitations/preview", { body: { token }, signal })),
     retry: false,
     staleTime: 30_000,
   });

@@ -1092,7 +1092,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/invitations/look": {
+    "/api/v1/invitations/preview": {
         parameters: {
             query?: never;
             header?: never;
@@ -1105,7 +1105,23 @@ export interface paths {
          * Return the project and the inviter of an invitation
          * @description Return the project and the inviter of an invitation. Needs the link, but no login.
          */
-        post: operations["look_at_invitation"];
+        post: operations["preview_invitation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/invitations/look": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3095,7 +3111,7 @@ export interface components {
         /** @description Result of a check of the whole chain. */
         AuditCheck: {
             /** @description Whether no entry was changed, removed or inserted. */
-            whole: boolean;
+            intact: boolean;
             /** @description Number of valid entries, from the first on. */
             entries: number;
             /** @description Hash of the last valid entry. A copy of it elsewhere reveals even a change after which all hashes were computed again. */
@@ -3236,7 +3252,7 @@ export interface components {
         /** @description Outcome of the cancellation for each job. */
         CancelResults: {
             /** @description Number of jobs that are being cancelled. */
-            asked: number;
+            requested: number;
             /** @description Entries of this page. */
             items: components["schemas"]["Cancelled"][];
         };
@@ -3268,7 +3284,7 @@ export interface components {
         /** @description Difference from the state when the job ran. */
         Change: {
             /** @description Kind: code, packages, image, dataset or template. */
-            what: string;
+            kind: string;
             /** @description Value when the job ran. */
             before: string | null;
             /** @description Present value; null: missing or unknown. */
@@ -3445,7 +3461,7 @@ export interface components {
             /** @description `waiting` is retried; `failed` is not. */
             state: components["schemas"]["DeliveryState"];
             /** @description Number of attempts. */
-            tries: number;
+            attempts: number;
             /**
              * @description Status of the last answer.
              * @example 200
@@ -3459,7 +3475,7 @@ export interface components {
              */
             created_at: string;
             /** @description Time of the next attempt. */
-            next_try_at: string | null;
+            next_attempt_at: string | null;
             /** @description Time at which it was sent or given up. */
             finished_at: string | null;
         };
@@ -3469,8 +3485,8 @@ export interface components {
             project: string;
             /** @description User of the association; null means the project's own. */
             user: string | null;
-            /** @description Kind of the difference: an account, an association, a limit. */
-            what: string;
+            /** @description What differs: `project`, `member`, `default project`, `QOS` or a limit in words. */
+            field: string;
             /** @description Value in Slurm. */
             slurm: string;
             /** @description Value on the platform, which Slurm is to get. */
@@ -4094,7 +4110,7 @@ export interface components {
             /** @description Whether the invitation can still be accepted. */
             open: boolean;
             /** @description Why it cannot be accepted; null: it can. */
-            closed_because: string | null;
+            closed_reason: string | null;
         };
         /** @description Secret of an invitation: the part of its link after `/invite#`. */
         InvitationToken: {
@@ -4280,7 +4296,7 @@ export interface components {
          */
         JobQueue: {
             /** @description Position; null: it does not wait, or there are no priorities. */
-            place: components["schemas"]["QueuePlace"] | null;
+            position: components["schemas"]["QueuePlace"] | null;
             /** @description Advice on how to start earlier; often empty. */
             advice: components["schemas"]["Advice"][];
         };
@@ -5312,7 +5328,7 @@ export interface components {
              * @description `up`, or a state in which it accepts no jobs; `drain` and `resume` are actions of administrators; `gone`: the scheduler no longer reports the node.
              * @example drained
              */
-            what: string;
+            event: string;
             /** @description Reason given by the scheduler or the administrator. */
             reason?: string | null;
             /** @description The administrator who did it; null: reported by the scheduler. */
@@ -5341,7 +5357,7 @@ export interface components {
              * @description `up`, or a state in which it accepts no jobs; `drain` and `resume` are actions of administrators; `gone`: the scheduler no longer reports the node.
              * @example drained
              */
-            what: string;
+            event: string;
             /** @description Reason given by the scheduler or the administrator. */
             reason?: string | null;
             /** @description The administrator who did it; null: reported by the scheduler. */
@@ -5587,7 +5603,7 @@ export interface components {
              * @description State of the part as a sentence.
              * @example Slurm answers; last asked 2 s ago.
              */
-            says: string;
+            message: string;
             /** @description Recommended action; null: none. */
             advice?: string | null;
             /**
@@ -5671,7 +5687,7 @@ export interface components {
             /** @description Whether the resources are free at this moment. */
             starts_now: boolean;
             /** @description Reason why it does not start now, in plain words. */
-            waits_for?: string | null;
+            pending_reason?: string | null;
             /**
              * @description Warnings that deserve attention, as sentences.
              * @default []
@@ -5984,7 +6000,7 @@ export interface components {
          */
         QueuePlace: {
             /** @description Counted from 1. */
-            place: number;
+            position: number;
             /** @description Number of jobs that wait there. */
             waiting: number;
             /** @description The partition it waits for. */
@@ -6320,7 +6336,7 @@ export interface components {
             /** @description Value of the second run; null: none. */
             b: string | number | boolean | null;
             /** @description Whether they are equal. */
-            same: boolean;
+            equal: boolean;
             /** @description Unit of the values: bytes, seconds or share; null: none. */
             unit?: string | null;
         };
@@ -6452,7 +6468,7 @@ export interface components {
              * @description Number of further rows that are equal and not listed.
              * @default 0
              */
-            same_left_out: number;
+            equal_omitted: number;
             /** @description Reason why the section is incomplete, as a sentence. */
             note?: string | null;
         };
@@ -6573,7 +6589,7 @@ export interface components {
             /** @description Hours that were used; null: not known yet. */
             used: number | null;
             /** @description Remaining hours, never below zero; null: no budget. */
-            left: number | null;
+            remaining: number | null;
         };
         /** @description Sign-ins of the user, most recently used first. */
         SignInList: {
@@ -6940,7 +6956,7 @@ export interface components {
             /** @description Differences between Slurm and the platform. */
             differences: components["schemas"]["Difference"][];
             /** @description Entries that only one side knows and that stay unchanged, each with its reason. */
-            left_alone: string[];
+            unmanaged: string[];
             /** @description Digest of these differences, to be sent back to apply them. */
             digest: string;
             /**
@@ -7254,7 +7270,7 @@ export interface components {
             /** @description Amount in use. */
             used: number;
             /** @description Value that the scheduler enforces, which may differ from the project's until a sync. */
-            most: number | null;
+            maximum: number | null;
             /** @description Use by each member, by Unix account. */
             by: {
                 [key: string]: number;
@@ -7355,9 +7371,9 @@ export interface components {
             /** @description Median of the waiting times in seconds. */
             median_s: number;
             /** @description 90th percentile of the waiting times in seconds. */
-            slow_s: number;
+            p90_s: number;
             /** @description Longest waiting time in seconds. */
-            longest_s: number;
+            max_s: number;
         };
         /** @description Waiting job with its pending reason. */
         WaitingJob: {
@@ -7368,12 +7384,12 @@ export interface components {
             /** @description Owner of the job. */
             owner: string;
             /** @description Requested resources, such as `2 × 4 a100, 32 CPUs`. */
-            asks_for: string;
+            resources: string;
             /**
              * Format: date-time
              * @description When it was submitted.
              */
-            waits_since: string;
+            pending_since: string;
             /** @description Pending reason, in plain words. */
             reason: string | null;
             /** @description Start that the scheduler expects. */
@@ -7422,7 +7438,7 @@ export interface components {
             /** @description Number of consecutive failed deliveries. */
             failures: number;
             /** @description Why it is disabled. */
-            disabled_why: string | null;
+            disabled_reason: string | null;
             /**
              * @description Key that signs each message: HMAC-SHA256 over `<t>.<body>`.
              * @example whsec_...
@@ -7459,7 +7475,7 @@ export interface components {
             /** @description Number of consecutive failed deliveries. */
             failures: number;
             /** @description Why it is disabled. */
-            disabled_why: string | null;
+            disabled_reason: string | null;
         };
         /** @description A file that was changed while the job ran. */
         WrittenFile: {
@@ -9847,7 +9863,7 @@ export interface operations {
             };
         };
     };
-    look_at_invitation: {
+    preview_invitation: {
         parameters: {
             query?: never;
             header?: never;

@@ -130,10 +130,10 @@ function imageOf({ spec }: Plan): string {
 
 function verdict(plan: Plan) {
   if (!plan.fits) {
-    return { Icon: CircleX, tone: classes.never, text: translateServerText(plan.waits_for ?? "").text || i18next.t("This cluster cannot run the job.") };
+    return { Icon: CircleX, tone: classes.never, text: translateServerText(plan.pending_reason ?? "").text || i18next.t("This cluster cannot run the job.") };
   }
   if (plan.starts_now) return { Icon: CircleCheck, tone: classes.now, text: i18next.t("Starts now") };
-  const why = translateServerText(plan.waits_for ?? "").text || i18next.t("Waiting for resources.");
+  const why = translateServerText(plan.pending_reason ?? "").text || i18next.t("Waiting for resources.");
   if (plan.expected_start_at === null) return { Icon: Hourglass, tone: classes.wait, text: why };
   const time = formatRelative(new Date(plan.expected_start_at), new Date());
   return { Icon: Hourglass, tone: classes.wait, text: i18next.t("{{why}} Estimated start: {{time}}.", { why, time }) };

@@ -12,7 +12,7 @@ import { RelativeTime } from "@/components/Time";
 export function QueuePosition({ job, mt }: { job: Job; mt?: string }) {
   const { t } = useTranslation();
   const { data } = useQuery({ ...queueQuery(job.id), enabled: job.state === "QUEUED" });
-  const place = data?.place ?? null;
+  const place = data?.position ?? null;
   const advice = data?.advice ?? [];
   if (job.state !== "QUEUED" || (place === null && advice.length === 0)) return null;
   return (
@@ -22,8 +22,8 @@ export function QueuePosition({ job, mt }: { job: Job; mt?: string }) {
           <ListOrdered size={14} aria-hidden style={ICON} />
           <span>
             {place.waiting > 1
-              ? t("Position {{place}} of {{waiting}} in the queue of partition {{partition}}", { ...place })
-              : t("Position {{place}} in the queue of partition {{partition}}", { ...place })}
+              ? t("Position {{place}} of {{waiting}} in the queue of partition {{partition}}", { ...place, place: place.position })
+              : t("Position {{place}} in the queue of partition {{partition}}", { ...place, place: place.position })}
           </span>
         </div>
       )}

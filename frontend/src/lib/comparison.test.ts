@@ -4,16 +4,16 @@ import { startTexts } from "@/i18n";
 import { nameOf, shownSections, textOf, titleOf } from "@/lib/comparison";
 
 const run = { id: "a", name: "x", owner: "ada", state: "COMPLETED" as const, created_at: "2026-03-01T12:00:00Z", array_task_id: null, diff: null };
-const row = (field: string, a: string | number | null, b: string | number | null, unit: string | null = null) => ({ field, a, b, same: a === b, unit });
+const row = (field: string, a: string | number | null, b: string | number | null, unit: string | null = null) => ({ field, a, b, equal: a === b, unit });
 
 const COMPARISON: Comparison = {
   a: run,
   b: run,
   differences: 1,
   sections: [
-    { key: "job", rows: [row("name", "x", "x")], same_left_out: 0, note: null },
-    { key: "metrics", rows: [row("name", 1, 2), row("loss", 3, 3)], same_left_out: 0, note: null },
-    { key: "packages", rows: [], same_left_out: 0, note: "Not known." },
+    { key: "job", rows: [row("name", "x", "x")], equal_omitted: 0, note: null },
+    { key: "metrics", rows: [row("name", 1, 2), row("loss", 3, 3)], equal_omitted: 0, note: null },
+    { key: "packages", rows: [], equal_omitted: 0, note: "Not known." },
   ],
 };
 

@@ -91,6 +91,6 @@ export function textOf(value: Row["a"], unit: Row["unit"]): string | null {
 /** The sections with their visible rows, without empty sections. */
 export function shownSections(comparison: Comparison, onlyDifferences: boolean): Section[] {
   return comparison.sections
-    .map((section) => ({ ...section, rows: section.rows.filter((row) => !onlyDifferences || !row.same) }))
+    .map((section) => ({ ...section, rows: section.rows.filter((row) => !onlyDifferences || !row.equal) }))
     .filter((section) => section.rows.length > 0 || (!onlyDifferences && section.note !== null));
 }

@@ -60,7 +60,7 @@ export function limitRows({ limits, use }: ProjectLimits): LimitRow[] {
       title: limitTitle(name),
       most: limit,
       used: used?.used ?? null,
-      held: used && used.most !== limit ? used.most : null,
+      held: used && used.maximum !== limit ? used.maximum : null,
       by: Object.entries(used?.by ?? {}).sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])),
     };
   });

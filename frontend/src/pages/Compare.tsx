@@ -149,9 +149,9 @@ function Rows({ section }: { section: Section }) {
       <tr className={classes.section}>
         <th colSpan={3} scope="colgroup">
           {titleOf(section)}
-          {section.same_left_out > 0 && (
+          {section.equal_omitted > 0 && (
             <Badge variant="light" color="gray" tt="none" ml={8}>
-              {t("{{count}} equal", { count: section.same_left_out })}
+              {t("{{count}} equal", { count: section.equal_omitted })}
             </Badge>
           )}
           {section.note !== null && (
@@ -162,7 +162,7 @@ function Rows({ section }: { section: Section }) {
         </th>
       </tr>
       {section.rows.map((row) => (
-        <tr key={row.field} className={row.same ? undefined : classes.different}>
+        <tr key={row.field} className={row.equal ? undefined : classes.different}>
           <th scope="row">{nameOf(section, row)}</th>
           <Value row={row} side="a" />
           <Value row={row} side="b" />

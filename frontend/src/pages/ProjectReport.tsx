@@ -66,7 +66,7 @@ function Report({ report }: { report: ProjectReport }) {
   const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
   const { balance, total } = report;
-  const left = balance.gpu_hours.left ?? balance.cpu_hours.left;
+  const left = balance.gpu_hours.remaining ?? balance.cpu_hours.remaining;
   const outcomes = Object.entries(report.outcomes).sort((a, b) => b[1] - a[1]);
   return (
     <article className={`card ${classes.report ?? ""}`} data-testid="report">
@@ -97,7 +97,7 @@ function Report({ report }: { report: ProjectReport }) {
         <Total value={formatNumber(total.jobs)} label={t("jobs run")} />
         <Total
           value={left === null ? "–" : formatNumber(left)}
-          label={balance.gpu_hours.left !== null ? t("GPU-hours remaining now") : balance.cpu_hours.left !== null ? t("CPU-hours remaining now") : t("no budget")}
+          label={balance.gpu_hours.remaining !== null ? t("GPU-hours remaining now") : balance.cpu_hours.remaining !== null ? t("CPU-hours remaining now") : t("no budget")}
         />
       </div>
       <Section title={t("Usage by member")}>

@@ -157,7 +157,7 @@ async def test_a_nodes_history_says_what_kept_it_from_work_and_who_did_it(
     await see(node(clock, NodeState.ALLOCATED))
     await see()
     found = await store.node_history("gpu01")
-    assert [(each.what, each.reason, each.actor) for each in reversed(found.items)] == [
+    assert [(each.event, each.reason, each.actor) for each in reversed(found.items)] == [
         ("up", None, None),
         ("drain", "new fans", "root"),
         ("draining", "new fans (root)", None),

@@ -126,7 +126,7 @@ async def test_the_place_in_line(store: SqlStore) -> None:
     unknown = await waiting(store, None, "gpu", 0)
     places = [await store.queue_place(job) for job in (first, early, late, elsewhere)]
     # Who has no priority yet waits too, and is before nobody.
-    assert [(at.place, at.waiting, at.partition) for at in places if at] == [
+    assert [(at.position, at.waiting, at.partition) for at in places if at] == [
         (1, 4, "gpu"),
         (2, 4, "gpu"),
         (3, 4, "gpu"),
@@ -137,7 +137,7 @@ async def test_the_place_in_line(store: SqlStore) -> None:
     assert await store.queue_place(started) is None
     place = await store.queue_place(late)
     assert place is not None
-    assert place.place == 2
+    assert place.position == 2
 
 
 async def test_an_event_that_changes_nothing(store: SqlStore) -> None:

@@ -182,7 +182,7 @@ def test_waiting_session_shows_queue_place_and_reason(alice: Client) -> None:
 
         def all_placed() -> list[Any]:
             found = [place for row in rows if (place := alice.jobs.queue_place(row["id"]))]
-            numbers = sorted(place.place for place in found)
+            numbers = sorted(place.position for place in found)
             return found if numbers == [*range(1, len(rows) + 1)] else []
 
         places = until("their places, from the first", all_placed)

@@ -44,7 +44,7 @@ async def test_each_part_says_how_it_does_and_since_when(stage: Stage) -> None:
     assert gone["advice"]
     epoch = await stage.add_node()
     there = await part(stage, root, "controller")
-    assert (there["state"], there["last_problem"]) == ("ok", gone["says"])
+    assert (there["state"], there["last_problem"]) == ("ok", gone["message"])
     assert there["since"] > gone["since"]
     again = await part(stage, root, "controller")
     assert again["since"] == there["since"]
@@ -52,7 +52,7 @@ async def test_each_part_says_how_it_does_and_since_when(stage: Stage) -> None:
     await stage.store.save_scheduler(silent, epoch=epoch)
     scheduler = await part(stage, root, "scheduler")
     assert scheduler["state"] == "down"
-    assert "It burns." in scheduler["says"]
+    assert "It burns." in scheduler["message"]
     assert scheduler["facts"]["nodes"] == 1
     assert (await part(stage, root, "database"))["state"] == "ok"
     assert (await part(stage, root, "disk"))["facts"]["free_bytes"] > 0
@@ -60,9 +60,9 @@ async def test_each_part_says_how_it_does_and_since_when(stage: Stage) -> None:
 
 async def test_users_of_one_origin_must_trust_each_other(stage: Stage) -> None:
     root = await stage.token(await stage.add_user("root", Role.ADMIN))
-    assert SHARED_ORIGIN not in (await part(stage, root, "isolation"))["says"]
+    assert SHARED_ORIGIN not in (await part(stage, root, "isolation"))["message"]
     await stage.add_user("ada")
-    says = (await part(stage, root, "isolation"))["says"]
+    says = (await part(stage, root, "isolation"))["message"]
     assert says.startswith(f"All jobs run as {own_account_name()} on this machine")
     assert says.endswith(SHARED_ORIGIN)
 
@@ -73,7 +73,7 @@ async def test_nodes_that_take_no_jobs_are_named_with_their_reasons(stage: Stage
     epoch = await stage.add_node()
     [node] = (await stage.store.cluster()).nodes
     good = await part(stage, root, "nodes")
-    assert (good["state"], good["says"]) == ("ok", "1 of 1 nodes accept jobs.")
+    assert (good["state"], good["message"]) == ("ok", "1 of 1 nodes accept jobs.")
 
     def out(names: str, state: NodeState, reason: str | None) -> list[Node]:
         fields = {"state": state, "reason": reason}
@@ -84,7 +84,7 @@ async def test_nodes_that_take_no_jobs_are_named_with_their_reasons(stage: Stage
     await stage.store.save_cluster(Cluster(nodes=(node, *drained, *down)), epoch=epoch)
     some = await part(stage, root, "nodes")
     assert some["state"] == "degraded"
-    assert some["says"] == (
+    assert some["message"] == (
         "4 of 5 nodes accept no jobs: n[1-3] drained (Duplicate jobid); n4 down (no reason is given)."
     )
     assert some["advice"]
@@ -155,7 +155,7 @@ async def test_certificates_that_end_soon_or_are_renewed_are_named(
         os.utime(file, (began, began + 60))
         renewed = await part(stage, root, "certificates")
         assert renewed["state"] == "degraded"
-        assert "still uses the previous one" in renewed["says"]
+        assert "still uses the previous one" in renewed["message"]
         os.utime(file, (began, began - 60))
         stage.clock.move(
             (datetime.now(UTC) + LIFETIME - timedelta(days=20) - stage.clock.now).total_seconds()

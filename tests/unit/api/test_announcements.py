@@ -187,4 +187,4 @@ async def test_a_plan_warns_of_a_maintenance_that_the_job_reaches_into(stage: St
     stage.clock.move(3_601)
     held = await plan(max_duration="30m")
     assert held["starts_now"] is False
-    assert "Maintenance (New switches)" in held["waits_for"]
+    assert "Maintenance (New switches)" in held["pending_reason"]

@@ -169,7 +169,7 @@ async def test_a_changed_row_of_the_database_file_is_named(stage: Stage) -> None
         )
     async with stage.client(root) as client:
         before = (await client.get(f"{AUDIT}/check")).json()
-        assert (before["whole"], before["entries"]) == (True, 3)
+        assert (before["intact"], before["entries"]) == (True, 3)
         with closing(sqlite3.connect(stage.settings.data_dir / "aitne.db")) as file:
             with pytest.raises(sqlite3.IntegrityError, match="append only"):
                 file.execute("UPDATE audit SET actor = 'eve' WHERE id = 2")
@@ -177,7 +177,7 @@ async def test_a_changed_row_of_the_database_file_is_named(stage: Stage) -> None
             file.execute("UPDATE audit SET actor = 'eve' WHERE id = 2")
             file.commit()
         after = (await client.get(f"{AUDIT}/check")).json()
-    assert (after["whole"], after["entries"], after["broken_entry"]) == (False, 1, 2)
+    assert (after["intact"], after["entries"], after["broken_entry"]) == (False, 1, 2)
     assert "changed" in after["problem"]
 
 

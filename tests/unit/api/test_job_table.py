@@ -76,7 +76,7 @@ async def test_many_are_cancelled_and_each_is_judged_by_itself(stage: Stage) -> 
         eves: "not_found",
         strange: "not_found",
     }
-    assert found["asked"] == 2
+    assert found["requested"] == 2
     hidden = [each for each in found["items"] if each["outcome"] == "not_found"]
     assert [each["name"] for each in hidden] == [None, None]
     assert (await stage.store.get_job(lab.id)).message == "Stopped by ada."
@@ -102,9 +102,9 @@ async def test_all_that_match_are_cancelled_only_if_they_were_seen(stage: Stage)
         assert len(await stage.store.live_jobs()) == 10
         done = await cancel(4, q="ada")
         assert {each["id"] for each in done.json()["items"]} == {*ids}
-        assert (await cancel(0, q="ada")).json() == {"asked": 0, "items": []}
-        assert (await cancel(0, q="ada", state=["FAILED"])).json()["asked"] == 0
-        assert (await cancel(1, q="sweep", top_level=True)).json()["asked"] == 1
+        assert (await cancel(0, q="ada")).json() == {"requested": 0, "asked": 0, "items": []}
+        assert (await cancel(0, q="ada", state=["FAILED"])).json()["requested"] == 0
+        assert (await cancel(1, q="sweep", top_level=True)).json()["requested"] == 1
     assert await stage.store.live_jobs() == []
 
 

@@ -129,7 +129,7 @@ class TestWebhooks:
         path = f"/webhooks/{hook['id']}"
         tag = {"If-Match": (await call(stage, ada, "GET", path)).headers["etag"]}
         off = await call(stage, ada, "PATCH", path, json={"enabled": False}, headers=tag)
-        assert (off.json()["enabled"], off.json()["disabled_why"]) == (False, "Disabled by ada.")
+        assert (off.json()["enabled"], off.json()["disabled_reason"]) == (False, "Disabled by ada.")
         late = await call(stage, ada, "PATCH", path, json={"enabled": True}, headers=tag)
         assert late.status_code == 412
         assert (await call(stage, ada, "POST", f"{path}/test")).json()["state"] == "waiting"

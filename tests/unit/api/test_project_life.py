@@ -113,7 +113,7 @@ async def test_a_closed_project_keeps_what_runs_and_takes_nothing_new(stage: Sta
         kept = await ok(client.get(f"{API}/jobs/{job['id']}"))
         assert (kept["state"], kept["cancel_requested"]) == ("PENDING_SUBMIT", False)
         report = await stage.platform.sync.compare(stage.actor("root", Role.ADMIN))
-        held = [d for d in report.differences if d.what == "waiting and running jobs"]
+        held = [d for d in report.differences if d.field == "waiting and running jobs"]
         assert [(d.project, d.portal) for d in held] == [("vision", "0")]
         await ok(client.post(f"{API}/projects/vision/reopen"))
         await ok(client.post(f"{API}/jobs", json=JOB), 201)
@@ -201,13 +201,13 @@ async def test_an_invitation_from_the_link_to_the_membership(stage: Stage) -> No
         start, secret = made["url"].split("#")
         assert start == f"{stage.settings.portal_url}/invite"
     async with stage.client() as nobody:
-        seen = await ok(nobody.post(f"{API}/invitations/look", json={"token": secret}))
+        seen = await ok(nobody.post(f"{API}/invitations/preview", json={"token": secret}))
         assert (seen["project"], seen["invited_by"], seen["role"]) == ("vision", "ada", "manager")
         assert seen["open"]
         join = await nobody.post(f"{API}/invitations/accept", json={"token": secret})
         assert join.status_code == 401
         assert (
-            await nobody.post(f"{API}/invitations/look", json={"token": secret[:-1]})
+            await nobody.post(f"{API}/invitations/preview", json={"token": secret[:-1]})
         ).status_code == 404
     async with stage.client(eve) as client:
         assert (await client.get(f"{API}/projects/vision")).status_code == 404
@@ -221,8 +221,8 @@ async def test_an_invitation_from_the_link_to_the_membership(stage: Stage) -> No
         assert secret not in str(kept)
         await ok(client.delete(f"{API}/projects/vision/invitations/{kept['id']}"), 204)
     async with stage.client() as nobody:
-        seen = await ok(nobody.post(f"{API}/invitations/look", json={"token": secret}))
-        assert (seen["open"], seen["closed_because"]) == (False, "It was revoked.")
+        seen = await ok(nobody.post(f"{API}/invitations/preview", json={"token": secret}))
+        assert (seen["open"], seen["closed_reason"]) == (False, "It was revoked.")
     events = [each.model_dump_json() for each in await stage.store.events_after(0)]
     assert not [each for each in events if secret in each]
 
@@ -268,7 +268,7 @@ async def test_a_manager_holds_the_project_within_what_was_granted(stage: Stage)
             assert member.json()["problems"][0]["field"] == f"limits.{name}"
         await ok(client.put(f"{API}/projects/vision/members/bob", json={"limits": {"max_gpus": 2}}))
     report = await stage.platform.sync.compare(stage.actor("root", Role.ADMIN))
-    gpus = {(d.project, d.user): d.portal for d in report.differences if d.what == "GPUs at once"}
+    gpus = {(d.project, d.user): d.portal for d in report.differences if d.field == "GPUs at once"}
     assert gpus == {("vision", None): "4", ("vision", "bob"): "2"}
 
 
@@ -287,7 +287,7 @@ async def test_a_members_own_limit_never_outlives_a_lower_grant(stage: Stage) ->
         assert [bob["limits"][name] for name in names] == [6, 172_800, ["long"], 3]
         assert [bob["effective"][name] for name in names] == [4, 86_400, ["normal"], 3]
         report = await stage.platform.sync.compare(stage.actor("root", Role.ADMIN))
-        held = {each.what: each.portal for each in report.differences if each.user == "bob"}
+        held = {each.field: each.portal for each in report.differences if each.user == "bob"}
         assert (held["GPUs at once"], held["time limit of a job"]) == ("4", "1d")
         assert (held["QOS"], held["running jobs"]) == ("normal", "3")
         await ok(client.put(limits, json=granted))
@@ -320,5 +320,5 @@ async def test_a_request_is_not_slurms_affair(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     await stage.platform.project_life.create(ada, name="vision")
     report = await stage.platform.sync.compare(stage.actor("root", Role.ADMIN))
-    assert "project vision: it waits for its approval" in report.left_alone
+    assert "project vision: it waits for its approval" in report.unmanaged
     assert not [each for each in report.differences if each.project == "vision"]

@@ -191,7 +191,7 @@ async def test_project_use_is_shown_per_member(stage: Stage) -> None:
     uses = {each["limit"]: each for each in found["use"]}
     assert uses["max_gpus"]["summary"] == "project vision: 6 of 8 GPUs in use by ada 4, bob 2"
     assert uses["max_gpus"]["by"] == {"ada": 4, "bob": 2}
-    assert (uses["max_jobs"]["used"], uses["max_jobs"]["most"]) == (2, 9)
+    assert (uses["max_jobs"]["used"], uses["max_jobs"]["maximum"]) == (2, 9)
     assert uses["max_memory_bytes"]["used"] == 2 << 30
 
 
@@ -224,10 +224,10 @@ async def test_sync_shows_applies_and_finds_nothing_then(stage: Stage) -> None:
     await stage.store.set_limits("vision", Limits(max_gpus=8), actor="root")
     async with stage.client(tokens["administrator"]) as client:
         shown = (await client.get("/api/v1/admin/sync")).json()
-        rows = [(d["project"], d["user"], d["what"]) for d in shown["differences"]]
+        rows = [(d["project"], d["user"], d["field"]) for d in shown["differences"]]
         assert ("vision", None, "GPUs at once") in rows
         assert ("vision", "ada", "member") in rows
-        assert shown["left_alone"] == [
+        assert shown["unmanaged"] == [
             "project root: Slurm's account root is the parent of all others"
         ]
         done = await client.post("/api/v1/admin/sync", json={"digest": shown["digest"]})
@@ -242,7 +242,7 @@ async def test_sync_shows_applies_and_finds_nothing_then(stage: Stage) -> None:
             ]
         )
         drift = (await client.get("/api/v1/admin/sync")).json()["differences"]
-        assert [(d["user"], d["what"], d["slurm"], d["portal"]) for d in drift] == [
+        assert [(d["user"], d["field"], d["slurm"], d["portal"]) for d in drift] == [
             (None, "GPUs at once", "64", "8"),
             ("mallory", "member", "present", "missing"),
         ]
@@ -261,7 +261,7 @@ async def test_slurm_user_that_cannot_be_member_is_left_in_slurm(stage: Stage) -
     async with stage.client(tokens["administrator"]) as client:
         report = (await client.get("/api/v1/admin/sync")).json()
     assert not [each for each in report["differences"] if each["project"] == "ml"]
-    assert any(note.startswith("user daemon in account ml") for note in report["left_alone"])
+    assert any(note.startswith("user daemon in account ml") for note in report["unmanaged"])
 
 
 async def test_events_of_a_project_are_for_its_members(stage: Stage) -> None:

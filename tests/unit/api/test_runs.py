@@ -248,7 +248,7 @@ async def test_two_runs_side_by_side(stage: Stage) -> None:
             (section["key"], row["field"]): (row["a"], row["b"])
             for section in found["sections"]
             for row in section["rows"]
-            if not row["same"]
+            if not row["equal"]
         }
         assert rows[("job", "env.SEED")] == ("1", "2")
         assert rows[("packages", "torch")] == ("2.1", "2.2")
@@ -256,7 +256,7 @@ async def test_two_runs_side_by_side(stage: Stage) -> None:
         assert rows[("metrics", "accuracy")] == (0.1, 0.2)
         assert found["differences"] == len(rows)
         (packages_,) = [each for each in found["sections"] if each["key"] == "packages"]
-        assert packages_["same_left_out"] == 1
+        assert packages_["equal_omitted"] == 1
         same = (await client.get(f"/api/v1/jobs/{first.id}/compare/{first.id}")).json()
         assert same["differences"] == 0
         assert (await client.get(f"/api/v1/jobs/{first.id}/compare/{uuid4()}")).status_code == 404
@@ -282,14 +282,14 @@ async def test_before_it_is_run_again_what_has_changed_is_said(stage: Stage, tmp
     await stage.store.transition(job.id, JobState.COMPLETED)
     async with stage.client(await stage.token(ada)) as client:
         found = (await client.get(f"/api/v1/jobs/{job.id}/resubmit")).json()
-        changes = {each["what"]: each for each in found["changes"]}
+        changes = {each["kind"]: each for each in found["changes"]}
         assert found["possible"]
         assert (changes["code"]["before"], changes["code"]["now"]) == ("a" * 10, "b" * 10)
         assert "installed or removed" in changes["packages"]["message"]
         assert any("not committed" in note for note in found["notes"])
         head.write_text("a" * 40 + "\n")
         found = (await client.get(f"/api/v1/jobs/{job.id}/resubmit")).json()
-        assert "code" not in {each["what"] for each in found["changes"]}
+        assert "code" not in {each["kind"] for each in found["changes"]}
 
 
 async def test_a_session_is_continued_once(stage: Stage) -> None:

@@ -155,7 +155,7 @@ def test_health_fails_when_something_is_down(aitne: Aitne, api: FakeApi) -> None
     part = {
         "name": "hub",
         "state": "degraded",
-        "says": "It is slow.",
+        "message": "It is slow.",
         "advice": "Wait.",
         "since": "2026-03-01T08:00:00Z",
         "facts": {},
@@ -187,7 +187,7 @@ def test_a_nodes_history_names_who_drained_it(aitne: Aitne, api: FakeApi) -> Non
     drain = {
         "id": 1,
         "time": "2026-03-01T08:00:00Z",
-        "what": "drain",
+        "event": "drain",
         "reason": "new fans",
         "actor": "root",
     }

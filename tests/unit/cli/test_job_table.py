@@ -100,7 +100,7 @@ def test_all_of_ones_own_are_stopped_by_one_request(aitne: Aitne, api: FakeApi) 
             "reason": "Over.",
         },
     ]
-    api.on("POST", "/jobs:cancel", {"asked": 2, "items": items})
+    api.on("POST", "/jobs:cancel", {"requested": 2, "items": items})
     done = aitne("stop", "--all", "--name", "j", "--yes")
     assert done.status == 0
     assert "2 end." in done.err

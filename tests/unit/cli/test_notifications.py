@@ -13,7 +13,7 @@ HOOK = {
     "created_at": "2026-03-01T08:00:00Z",
     "enabled": True,
     "failures": 0,
-    "disabled_why": None,
+    "disabled_reason": None,
 }
 
 
@@ -23,11 +23,11 @@ def delivery(**fields: Any) -> dict[str, Any]:
         "kind": "test",
         "title": "This is a test",
         "state": "waiting",
-        "tries": 0,
+        "attempts": 0,
         "status": None,
         "error": None,
         "created_at": "2026-03-01T08:00:00Z",
-        "next_try_at": None,
+        "next_attempt_at": None,
         "finished_at": None,
         **fields,
     }
@@ -86,13 +86,13 @@ def test_a_webhook_from_its_secret_to_its_end(aitne: Aitne, api: FakeApi) -> Non
 
 
 def test_a_test_waits_for_what_becomes_of_it(aitne: Aitne, api: FakeApi) -> None:
-    failed = delivery(state="failed", tries=1, status=500, error="hooks answers 500.")
+    failed = delivery(state="failed", attempts=1, status=500, error="hooks answers 500.")
     api.on("POST", "/webhooks/wh_1/test", delivery())
     api.on(
         "GET",
         "/webhooks/wh_1/deliveries",
         {"items": [delivery()]},
-        {"items": [delivery(state="sent", tries=1, status=204)]},
+        {"items": [delivery(state="sent", attempts=1, status=204)]},
         {"items": [failed]},
     )
     sent = aitne("webhook", "test", "wh_1")

@@ -28,8 +28,8 @@ BALANCE: dict[str, Any] = {
     "since": "2026-03-01T00:00:00Z",
     "until": "2026-04-01T00:00:00Z",
     "as_of": "2026-03-05T10:00:00Z",
-    "gpu_hours": {"budget": 100, "used": 60.5, "left": 39.5},
-    "cpu_hours": {"budget": None, "used": 4.0, "left": None},
+    "gpu_hours": {"budget": 100, "used": 60.5, "remaining": 39.5},
+    "cpu_hours": {"budget": None, "used": 4.0, "remaining": None},
     "spent": False,
 }
 INVITATION: dict[str, Any] = {
@@ -53,7 +53,7 @@ PREVIEW: dict[str, Any] = {
     "inviter_name": "Ada L.",
     "expires_at": "2026-03-08T00:00:00Z",
     "open": True,
-    "closed_because": None,
+    "closed_reason": None,
 }
 
 
@@ -100,11 +100,11 @@ def test_the_link_is_all_that_is_answered(api: FakeApi, aitne: Aitne) -> None:
 
 
 def test_joining_shows_first_who_invites(api: FakeApi, aitne: Aitne) -> None:
-    api.on("POST", "/invitations/look", PREVIEW, PREVIEW)
+    api.on("POST", "/invitations/preview", PREVIEW, PREVIEW)
     api.on("POST", "/invitations/accept", {"project": "vision", "user": "eve", "role": "member"})
     declined = aitne("project", "join", LINK, typed="n\n")
     assert "Ada L." in declined.out
-    assert [each.path for each in api.requests] == ["/invitations/look"]
+    assert [each.path for each in api.requests] == ["/invitations/preview"]
     done = aitne("project", "join", LINK, typed="y\n")
     assert done.status == 0, done.err
     assert api.requests[-1].json == {"token": "s3cret"}
@@ -143,8 +143,8 @@ def test_waiting_jobs_of_project_are_listed_over_all_pages(api: FakeApi, aitne: 
         "id": "3b7a1f00-0000-4000-8000-000000000001",
         "name": "train",
         "owner": "bob",
-        "asks_for": "2 nodes with 4 a100, 8 CPUs",
-        "waits_since": "2026-03-01T00:00:00Z",
+        "resources": "2 nodes with 4 a100, 8 CPUs",
+        "pending_since": "2026-03-01T00:00:00Z",
         "reason": "Waits for the limit of project vision.",
         "expected_start_at": None,
     }
@@ -199,7 +199,7 @@ def test_a_months_report(api: FakeApi, aitne: Aitne) -> None:
         "source": "platform",
         "rows": [row],
         "total": {**row, "user": ""},
-        "waits": [{"user": "ada", "jobs": 2, "median_s": 60, "slow_s": 90, "longest_s": 7200}],
+        "waits": [{"user": "ada", "jobs": 2, "median_s": 60, "p90_s": 90, "max_s": 7200}],
         "outcomes": {"COMPLETED": 1, "FAILED": 1},
         "months": [],
         "balance": BALANCE,

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import Aitne
 USE = {
     "limit": "max_gpus",
     "used": 6,
-    "most": 8,
+    "maximum": 8,
     "by": {"bob": 2, "ada": 4},
     "summary": "project vision: 6 of 8 GPUs in use by ada 4, bob 2",
 }
@@ -26,7 +26,7 @@ LIMITS: dict[str, Any] = {
 DIFFERENCE = {
     "project": "vision",
     "user": "ada",
-    "what": "member",
+    "field": "member",
     "slurm": "missing",
     "portal": "present",
 }
@@ -36,7 +36,7 @@ def report(*differences: Any, applied: bool = False) -> dict[str, Any]:
     return {
         "cluster": "dev",
         "differences": list(differences),
-        "left_alone": ["account physics: no project"],
+        "unmanaged": ["account physics: no project"],
         "digest": "d1",
         "applied": applied,
     }

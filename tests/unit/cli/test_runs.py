@@ -67,7 +67,7 @@ SWEEP = {
 RERUN: dict[str, Any] = {
     "possible": True,
     "problems": [],
-    "changes": [{"what": "code", "before": "a", "now": "b", "message": "It ran commit a."}],
+    "changes": [{"kind": "code", "before": "a", "now": "b", "message": "It ran commit a."}],
     "notes": [],
 }
 
@@ -154,8 +154,8 @@ def test_two_runs_and_only_what_differs(aitne: Aitne, api: FakeApi) -> None:
     api.on("GET", f"/jobs/{OTHER}", job(id=OTHER))
     run = {"id": JOB_ID, "name": "x", "array_task_id": None}
     rows = [
-        {"field": "memory_max_bytes", "a": 1 << 30, "b": None, "same": False, "unit": "bytes"},
-        {"field": "dirty", "a": True, "b": True, "same": True, "unit": None},
+        {"field": "memory_max_bytes", "a": 1 << 30, "b": None, "equal": False, "unit": "bytes"},
+        {"field": "dirty", "a": True, "b": True, "equal": True, "unit": None},
     ]
     found = {"a": run, "b": run, "differences": 1, "sections": [{"key": "use", "rows": rows}]}
     api.on("GET", f"/jobs/{JOB_ID}/compare/{OTHER}", found)

@@ -40,7 +40,7 @@ def plan(**changes: Any) -> dict[str, Any]:
         "spec": {**spec, **changes.pop("spec", {})},
         "fits": True,
         "starts_now": True,
-        "waits_for": None,
+        "pending_reason": None,
         "warnings": [],
         "script": "#!/bin/bash\ntrue\n",
         **changes,
@@ -269,7 +269,7 @@ def test_leaving_a_followed_job_says_how_to_come_back(
 
 
 def test_job_that_can_never_start_is_refused(aitne: Aitne, api: FakeApi, job_file: str) -> None:
-    api.on("POST", "/jobs:plan", plan(fits=False, waits_for="no node has 99 CPUs"))
+    api.on("POST", "/jobs:plan", plan(fits=False, pending_reason="no node has 99 CPUs"))
     done = aitne("apply", "-f", job_file, "--yes")
     assert done.status == 2
     assert "no node has 99 CPUs" in done.err
@@ -281,7 +281,7 @@ def test_wait_and_detach_exclude_each_other(aitne: Aitne, job_file: str) -> None
 
 
 def test_plan_shows_and_stores_nothing(aitne: Aitne, api: FakeApi, job_file: str) -> None:
-    api.on("POST", "/jobs:plan", plan(starts_now=False, waits_for="2 CPUs are in use"))
+    api.on("POST", "/jobs:plan", plan(starts_now=False, pending_reason="2 CPUs are in use"))
     assert "later: 2 CPUs are in use" in aitne("plan", "-f", job_file).out
     assert aitne("plan", "-f", job_file, "--script").out == "#!/bin/bash\ntrue\n"
     assert aitne("plan", "-f", job_file, "--json").json["fits"] is True
@@ -386,7 +386,7 @@ def test_show_says_why_a_job_waits_and_what_would_help(aitne: Aitne, api: FakeAp
         {"text": "These jobs of yours hold it:", "at": None, "jobs": held},
         {"text": "2 GPUs come free at the latest", "at": "2026-03-01T14:00:00Z", "jobs": []},
     ]
-    api.on("GET", f"/jobs/{JOB_ID}/queue", {"place": None, "advice": advice})
+    api.on("GET", f"/jobs/{JOB_ID}/queue", {"position": None, "advice": advice})
     shown = " ".join(aitne("show", JOB_ID).out.split())
     assert "Waits for 4 CPUs." in shown
     assert "yours hold it: lab (3b7a1f00)" in shown

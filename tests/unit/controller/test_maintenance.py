@@ -103,7 +103,7 @@ async def test_nodes_are_drained_for_it_and_resumed_after_it(bench: Any) -> None
     await hold.look()
     assert b.scheduler.node.state is NodeState.IDLE
     said = (await b.store.node_history(b.scheduler.node.name)).items
-    assert [(each.what, each.actor) for each in said if each.actor] == [
+    assert [(each.event, each.actor) for each in said if each.actor] == [
         ("resume", "aitne"),
         ("drain", "root"),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Table, and_, delete, func, or_, select
+from sqlalchemy import RowMapping, Table, and_, delete, func, or_, select
 from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
@@ -171,7 +171,7 @@ class SqlAdministration(StorePart, AdministrationStore):
         async with self._db.read() as connection:
             total = (await connection.execute(count)).scalar_one()
             rows = (await connection.execute(page)).mappings().all()
-        items = tuple(NodeEvent.model_validate(row) for row in rows[:limit])
+        items = tuple(map(_node_event, rows[:limit]))
         more = len(rows) > limit
         return Page(
             items=items,
@@ -189,7 +189,11 @@ class SqlAdministration(StorePart, AdministrationStore):
         query = select(_history).where(_history.c.id.in_(newest))
         async with self._db.read() as connection:
             rows = (await connection.execute(query)).mappings().all()
-        return {row["node"]: NodeEvent.model_validate(row) for row in rows}
+        return {row["node"]: _node_event(row) for row in rows}
+
+
+def _node_event(row: RowMapping) -> NodeEvent:
+    return NodeEvent.model_validate({**row, "event": row["what"]})
 
 
 async def _lock_announcement(tx: Transaction, announcement_id: str) -> Announcement | None:

@@ -162,7 +162,7 @@ class JobHistory(StorePart, JobStore):
         )
         async with self._db.read() as connection:
             others, before = (await connection.execute(query)).one()
-        return QueuePlace(place=before + 1, waiting=others + 1, partition=job.partition)
+        return QueuePlace(position=before + 1, waiting=others + 1, partition=job.partition)
 
     @override
     async def job_events(self, job_id: UUID) -> Sequence[Event]:

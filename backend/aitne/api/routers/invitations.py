@@ -49,12 +49,20 @@ async def revoke_invitation(
     await platform.invitations.revoke(actor, name, invitation_id)
 
 
-@router.post("/invitations/look")
-async def look_at_invitation(
+@router.post("/invitations/preview")
+async def preview_invitation(
     body: InvitationToken, platform: PlatformDep, _: Limited
 ) -> InvitationPreview:
     """Return the project and the inviter of an invitation. Needs the link, but no login."""
     return await platform.invitations.look(body.token)
+
+
+@router.post("/invitations/look", deprecated=True)
+async def look_at_invitation(
+    body: InvitationToken, platform: PlatformDep, limited: Limited
+) -> InvitationPreview:
+    """Preview an invitation. Old name of `/invitations/preview`."""
+    return await preview_invitation(body, platform, limited)
 
 
 @router.post("/invitations/accept")

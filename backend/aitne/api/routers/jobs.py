@@ -135,8 +135,8 @@ async def resubmit_job(
 async def get_job_queue(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobQueue:
     """Return the position of a waiting job in the queue, as far as the scheduler reports it, and
     advice."""
-    place = await platform.sessions.place(actor, job_id)
-    return JobQueue(place=place, advice=await platform.advice.of(actor, job_id))
+    position = await platform.sessions.place(actor, job_id)
+    return JobQueue(position=position, advice=await platform.advice.of(actor, job_id))
 
 
 @router.get("/jobs/{job_id}/record")

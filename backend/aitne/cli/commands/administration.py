@@ -167,7 +167,7 @@ def audit_verify(
         broken = chain.broken
         output.answer_json(
             {
-                "whole": chain.whole,
+                "intact": chain.whole,
                 "entries": chain.entries,
                 "first": chain.first,
                 "last": chain.last,
@@ -175,6 +175,7 @@ def audit_verify(
                 "gaps": chain.gaps,
                 "broken_entry": None if broken is None else broken.entry,
                 "problem": None if broken is None else broken.problem,
+                "whole": chain.whole,  # the old name of intact, until 0.3
             }
         )
     else:
@@ -307,7 +308,7 @@ def health(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> 
         output.table(
             ("PART", "STATE", "SINCE", "WHAT IT SAYS"),
             [
-                (part.name, part.state, f"{output.since(part.since)} ago", part.says)
+                (part.name, part.state, f"{output.since(part.since)} ago", part.message)
                 for part in report.parts
             ],
         )

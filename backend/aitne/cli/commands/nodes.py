@@ -76,7 +76,7 @@ def node_history(
         ("TIME", "WHAT", "WHO", "REASON"),
         lambda event: (
             output.moment(event.time),
-            event.what,
+            event.event,
             event.actor or "",
             event.reason or "",
         ),

@@ -221,7 +221,7 @@ def hook_log(hook: Hook, as_json: Json = False, url: Url = None, data_dir: DataD
             output.moment(delivery.created_at),
             delivery.kind,
             delivery.state,
-            delivery.tries,
+            delivery.attempts,
             "" if delivery.status is None else delivery.status,
             output.plain(delivery.error or "", 60),
         ),
@@ -262,7 +262,7 @@ def keep(
 
 
 def _state(webhook: WebhookRecord) -> str:
-    return "enabled" if webhook.enabled else f"disabled: {webhook.disabled_why or ''}"
+    return "enabled" if webhook.enabled else f"disabled: {webhook.disabled_reason or ''}"
 
 
 def _show_secret(webhook: WebhookRecord, as_json: bool) -> None:

@@ -322,8 +322,8 @@ def waiting(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDi
     else:
         rows = [
             (
-                *(job.id[:8], job.name, job.owner, job.asks_for),
-                *(output.since(job.waits_since), output.moment(job.expected_start_at)),
+                *(job.id[:8], job.name, job.owner, job.resources),
+                *(output.since(job.pending_since), output.moment(job.expected_start_at)),
                 job.reason or "",
             )
             for job in jobs
@@ -348,7 +348,7 @@ def _day(project: ProjectRecord) -> str:
 def _share(share: BudgetShareRecord) -> str:
     if share.used is None:
         return "" if share.budget is None else f"budget {share.budget}, use not known yet"
-    remaining = "" if share.budget is None else f" of {share.budget}, {share.left:g} left"
+    remaining = "" if share.budget is None else f" of {share.budget}, {share.remaining:g} left"
     return f"{share.used:g} used{remaining}"
 
 

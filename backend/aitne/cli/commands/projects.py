@@ -151,9 +151,9 @@ def sync(yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: Dat
         if report.differences:
             output.table(
                 ("PROJECT", "USER", "WHAT", "IN SLURM", "HERE"),
-                [(d.project, d.user or "", d.what, d.slurm, d.portal) for d in report.differences],
+                [(d.project, d.user or "", d.field, d.slurm, d.portal) for d in report.differences],
             )
-        for note in report.left_alone:
+        for note in report.unmanaged:
             output.say(f"unchanged: {note}")
     if report.differences:
         if not yes and not as_json:

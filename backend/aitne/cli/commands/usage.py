@@ -120,7 +120,7 @@ def report(
                 (
                     wait.user,
                     wait.jobs,
-                    *map(output.duration, (wait.median_s, wait.slow_s, wait.longest_s)),
+                    *map(output.duration, (wait.median_s, wait.p90_s, wait.max_s)),
                 )
                 for wait in summary.waits
             ],

@@ -107,7 +107,7 @@ def show_rerun(rerun: RerunRecord, *, file: TextIO) -> None:
     """Print what has changed since the run, and what prevents another one."""
     rows = [
         *(("problem", problem["field"], problem["message"]) for problem in rerun.problems),
-        *(("changed", change["what"], change["message"]) for change in rerun.changes),
+        *(("changed", change["kind"], change["message"]) for change in rerun.changes),
         *(("not known", "", note) for note in rerun.notes),
     ]
     if rows:
@@ -130,7 +130,7 @@ def show_comparison(comparison: ComparisonRecord, *, everything: bool) -> None:
     for section in comparison.sections:
         title = _SECTIONS.get(section["key"], section["key"])
         for row in section["rows"]:
-            if everything or not row["same"]:
+            if everything or not row["equal"]:
                 cells = (_cell(row[side], row["unit"]) for side in ("a", "b"))
                 rows.append((title, row["field"], *cells))
     if rows:

@@ -62,7 +62,7 @@ def compare(a: ComparisonInput, b: ComparisonInput) -> Comparison:
     return Comparison(
         a=_head(a),
         b=_head(b),
-        differences=sum(not row.same for section in shown for row in section.rows),
+        differences=sum(not row.equal for section in shown for row in section.rows),
         sections=shown,
     )
 
@@ -96,8 +96,8 @@ def _section(key: str, a: Mapping[str, Any], b: Mapping[str, Any]) -> Section:
         first, second = _cell(a.get(name)), _cell(b.get(name))
         if first is None and second is None:
             continue
-        same = a.get(name) == b.get(name) or (key == "use" and _close(first, second))
-        rows.append(Row(field=name, a=first, b=second, same=same, unit=_UNITS.get(name)))
+        equal = a.get(name) == b.get(name) or (key == "use" and _close(first, second))
+        rows.append(Row(field=name, a=first, b=second, equal=equal, unit=_UNITS.get(name)))
     return Section(key=key, rows=rows)
 
 
@@ -175,7 +175,7 @@ def _packages(a: ComparisonInput, b: ComparisonInput) -> Section:
         lists.append(run.image_packages if run.image_packages is not None else packages)
     first, second = lists
     rows = [
-        Row(field=name, a=_path(a, name), b=_path(b, name), same=_path(a, name) == _path(b, name))
+        Row(field=name, a=_path(a, name), b=_path(b, name), equal=_path(a, name) == _path(b, name))
         for name in ("environment", "python", "modules")
         if _path(a, name) is not None or _path(b, name) is not None
     ]
@@ -186,9 +186,9 @@ def _packages(a: ComparisonInput, b: ComparisonInput) -> Section:
     names = sorted({*first, *second})
     different = [name for name in names if first.get(name) != second.get(name)]
     rows += [
-        Row(field=name, a=first.get(name), b=second.get(name), same=False) for name in different
+        Row(field=name, a=first.get(name), b=second.get(name), equal=False) for name in different
     ]
-    return Section(key="packages", rows=rows, same_left_out=len(names) - len(different))
+    return Section(key="packages", rows=rows, equal_omitted=len(names) - len(different))
 
 
 def _path(run: ComparisonInput, name: str) -> str | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from aitne.core.models.base import Frozen, ProjectName, UtcTime
+from aitne.core.models.base import Frozen, ProjectName, UtcTime, deprecated_copy
 
 AnnouncementText = Annotated[str, Field(min_length=1, max_length=2_000)]
 
@@ -76,7 +76,7 @@ class NodeEvent(Frozen):
 
     id: int
     time: UtcTime = Field(description="Time at which it was observed or done.")
-    what: str = Field(
+    event: str = Field(
         description="`up`, or a state in which it accepts no jobs; `drain` and `resume` are "
         "actions of administrators; `gone`: the scheduler no longer reports the node.",
         examples=["drained"],
@@ -87,3 +87,4 @@ class NodeEvent(Frozen):
     actor: str | None = Field(
         None, description="The administrator who did it; null: reported by the scheduler."
     )
+    what: ClassVar = deprecated_copy("event", str)

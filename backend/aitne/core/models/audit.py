@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, field_serializer
 
 from aitne.core.audit import FIRST, digest
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 
 
 class Outcome(StrEnum):
@@ -102,7 +102,7 @@ class AuditFilter(Frozen):
 class AuditCheck(Frozen):
     """Result of a check of the whole chain."""
 
-    whole: bool = Field(description="Whether no entry was changed, removed or inserted.")
+    intact: bool = Field(description="Whether no entry was changed, removed or inserted.")
     entries: int = Field(description="Number of valid entries, from the first on.")
     last_hash: str | None = Field(
         description="Hash of the last valid entry. A copy of it elsewhere reveals even a change "
@@ -110,3 +110,4 @@ class AuditCheck(Frozen):
     )
     broken_entry: int | None = Field(None, description="Number of the first invalid entry.")
     problem: str | None = Field(None, description="Problem with that entry.")
+    whole: ClassVar = deprecated_copy("intact", bool)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    computed_field,
+)
 
 from aitne.core import units
 
@@ -21,6 +29,27 @@ class Frozen(BaseModel):
     back."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def deprecated_copy(field: str, kind: Any) -> Any:
+    """Return a computed field that sends the value of ``field`` under its old name as well.
+
+    In a model, ``says: ClassVar = deprecated_copy("message", str)`` keeps ``says`` in the answers
+    after the field was renamed to ``message``; ``kind`` is the type of that field. The OpenAPI
+    document marks the old name as deprecated, and the portal's types omit it. ``CHANGELOG.md``
+    states the release that removes it.
+    """
+
+    def value(self: BaseModel) -> Any:
+        return getattr(self, field)
+
+    # Not ``deprecated=True``: pydantic would warn each time that the model is serialized.
+    computed = computed_field(
+        return_type=kind,
+        description=f"Old name of `{field}`.",
+        json_schema_extra={"deprecated": True},
+    )
+    return computed(property(value))
 
 
 _LONGEST_QUANTITY = 32

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
 from uuid import UUID
 
 from pydantic import Field
 
 from aitne.core.jobs.states import JobState
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 
 Cell = str | float | int | bool | None
 
@@ -18,10 +19,11 @@ class Row(Frozen):
     field: str = Field(description="Name of a field of the job file, a package or a metric.")
     a: Cell = Field(description="Value of the first run; null: none.")
     b: Cell = Field(description="Value of the second run; null: none.")
-    same: bool = Field(description="Whether they are equal.")
+    equal: bool = Field(description="Whether they are equal.")
     unit: str | None = Field(
         None, description="Unit of the values: bytes, seconds or share; null: none."
     )
+    same: ClassVar = deprecated_copy("equal", bool)
 
 
 class Section(Frozen):
@@ -31,12 +33,13 @@ class Section(Frozen):
         description="job, resources, parameters, code, packages, data, node, outcome, use or metrics."
     )
     rows: list[Row] = Field(description="Rows in the order of display.")
-    same_left_out: int = Field(
+    equal_omitted: int = Field(
         0, description="Number of further rows that are equal and not listed."
     )
     note: str | None = Field(
         None, description="Reason why the section is incomplete, as a sentence."
     )
+    same_left_out: ClassVar = deprecated_copy("equal_omitted", int)
 
 
 class Compared(Frozen):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import ClassVar
 
 from pydantic import Field
 
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 
 
 class HealthState(StrEnum):
@@ -34,7 +35,7 @@ class PartHealth(Frozen):
         examples=["scheduler"],
     )
     state: HealthState = Field(description="State of the part.")
-    says: str = Field(
+    message: str = Field(
         description="State of the part as a sentence.",
         examples=["Slurm answers; last asked 2 s ago."],
     )
@@ -51,6 +52,7 @@ class PartHealth(Frozen):
         description="Measured facts: versions, times in seconds, sizes in bytes, counts.",
         examples=[{"latency_s": 0.002}],
     )
+    says: ClassVar = deprecated_copy("message", str)
 
 
 class Health(Frozen):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from pydantic import Field
@@ -15,6 +15,7 @@ from aitne.core.models.base import (
     Strict,
     UserName,
     UtcTime,
+    deprecated_copy,
 )
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
@@ -329,7 +330,7 @@ class Plan(Frozen):
     """Whether the cluster, empty, could ever run it."""
     starts_now: bool
     """Whether the resources are free at this moment."""
-    waits_for: str | None = None
+    pending_reason: str | None = None
     """Reason why it does not start now, in plain words."""
     warnings: tuple[str, ...] = ()
     """Warnings that deserve attention, as sentences."""
@@ -341,6 +342,7 @@ class Plan(Frozen):
     """The exact batch script."""
     settings: tuple[dict[str, Scalar], ...] = ()
     """Settings of a sweep's tasks, by index."""
+    waits_for: ClassVar = deprecated_copy("pending_reason", str | None)
 
 
 class Sample(Frozen):

@@ -78,15 +78,15 @@ class JobService:
         )
         in_turn = forecast.later(now)
         ahead = reaches_into(window, now, spec.max_duration_s)
-        waits_for = hold_reason or by_limits or fitting.reason or in_turn
+        pending_reason = hold_reason or by_limits or fitting.reason or in_turn
         if waiting:
             which = "one other job" if len(waiting) == 1 else f"{len(waiting)} other jobs"
-            waits_for = f"Waits for {which} to complete."
+            pending_reason = f"Waits for {which} to complete."
         return Plan(
             spec=spec,
             fits=fitting.fits,
-            starts_now=fitting.starts_now and waits_for is None,
-            waits_for=waits_for,
+            starts_now=fitting.starts_now and pending_reason is None,
+            pending_reason=pending_reason,
             warnings=(
                 *fitting.notes,
                 *admitted.unseen,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from datetime import datetime
+from typing import ClassVar
 from uuid import UUID
 
 from pydantic import Field
 
 from aitne.core.errors import Conflict, FieldProblem, NotAllowed, NotFound, Unavailable
 from aitne.core.jobs.states import LIVE
-from aitne.core.models.base import Frozen
+from aitne.core.models.base import Frozen, deprecated_copy
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.snapshot import EnvironmentKind, Taken
 from aitne.core.models.storage import PathFacts
@@ -32,10 +33,11 @@ _MOST_SESSIONS = 200
 class Change(Frozen):
     """Difference from the state when the job ran."""
 
-    what: str = Field(description="Kind: code, packages, image, dataset or template.")
+    kind: str = Field(description="Kind: code, packages, image, dataset or template.")
     before: str | None = Field(description="Value when the job ran.")
     now: str | None = Field(description="Present value; null: missing or unknown.")
     message: str = Field(description="Description of the change, as a sentence.")
+    what: ClassVar = deprecated_copy("kind", str)
 
 
 class Rerun(Frozen):
@@ -154,7 +156,7 @@ class RerunService:
             if newest is not None and newest.version != use.version:
                 message = f"There is a newer {use.name}: {newest.version}. It would read {use.version} again."
                 changes.append(
-                    Change(what="dataset", before=use.version, now=newest.version, message=message)
+                    Change(kind="dataset", before=use.version, now=newest.version, message=message)
                 )
         return changes
 
@@ -169,7 +171,7 @@ class RerunService:
         if now == spec.template_version:
             return ()
         message = f"The template {spec.template} is at version {now}. It would run {spec.template_version} again."
-        return (Change(what="template", before=spec.template_version, now=now, message=message),)
+        return (Change(kind="template", before=spec.template_version, now=now, message=message),)
 
     async def _look(self, taken: Taken, account: str | None) -> tuple[list[Change], list[str]]:
         """Compare the snapshot with the present files, as the job's account."""
@@ -211,13 +213,13 @@ def _code(taken: Taken, current: PathFacts, changes: list[Change], notes: list[s
     before = git.commit and git.commit[:10]
     if current.nothing_there:
         message = f"The folder {git.root} no longer exists."
-        changes.append(Change(what="code", before=before, now=None, message=message))
+        changes.append(Change(kind="code", before=before, now=None, message=message))
     elif current.commit is None:
         notes.append(f"The commit that is checked out in {git.root} now is not known.")
     elif current.commit != git.commit:
         now = current.commit[:10]
         message = f"It ran commit {before}; in {git.root} {now} is checked out now."
-        changes.append(Change(what="code", before=before, now=now, message=message))
+        changes.append(Change(kind="code", before=before, now=now, message=message))
     if git.dirty:
         notes.append(
             "It ran with changes that were not committed. Whether they are still there is not checked; "
@@ -232,7 +234,7 @@ def _packages(taken: Taken, current: PathFacts, changes: list[Change], notes: li
     if current.nothing_there:
         message = f"The environment {environment.path} no longer exists, or has another Python."
         changes.append(
-            Change(what="packages", before=environment.python, now=None, message=message)
+            Change(kind="packages", before=environment.python, now=None, message=message)
         )
     elif current.mtime_ns is None:
         notes.append(f"The environment {environment.path} could not be checked.")
@@ -242,4 +244,4 @@ def _packages(taken: Taken, current: PathFacts, changes: list[Change], notes: li
             f"Packages were installed or removed in {environment.path} since, last at "
             f"{when:%Y-%m-%d %H:%M} UTC."
         )
-        changes.append(Change(what="packages", before=None, now=None, message=message))
+        changes.append(Change(kind="packages", before=None, now=None, message=message))

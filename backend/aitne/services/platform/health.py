@@ -99,7 +99,7 @@ class HealthService:
         return PartHealth(
             name=name,
             state=finding.state,
-            says=finding.says,
+            message=finding.says,
             advice=finding.advice,
             since=since,
             facts=finding.facts,

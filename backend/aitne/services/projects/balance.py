@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import ClassVar
 
 from pydantic import Field
 
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.project import Budget, ProjectState, ProjectStatus
 from aitne.core.ports.store import GroupStore
 from aitne.core.ports.store.groups import StoredMonth
@@ -21,7 +22,10 @@ class Share(Frozen):
 
     budget: int | None = Field(description="Hours that may be used; null: no limit.")
     used: float | None = Field(description="Hours that were used; null: not known yet.")
-    left: float | None = Field(description="Remaining hours, never below zero; null: no budget.")
+    remaining: float | None = Field(
+        description="Remaining hours, never below zero; null: no budget."
+    )
+    left: ClassVar = deprecated_copy("remaining", float | None)
 
 
 class Balance(Frozen):
@@ -92,16 +96,16 @@ def balance_of(
         as_of=counted[-1].taken_at if counted else None,
         gpu_hours=gpu,
         cpu_hours=cpu,
-        spent=any(share.left is not None and share.left <= 0 for share in (gpu, cpu)),
+        spent=any(share.remaining is not None and share.remaining <= 0 for share in (gpu, cpu)),
     )
 
 
 def _share(budget: int | None, seconds: int, *, has_usage: bool) -> Share:
     used = round(seconds / 3_600, 4)
     if not has_usage:
-        return Share(budget=budget, used=None, left=None)
+        return Share(budget=budget, used=None, remaining=None)
     remaining = None if budget is None else round(max(0.0, budget - used), 4)
-    return Share(budget=budget, used=used, left=remaining)
+    return Share(budget=budget, used=used, remaining=remaining)
 
 
 class ProjectGate:
@@ -148,7 +152,7 @@ def spent_because(balance: Balance, *, gpus: bool) -> str | None:
     """
     shares = [("CPU", balance.cpu_hours)] + ([("GPU", balance.gpu_hours)] if gpus else [])
     for what, share in shares:
-        if share.left is not None and share.left <= 0:
+        if share.remaining is not None and share.remaining <= 0:
             reset = ""
             if balance.until is not None:
                 reset = f"; it resets on {balance.until:%Y-%m-%d}"

@@ -6,11 +6,12 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import ClassVar
 
 from pydantic import Field
 
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.limits import Membership
 from aitne.core.models.project import Invitation, ProjectRole, ProjectState
 from aitne.core.models.user import Actor
@@ -40,7 +41,8 @@ class InvitationPreview(Frozen):
     inviter_name: str = Field(description="Display name of that user.")
     expires_at: UtcTime = Field(description="Time until which the link is valid.")
     open: bool = Field(description="Whether the invitation can still be accepted.")
-    closed_because: str | None = Field(description="Why it cannot be accepted; null: it can.")
+    closed_reason: str | None = Field(description="Why it cannot be accepted; null: it can.")
+    closed_because: ClassVar = deprecated_copy("closed_reason", str | None)
 
 
 class InvitationService:
@@ -114,7 +116,7 @@ class InvitationService:
             inviter_name=inviter.display_name or inviter.name,
             expires_at=invitation.expires_at,
             open=because is None,
-            closed_because=because,
+            closed_reason=because,
         )
 
     async def accept(self, actor: Actor, token: str) -> Membership:

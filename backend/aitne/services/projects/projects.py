@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import ClassVar
 
 from pydantic import Field
 
 from aitne.core.errors import Conflict, InvalidInput
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.limits import MIB, AssociationUse, Limits, LimitUsage, Membership
 from aitne.core.models.project import ProjectRole, ProjectState
 from aitne.core.models.user import Actor, Project
@@ -27,12 +28,13 @@ class Use(Frozen):
     limit: str
     """Name of a field of ``Limits``; for a GPU type ``max_gpus_by_type.<type>``."""
     used: int
-    most: int | None
+    maximum: int | None
     """Value that the scheduler enforces, which may differ from the project's until a sync."""
     by: dict[str, int]
     """Use by each member, by Unix account."""
     summary: str | None
     """Text such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``."""
+    most: ClassVar = deprecated_copy("maximum", int | None)
 
 
 class ProjectLimits(Frozen):
@@ -215,7 +217,7 @@ def use_of(account: str, look: LimitUsage) -> tuple[Use, ...]:
         Use(
             limit=_limit_name(tres),
             used=gauge.used * _unit(tres),
-            most=None if gauge.limit is None else gauge.limit * _unit(tres),
+            maximum=None if gauge.limit is None else gauge.limit * _unit(tres),
             by=_by(users, tres),
             summary=summary(association, tres, look),
         )
@@ -231,13 +233,13 @@ def use_of(account: str, look: LimitUsage) -> tuple[Use, ...]:
     budget = association.tres_minutes.get(GPU)
     if budget is not None and budget.limit is not None:
         used, limit = budget.used // 60, budget.limit // 60
-        uses.append(Use(limit="gpu_hours", used=used, most=limit, by={}, summary=None))
+        uses.append(Use(limit="gpu_hours", used=used, maximum=limit, by={}, summary=None))
     return tuple(uses)
 
 
 def _counted(name: str, association: AssociationUse, by: Mapping[str, int]) -> Use:
     gauge = association.grp_jobs if name == "max_jobs" else association.grp_submitted
-    return Use(limit=name, used=gauge.used, most=gauge.limit, by=dict(by), summary=None)
+    return Use(limit=name, used=gauge.used, maximum=gauge.limit, by=dict(by), summary=None)
 
 
 def _limit_name(tres: str) -> str:

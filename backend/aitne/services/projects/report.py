@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from statistics import median
+from typing import ClassVar
 
 from pydantic import Field
 
 from aitne.core.jobs.states import JobState
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.job import Job, JobFilter
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import Page, Store
@@ -30,8 +31,10 @@ class UserWait(Frozen):
     user: str = Field(description="Owner of the jobs.")
     jobs: int = Field(description="Number of jobs that started in the month.")
     median_s: float = Field(description="Median of the waiting times in seconds.")
-    slow_s: float = Field(description="90th percentile of the waiting times in seconds.")
-    longest_s: float = Field(description="Longest waiting time in seconds.")
+    p90_s: float = Field(description="90th percentile of the waiting times in seconds.")
+    max_s: float = Field(description="Longest waiting time in seconds.")
+    slow_s: ClassVar = deprecated_copy("p90_s", float)
+    longest_s: ClassVar = deprecated_copy("max_s", float)
 
 
 class MonthSum(Frozen):
@@ -66,10 +69,12 @@ class WaitingJob(Frozen):
     id: str = Field(description="ID of the job.")
     name: str = Field(description="Name of the job.")
     owner: str = Field(description="Owner of the job.")
-    asks_for: str = Field(description="Requested resources, such as `2 × 4 a100, 32 CPUs`.")
-    waits_since: UtcTime = Field(description="When it was submitted.")
+    resources: str = Field(description="Requested resources, such as `2 × 4 a100, 32 CPUs`.")
+    pending_since: UtcTime = Field(description="When it was submitted.")
     reason: str | None = Field(description="Pending reason, in plain words.")
     expected_start_at: UtcTime | None = Field(description="Start that the scheduler expects.")
+    asks_for: ClassVar = deprecated_copy("resources", str)
+    waits_since: ClassVar = deprecated_copy("pending_since", UtcTime)
 
 
 class WaitingPage(Frozen):
@@ -172,8 +177,8 @@ def waits_of(waits: Sequence[WaitTime]) -> tuple[UserWait, ...]:
                 user=user,
                 jobs=len(seconds),
                 median_s=round(median(seconds), 1),
-                slow_s=round(slow, 1),
-                longest_s=round(seconds[-1], 1),
+                p90_s=round(slow, 1),
+                max_s=round(seconds[-1], 1),
             )
         )
     return tuple(sorted(user_waits, key=lambda user_wait: (-user_wait.median_s, user_wait.user)))
@@ -207,8 +212,8 @@ def _waiting(job: Job) -> WaitingJob:
         id=str(job.id),
         name=job.name,
         owner=job.owner,
-        asks_for=per_node if wish.nodes == 1 else f"{wish.nodes} nodes with {per_node}",
-        waits_since=job.submitted_at or job.created_at,
+        resources=per_node if wish.nodes == 1 else f"{wish.nodes} nodes with {per_node}",
+        pending_since=job.submitted_at or job.created_at,
         reason=job.message,
         expected_start_at=job.expected_start_at,
     )

@@ -6,9 +6,10 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from aitne.core.errors import AitneError, Conflict
-from aitne.core.models.base import Frozen
+from aitne.core.models.base import Frozen, deprecated_copy
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import ProjectState
 from aitne.core.models.user import Actor, User
@@ -42,12 +43,13 @@ class Difference(Frozen):
     """Project of the account."""
     user: str | None
     """User of the association; None means the project's own."""
-    what: str
-    """Kind of the difference: an account, an association, a limit."""
+    field: str
+    """What differs: ``project``, ``member``, ``default project``, ``QOS`` or a limit in words."""
     slurm: str
     """Value in Slurm."""
     portal: str
     """Value on the platform, which Slurm is to get."""
+    what: ClassVar = deprecated_copy("field", str)
 
 
 class SyncReport(Frozen):
@@ -56,12 +58,13 @@ class SyncReport(Frozen):
     cluster: str
     differences: tuple[Difference, ...]
     """Differences between Slurm and the platform."""
-    left_alone: tuple[str, ...]
+    unmanaged: tuple[str, ...]
     """Entries that only one side knows and that stay unchanged, each with its reason."""
     digest: str
     """Digest of these differences, to be sent back to apply them."""
     applied: bool = False
     """Whether the differences were applied to Slurm."""
+    left_alone: ClassVar = deprecated_copy("unmanaged", tuple[str, ...])
 
 
 class SyncService:
@@ -206,7 +209,7 @@ def _report(
     return SyncReport(
         cluster=associations.cluster,
         differences=tuple(map(_words, changes)),
-        left_alone=tuple(notes),
+        unmanaged=tuple(notes),
         digest=hashlib.sha256(f"{associations.cluster}\0{text}".encode()).hexdigest()[:16],
     )
 
@@ -215,25 +218,25 @@ def _words(change: Change) -> Difference:
     user = getattr(change, "user", None)
     match change:
         case AddAccount():
-            what, slurm, portal = "project", "missing", "present"
+            field, slurm, portal = "project", "missing", "present"
         case AddMember():
-            what, slurm, portal = "member", "missing", "present"
+            field, slurm, portal = "member", "missing", "present"
         case RemoveMember():
-            what, slurm, portal = "member", "present", "missing"
+            field, slurm, portal = "member", "present", "missing"
         case SetDefault():
-            what, slurm, portal = "default project", change.before or "none", change.account
+            field, slurm, portal = "default project", change.before or "none", change.account
         case SetLimit():
-            what = LIMIT_WORDS[change.limit]
+            field = LIMIT_WORDS[change.limit]
             slurm, portal = _shown(change.limit, change.before), _shown(change.limit, change.after)
         case SetGpuTypeLimit():
-            what = f"{change.type} GPUs at once"
+            field = f"{change.type} GPUs at once"
             slurm, portal = _shown("max_gpus", change.before), _shown("max_gpus", change.after)
         case SetQos():
-            what = "QOS"
+            field = "QOS"
             slurm, portal = (
                 ",".join(qos_names) or "inherited" for qos_names in (change.before, change.after)
             )
-    return Difference(project=change.account, user=user, what=what, slurm=slurm, portal=portal)
+    return Difference(project=change.account, user=user, field=field, slurm=slurm, portal=portal)
 
 
 LIMIT_WORDS = dict(

@@ -24,7 +24,7 @@ export function BalancePanel({ projects }: { projects: readonly string[] }) {
     data === undefined
       ? []
       : ([["gpu", data.gpu_hours, t("GPU hours")], ["cpu", data.cpu_hours, t("CPU hours")]] as const).flatMap(([kind, share, unit]) =>
-          share.budget === null ? [] : [{ key: `${data.project} ${kind}`, project: data.project, used: share.used ?? 0, left: share.left ?? share.budget, budget: share.budget, unit, spent: data.spent }],
+          share.budget === null ? [] : [{ key: `${data.project} ${kind}`, project: data.project, used: share.used ?? 0, left: share.remaining ?? share.budget, budget: share.budget, unit, spent: data.spent }],
         ),
   );
   if (rows.length === 0) return null;

@@ -54,10 +54,10 @@ export function SelectionBar({ jobs, total, search, allMatching, onSelectAll, on
       void cache.invalidateQueries({ queryKey: keys.lists });
     },
   });
-  const report = ({ asked, items }: CancelResults) => {
+  const report = ({ requested, items }: CancelResults) => {
     const failures = items.filter((item) => item.outcome === "not_allowed" || item.outcome === "not_found");
     if (failures[0]) notifyProblem(t("{{count}} jobs were not cancelled", { count: failures.length }), new Error(failures[0].reason ?? ""));
-    if (asked > 0) notifyDone(t("Cancelling {{count}} jobs", { count: asked }));
+    if (requested > 0) notifyDone(t("Cancelling {{count}} jobs", { count: requested }));
   };
   const start = () => (allMatching ? countMatching.mutate() : setRequest({ kind: "ids", ids: live.map((job) => job.id), count: live.length }));
   const overLimit = request !== null && request.count > MAX_JOBS;

@@ -136,9 +136,9 @@ function Hook({ hook, onSecret }: { hook: Webhook; onSecret: (webhook: WebhookSe
         <span className={classes.url}>{hook.url}</span>
         <ToneBadge tone={hook.enabled ? "good" : "bad"}>{hook.enabled ? t("enabled") : t("disabled")}</ToneBadge>
       </Group>
-      {hook.disabled_why !== null && (
+      {hook.disabled_reason !== null && (
         <Text size="sm" c="dimmed" mt={4}>
-          {hook.disabled_why}
+          {hook.disabled_reason}
         </Text>
       )}
       <Group gap={6} mt={8}>
@@ -215,7 +215,7 @@ function DeliveryLog({ id }: { id: string }) {
               <td>
                 <ToneBadge tone={STATES[delivery.state].tone}>{t(STATES[delivery.state].label)}</ToneBadge>
               </td>
-              <td>{delivery.tries}</td>
+              <td>{delivery.attempts}</td>
               <td title={delivery.error ?? undefined}>{delivery.status ?? delivery.error ?? ""}</td>
             </tr>
           ))}

@@ -79,7 +79,7 @@ function ShareBar({ share, unit, balance, short = false }: { share: Share; unit:
         <Text size="sm" truncate>
           {title} <Text span c="dimmed" size="sm">{period}</Text>
         </Text>
-        <Text size="sm" className="tabular" style={{ whiteSpace: "nowrap" }} c={share.left === 0 ? "var(--bad)" : undefined}>
+        <Text size="sm" className="tabular" style={{ whiteSpace: "nowrap" }} c={share.remaining === 0 ? "var(--bad)" : undefined}>
           {share.budget === null ? used : t("{{used}} of {{budget}}", { used, budget: formatNumber(share.budget) })}
         </Text>
       </Group>

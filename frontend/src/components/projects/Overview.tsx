@@ -116,10 +116,10 @@ function PendingJobRow({ job }: { job: WaitingJob }) {
       </td>
       <td data-label={t("Owner")}>{job.owner}</td>
       <td data-label={t("Resources")}>
-        <ServerText>{job.asks_for}</ServerText>
+        <ServerText>{job.resources}</ServerText>
       </td>
       <td data-label={t("Pending since")} className={tableClasses.nowrap}>
-        <RelativeTime at={job.waits_since} />
+        <RelativeTime at={job.pending_since} />
       </td>
       <td>
         {job.reason === null ? t("not available yet") : <ServerText>{job.reason}</ServerText>}

@@ -64,8 +64,8 @@ export function WaitTable({ report }: { report: ProjectReport }) {
               </td>
               <td data-label={t("Started")} className={tableClasses.num}>{formatNumber(wait.jobs)}</td>
               <td data-label={t("Median")} className={tableClasses.num}>{formatDuration(wait.median_s)}</td>
-              <td data-label={t("p90")} className={tableClasses.num}>{formatDuration(wait.slow_s)}</td>
-              <td data-label={t("Maximum")} className={tableClasses.num}>{formatDuration(wait.longest_s)}</td>
+              <td data-label={t("p90")} className={tableClasses.num}>{formatDuration(wait.p90_s)}</td>
+              <td data-label={t("Maximum")} className={tableClasses.num}>{formatDuration(wait.max_s)}</td>
             </tr>
           ))}
         </tbody>

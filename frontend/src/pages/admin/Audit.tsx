@@ -74,7 +74,7 @@ export function AuditPage() {
 
 function VerificationResult({ check }: { check: AuditCheck }) {
   const { t } = useTranslation();
-  if (check.whole) {
+  if (check.intact) {
     return (
       <Alert color="moon" icon={<ShieldCheck size={18} />} mb="md" title={t("{{count}} entries verified, no changes detected", { count: check.entries })}>
         {check.last_hash !== null && (

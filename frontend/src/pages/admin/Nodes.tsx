@@ -123,11 +123,11 @@ function NodeHistory({ name }: { name: string }) {
 
 function NodeEventItem({ event }: { event: NodeEvent }) {
   const { t } = useTranslation();
-  const label = EVENT_LABELS[event.what];
-  const look = NODE_LOOKS[event.what as NodeState] as (typeof NODE_LOOKS)[NodeState] | undefined;
+  const label = EVENT_LABELS[event.event];
+  const look = NODE_LOOKS[event.event as NodeState] as (typeof NODE_LOOKS)[NodeState] | undefined;
   return (
     <li>
-      <strong>{label === undefined ? t(look?.label ?? event.what) : t(label, { name: event.actor })}</strong>{" "}
+      <strong>{label === undefined ? t(look?.label ?? event.event) : t(label, { name: event.actor })}</strong>{" "}
       <Text span size="xs" c="dimmed">
         <RelativeTime at={event.time} />
       </Text>

@@ -100,7 +100,7 @@ function Problem({ part }: { part: PartHealth }) {
         <RelativeTime at={part.since} />
       </span>
       <p>
-        <ServerText>{part.says}</ServerText>
+        <ServerText>{part.message}</ServerText>
       </p>
       {(part.advice !== null || detailPage !== undefined) && (
         <p className={classes.advice}>
@@ -162,7 +162,7 @@ function HealthyComponents({ parts }: { parts: PartHealth[] }) {
             <div>
               <strong>{t(partName(part.name))}</strong>
               <p>
-                <ServerText>{part.says}</ServerText>
+                <ServerText>{part.message}</ServerText>
               </p>
               {part.last_problem !== null && part.last_problem_at !== null && (
                 <p>

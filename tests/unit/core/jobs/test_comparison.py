@@ -35,7 +35,7 @@ def different(found: Comparison) -> dict[str, tuple[Any, Any]]:
         f"{section.key} {row.field}": (row.a, row.b)
         for section in found.sections
         for row in section.rows
-        if not row.same
+        if not row.equal
     }
 
 
@@ -103,7 +103,7 @@ def test_packages_that_are_equal_are_counted_not_listed() -> None:
         "packages torch": ("2.1", "2.2"),
     }
     (section,) = [each for each in found.sections if each.key == "packages"]
-    assert section.same_left_out == 1
+    assert section.equal_omitted == 1
     (section,) = [each for each in compare(one, run_of(job)).sections if each.key == "packages"]
     assert section.note is not None
     billed = run_of(job, environment(), image_packages={"torch": "9"})

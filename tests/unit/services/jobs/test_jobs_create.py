@@ -217,7 +217,7 @@ async def test_the_limit_of_live_jobs_counts_tasks(bench: Bench) -> None:
 
 async def test_plan_says_what_would_happen(bench: Bench) -> None:
     plan = await bench.jobs.plan(ADA, job_file(name=HOSTILE, resources={"gpu": 2}))
-    assert (plan.fits, plan.starts_now, plan.waits_for) == (True, True, None)
+    assert (plan.fits, plan.starts_now, plan.pending_reason) == (True, True, None)
     assert plan.spec.name == HOSTILE
     assert "1 CPU, 2G of memory, 2 GPUs" in plan.script
     assert "pwned" not in plan.script
@@ -227,10 +227,10 @@ async def test_plan_says_why_it_would_wait(bench: Bench) -> None:
     await bench.nodes(make_node(cpu_used=7))
     plan = await bench.jobs.plan(ADA, job_file(resources={"cpu": 4}))
     assert not plan.starts_now
-    assert plan.waits_for == "Waits for 3 CPUs to become free."
+    assert plan.pending_reason == "Waits for 3 CPUs to become free."
     first = await bench.create()
     plan = await bench.jobs.plan(ADA, job_file(after=[first.id]))
-    assert plan.waits_for == "Waits for one other job to complete."
+    assert plan.pending_reason == "Waits for one other job to complete."
     await bench.nodes(make_node(), make_node("node02"))
     plan = await bench.jobs.plan(ADA, job_file(resources={"nodes": 2}))
     assert plan.warnings == (
@@ -271,7 +271,7 @@ async def test_while_a_maintenance_holds_new_work_the_plan_leaves_the_scheduler_
     window = Maintenance(starts_at=START, created_at=START, created_by="root", message="Switches")
     await bench.store.set_maintenance(window)
     plan = await bench.jobs.plan(ADA, job_file())
-    assert plan.waits_for == "Maintenance (Switches): new jobs are held until it is over."
+    assert plan.pending_reason == "Maintenance (Switches): new jobs are held until it is over."
 
 
 async def test_where_all_nodes_that_could_are_drained_the_plan_says_so_and_the_job_would_wait(
@@ -284,7 +284,7 @@ async def test_where_all_nodes_that_could_are_drained_the_plan_says_so_and_the_j
     plan = await bench.jobs.plan(ADA, job_file(resources={"cpu": 2}))
     assert (plan.fits, plan.starts_now) == (True, False)
     said = "Waits for a node to come back into service: node01 is drained (new disks [root])."
-    assert plan.waits_for == said
+    assert plan.pending_reason == said
 
 
 async def test_ranks_are_resolved_checked_and_shown(bench: Bench) -> None:

@@ -190,5 +190,5 @@ async def test_plan_and_create_say_it(bench: Bench) -> None:
     narrow = JobFile.model_validate({"commands": ["true"], "resources": {"cpu": 2}})
     plan = await bench.jobs.plan(ADA, narrow)
     assert not plan.starts_now
-    assert "1 of 2 CPUs in use by root 1" in (plan.waits_for or "")
+    assert "1 of 2 CPUs in use by root 1" in (plan.pending_reason or "")
     assert (await bench.jobs.create(ADA, narrow)).job.spec.resources.cpu == 2

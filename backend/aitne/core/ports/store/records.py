@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
 from pydantic import Field
 
 from aitne.core.jobs.states import JobState
-from aitne.core.models.base import Frozen
+from aitne.core.models.base import Frozen, deprecated_copy
 from aitne.core.models.job import Job, JobChanges
 
 T = TypeVar("T")
@@ -50,12 +50,13 @@ class QueuePlace(Frozen):
     """Position in the queue, counted from 1, among ``waiting`` jobs of this platform in
     ``partition``."""
 
-    place: int
+    position: int
     """Counted from 1."""
     waiting: int
     """Number of jobs that wait there."""
     partition: str
     """The partition it waits for."""
+    place: ClassVar = deprecated_copy("position", int)
 
 
 class OutboxKind(StrEnum):
