@@ -123,7 +123,8 @@ class BrokerScheduler:
 
     @cached_property
     def capabilities(self) -> SchedulerCapabilities:
-        """Return those of the broker's scheduler; the broker itself serves several processes."""
+        """Return the capabilities of the broker's scheduler; the broker itself serves several
+        processes."""
         return self.settings.capabilities.model_copy(update={"shared": True})
 
     async def start(self) -> Sequence[str]:
@@ -159,9 +160,9 @@ class BrokerScheduler:
         """Submit the job as its account.
 
         Raises:
-            SchedulerRejected: neither Slurm nor the broker will ever accept it in this form.
-            SubmitUncertain: it may or may not have been queued; ``find`` determines it.
-            SchedulerUnavailable: it has not been queued.
+            SchedulerRejected: Slurm or the broker will never accept the job in this form.
+            SubmitUncertain: the job may or may not have been queued; ``find`` determines which.
+            SchedulerUnavailable: the job has not been queued.
         """
         with refusals_are_rejections():
             answer = await self._client.call("submit", _request(request), SubmitResult)

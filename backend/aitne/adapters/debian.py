@@ -55,7 +55,7 @@ def apt(*words: str, options: Sequence[str] = (), cwd: str | None = None) -> Non
     """Run ``apt-get``, which waits for other runs of apt.
 
     Raises:
-        SetupError: it failed, or did not end in time.
+        SetupError: ``apt-get`` failed, or did not end in time.
     """
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
     argv = ["apt-get", "-qq", *LOCK_WAIT, *options, *words]

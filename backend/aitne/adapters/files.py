@@ -36,7 +36,7 @@ R = TypeVar("R", Fence, ProgramOutcome)
 
 
 class OwnFiles:
-    """Implementation of ``core.ports.files.JobFiles`` with the process's own account."""
+    """Implementation of ``core.ports.files.JobFiles`` that acts as this process's own Unix account."""
 
     async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Create the attempt's folder and write ``files`` into it, durably."""

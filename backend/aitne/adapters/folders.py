@@ -35,12 +35,14 @@ class _Ownership:
 
 
 def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str | None:
-    """Create the area's folder if it is missing; return a sentence about what is wrong, or None.
+    """Create the area's folder if it is missing; return a sentence about what is wrong, or None if
+    the folder is correct.
 
     A user's folder belongs to that user alone (0700), a project's to root and the Unix group of the
     project's name (2770), which the user must be in. The folder above must exist already and belong
     to root or to this process's own account, where no other user can put anything in its place. No
-    link is followed. An existing folder is never changed. May hang with the file system.
+    link is followed. An existing folder is never changed. The call does not return while the file
+    system hangs.
     """
     path = PurePath(area.path)
     try:

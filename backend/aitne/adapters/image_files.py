@@ -62,7 +62,8 @@ def _inside(path_text: str, folder: Path, field: str) -> str:
     """Return the path if only the platform can change the folders that lead to it.
 
     Raises:
-        InvalidInput: it is elsewhere, or other users can write to a folder of its path.
+        InvalidInput: the path is outside ``folder``, or other users can write to a folder of its
+            path.
     """
     allowed = f"a file below {folder}"
     path = Path(path_text)

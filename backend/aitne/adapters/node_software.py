@@ -115,7 +115,7 @@ class SoftwareFolder:
         """Check that only the folder's owner can put anything there: all users' jobs run it.
 
         Raises:
-            SetupError: any user can, or another account has created the folder.
+            SetupError: any user can put files there, or another account has created the folder.
         """
         parts = [self.root, *self.root.parents]
         ours = (self.agent, self.launcher.parent, self.launcher, self.session_env)

@@ -28,7 +28,8 @@ def run(
     """Run a program to its end and return what it printed.
 
     Raises:
-        SetupError: it is missing, failed, or did not end in time; with the last lines it printed.
+        SetupError: the program is missing, failed, or did not end in time; the message contains the
+            last lines that it printed.
     """
     try:
         process = subprocess.run(

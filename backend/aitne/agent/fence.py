@@ -33,8 +33,8 @@ def take(job_dir: str, task: int | None, owner: str, restart_count: int) -> None
 
     Raises:
         RunEndedError: this run has ended before.
-        DuplicateRunError: another owner has it, or this very start had it before.
-        OSError: it can neither be taken nor read.
+        DuplicateRunError: another owner has the fence, or this very start had it before.
+        OSError: the fence can neither be taken nor read.
     """
     path = os.path.join(job_dir, "fence" if task is None else f"fence-{task}")
     content = json.dumps({"owner": owner, "restart_count": restart_count}).encode()

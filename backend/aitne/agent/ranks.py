@@ -98,7 +98,7 @@ def run_nodes(spec: Spec, programs: Programs, begun: Callable[[], None]) -> Rank
     """Start the agent of every node, call ``begun``, and wait until all have ended.
 
     Raises:
-        OSError: they could not be started.
+        OSError: an agent could not be started.
     """
     if spec.ranks is None:
         raise ValueError("this job has no ranks")

@@ -100,7 +100,8 @@ class Reporter:
         self.flush()
 
     def flush(self) -> None:
-        """Send what is queued and wait for delivery: one second, with documents five.
+        """Send what is queued and wait for delivery: up to one second, or five if documents are
+        queued.
 
         Does not wait while the platform is unreachable.
         """

@@ -62,7 +62,7 @@ class AppRunner:
         """Start the app, hand over its environment and wait until it ends; return its exit code.
 
         Raises:
-            OSError: it could not be started, there is no free port, or the node has no address
+            OSError: the app could not be started, there is no free port, or the node has no address
                 where the app is to listen.
         """
         host = own_address(self._spec.listen, self._spec.node, self._spec.platform_url)

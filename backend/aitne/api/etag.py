@@ -55,7 +55,7 @@ class RequestETags:
         return model
 
     def expect(self, current: BaseModel) -> None:
-        """Pass if the request names no tag, any (``*``), or that of ``current``.
+        """Pass if the request names no tag, any (``*``), or the tag of ``current``.
 
         Raises:
             ChangedMeanwhile: the request names another tag.

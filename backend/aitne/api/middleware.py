@@ -56,7 +56,7 @@ class EdgeMiddleware:
         https: bool,
         anonymous_paths: Collection[str] = (),
     ) -> None:
-        """Wrap ``app``. ``anonymous_paths`` are those of the routes that need no login."""
+        """Wrap ``app``. ``anonymous_paths`` are the paths of the routes that need no login."""
         self._app = app
         self._metrics = metrics
         self._anonymous_paths = frozenset(anonymous_paths)

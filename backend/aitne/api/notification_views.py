@@ -119,7 +119,7 @@ class NotificationSettingsChanges(NotificationChoices):
 
 
 class WebhookUrl(Strict):
-    """URL of a new webhook."""
+    """URL to which a new webhook sends notifications."""
 
     url: str = Field(
         min_length=1,
@@ -214,7 +214,7 @@ class DeliveryView(Frozen):
 
 
 class DeliveryList(Frozen):
-    """The last deliveries, newest first."""
+    """Last deliveries of a webhook, or of the user's mails, newest first."""
 
     items: list[DeliveryView] = Field(description="The last 20 deliveries.")
 

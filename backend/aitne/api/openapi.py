@@ -163,7 +163,7 @@ def _finish(method: str, operation: dict[str, Any]) -> None:
 
 
 def render(app: FastAPI) -> str:
-    """Return the document as it is stored: two spaces, a newline at its end."""
+    """Return the document as it is stored: indented by two spaces, with a newline at its end."""
     return json.dumps(document(app), indent=2, ensure_ascii=False) + "\n"
 
 

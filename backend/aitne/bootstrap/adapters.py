@@ -84,7 +84,7 @@ def attacher_of(scheduler: object, settings: Settings, tools: Tools) -> Attacher
 
 
 def make_attacher(settings: Settings) -> Attacher | None:
-    """Create the scheduler's own attacher, or that of the broker that holds it.
+    """Create the scheduler's own attacher, or the broker's if the broker runs the scheduler.
 
     Raises:
         SetupError: there is no such scheduler.

@@ -48,8 +48,8 @@ class Guard:
         """Check a change of accounting: it must be one that a project can request.
 
         Raises:
-            NotAllowed: it concerns Slurm's own account, or adds or limits an account that jobs may
-                not run as.
+            NotAllowed: the change concerns Slurm's own account, or adds or limits an account that
+                jobs may not run as.
         """
         user: str | None = getattr(change, "user", None)
         if ROOT in (change.account, user):
@@ -61,7 +61,7 @@ class Guard:
         """Return the Unix account of the job folder.
 
         Raises:
-            NotAllowed: it is not where ``slurm.jobs_dir`` puts this account's job.
+            NotAllowed: the folder is not where ``slurm.jobs_dir`` puts this account's job.
         """
         return self._owner(place.account, place.job_id, place.folder)
 

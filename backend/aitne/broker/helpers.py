@@ -50,7 +50,8 @@ class Helpers:
 
         Raises:
             NotAllowed: the account or the folder is not permitted.
-            Unavailable: the file system does not answer, or what the helper itself raised.
+            Unavailable: the file system does not answer. An error that the helper raised is raised
+                here too.
         """
         place = JobLocationArgs.model_validate({"place": args["place"]}).place
         user = await asyncio.to_thread(self._guard.place, place)
@@ -62,7 +63,7 @@ class Helpers:
         The files of jobs never wait for that helper.
 
         Raises:
-            Unavailable: it does not answer, or what it raised itself.
+            Unavailable: the helper does not answer. An error that it raised is raised here too.
         """
         return await self._ask(user, "areas", verb, args, answer)
 

@@ -45,7 +45,8 @@ def damage(image: ImageRecord, daemon: DockerDaemon) -> str | None:
     """Return the damage of an image's artifacts as a sentence; None means that they are intact.
 
     Raises:
-        SetupError: it is unknown, because a daemon does not answer or a file cannot be read.
+        SetupError: the damage is unknown, because a daemon does not answer or a file cannot be
+            read.
     """
 
     def seen(done_bytes: int, size: int) -> None:

@@ -97,7 +97,8 @@ def read(path: str) -> JobFileSource:
     """Read a job file; ``-`` is the standard input.
 
     Raises:
-        InvalidInput: it cannot be read, or is not one YAML mapping; with file and line.
+        InvalidInput: the file cannot be read, or is not one YAML mapping; the message names file
+            and line.
     """
     name = "standard input" if path == "-" else path
     try:

@@ -73,8 +73,11 @@ def done(as_json: bool, document: object, sentence: str) -> int:
 
 
 def plain(text: object, max_length: int | None = None) -> str:
-    """Return text as one harmless line: characters that could move the cursor or set colours are
-    escaped."""
+    """Return text as one line in which characters that could move the cursor or set colours are
+    escaped.
+
+    A text of more than ``max_length`` characters is cut and ends in an ellipsis; None: no limit.
+    """
     shown = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(text)
     )

@@ -24,7 +24,7 @@ def typed_parameters(
     allowed.
 
     Raises:
-        InvalidInput: one is not ``NAME=VALUE``.
+        InvalidInput: a text is not ``NAME=VALUE``.
         NotFound: there is no such template.
     """
     types = {

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 
 class QuickVerb:
-    """One verb: its function in ``aitne.cli.verbs``, and the names of its options there.
+    """One verb: its function in ``aitne.cli.verbs``, and the function's parameter for each option.
 
-    ``argument`` is the name of its only positional argument.
+    ``argument`` is the parameter for its only positional argument; None if it has none.
     """
 
     def __init__(

@@ -96,7 +96,7 @@ class Jobs(Runs):
         return str(self._session.json("GET", "/ssh")["account"])
 
     def queue_place(self, job_id: str) -> QueuePlaceRecord | None:
-        """Return the position of a waiting job in the queue; None: it does not wait, or its
+        """Return the position of a waiting job in the queue, or None if it does not wait or its
         position is unknown."""
         position = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["position"]
         return None if position is None else QueuePlaceRecord(position)
@@ -273,7 +273,7 @@ class Jobs(Runs):
         """Yield the job now, and again each time it changes, until it has ended.
 
         Raises:
-            WaitTimeout: it has not ended within ``timeout_s``.
+            WaitTimeout: the job has not ended within ``timeout_s``.
         """
         job = self.get(job_id)
         yield job

@@ -28,7 +28,11 @@ class Sessions:
         job_file: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Job:
-        """Start a session from a template; ``job_file`` overrides fields of the template."""
+        """Start a session from a template; ``job_file`` overrides fields of the template.
+
+        Without ``template`` the job file alone describes the session. ``key`` is the
+        Idempotency-Key; None: a new one.
+        """
         body = {"type": "session", **(job_file or {})}
         if template is not None:
             body["template"] = template
@@ -85,8 +89,8 @@ class Sessions:
         """Wait until the session is ready, and return it.
 
         Raises:
-            JobEnded: it ended before that; the message gives the reason.
-            WaitTimeout: it was not ready within ``timeout_s``.
+            JobEnded: the session ended before it was ready; the message gives the reason.
+            WaitTimeout: the session was not ready within ``timeout_s``.
         """
         job = self._jobs.wait(
             session_id, until=lambda job: job.state == "READY", timeout_s=timeout_s

@@ -63,8 +63,8 @@ class StorageAreas:
         self._session = session
 
     def get(self, project: str | None = None) -> StorageViewRecord:
-        """Return the user's own areas and those of ``project``; None: those of all of the user's
-        projects.
+        """Return the user's own areas and the areas of ``project``, or of all the user's projects
+        if ``project`` is None.
 
         Raises ``NotFound`` for a project that the user is not a member of.
         """

@@ -93,7 +93,7 @@ class TerminalConnection:
 
         Raises:
             Unreachable: the connection broke.
-            AitneError: the platform ended it.
+            AitneError: the platform ended the connection.
         """
         received = 0
         try:

@@ -48,7 +48,8 @@ _PLAIN = re.compile(rb"[ -\[\]-~]*")
 
 
 class ManifestError(InvalidInput):
-    """A manifest, or what should become one, is not as it must be; ``line`` counts from 1."""
+    """A manifest, or text that should become one, breaks a rule of the format; ``line`` counts from
+    1."""
 
     code = "invalid_manifest"
 
@@ -78,7 +79,8 @@ Entry = ManifestFile | ManifestLink
 
 
 class Summary(NamedTuple):
-    """Summary of a whole manifest. ``digest`` names it; ``size_bytes`` is that of its files."""
+    """Summary of a whole manifest. ``digest`` names it; ``size_bytes`` is the total size of its
+    files."""
 
     digest: str
     files: int
@@ -228,7 +230,7 @@ def summarize(chunks: Iterable[bytes]) -> Summary:
     """Read a manifest to its end, strictly, and return its summary.
 
     Raises:
-        ManifestError: it is not a whole, canonical manifest.
+        ManifestError: the text is not a whole, canonical manifest.
     """
     digest = hashlib.sha256()
 
@@ -296,7 +298,7 @@ def unpack(chunks: Iterable[bytes], *, most_bytes: int) -> Iterator[bytes]:
     """Yield the text again, never more than ``most_bytes`` of it however small the packed form was.
 
     Raises:
-        ManifestError: it is not one whole gzip stream, or unpacks to more.
+        ManifestError: the input is not one whole gzip stream, or unpacks to more.
     """
     unpacker = zlib.decompressobj(31)
     remaining = most_bytes

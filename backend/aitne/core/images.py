@@ -21,7 +21,7 @@ Release = tuple[int, int]
 
 
 def cuda_of(features: Iterable[str]) -> Release | None:
-    """Return the CUDA release that a node's driver supports, by its features; None: no feature
+    """Return the CUDA release that a node's driver supports, by its features, or None if no feature
     names one."""
     matches = [_FEATURE.fullmatch(feature) for feature in features]
     return max(((int(one[1]), int(one[2])) for one in matches if one), default=None)
@@ -63,7 +63,7 @@ def match(needed: str, nodes: Sequence[Node]) -> DriverMatch:
 
 
 def describe(needed: str, groups: DriverMatch) -> str | None:
-    """Return a sentence for the user before a submission; None: every node can run the image."""
+    """Return a sentence for the user before a submission, or None if every node can run the image."""
     if not groups.too_old and not groups.unknown:
         return None
     if groups.impossible:

@@ -214,7 +214,7 @@ class Settings(Strict):
 
     @property
     def sessions_address(self) -> str | None:
-        """``host:port`` to connect to where ``*.localhost`` is not resolved; None: the URL has
+        """``host:port`` to connect to where ``*.localhost`` is not resolved, or None if the URL has
         it."""
         if not self.user_domains or self.sessions_base.startswith("https:"):
             return None

@@ -55,7 +55,8 @@ def text_of(value: Scalar) -> str:
 
 
 def best_of(values: Mapping[int, float], goal: Goal) -> int | None:
-    """Return the task with the best value, of equal ones the first; None: there are no values."""
+    """Return the index of the task with the best value, the first of equal ones, or None if there
+    are no values."""
     if not values:
         return None
     sign = -1 if goal is Goal.MAX else 1

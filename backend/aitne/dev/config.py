@@ -35,7 +35,7 @@ def sharded(plan: DevClusterPlan) -> set[int]:
 def slurm_conf(plan: DevClusterPlan, hostname: str) -> str:
     """Return ``slurm.conf`` (https://slurm.schedmd.com/slurm.conf.html) for every release.
 
-    Only an operator sees other users' jobs, so that a platform needs one as it would on a site.
+    As at many sites, users see only their own jobs, so a platform needs the account of an operator.
     """
     root, ports = plan.root, plan.ports
     # "cloud" hides nothing: it shows nodes that are powered down.

@@ -169,7 +169,7 @@ def launch(plan: DevClusterPlan, daemon: Daemon) -> None:
     """Start a daemon, without waiting until it answers.
 
     Raises:
-        SetupError: it refused its configuration or is not installed.
+        SetupError: the daemon refused its configuration or is not installed.
     """
     out = plan.log / f"{daemon.name}.out"
     env = environment(plan.root, plan.slurm_conf, daemon.name) | dict(daemon.variables)
@@ -210,7 +210,7 @@ def wait_ready(plan: DevClusterPlan, *started: Daemon) -> None:
     """Wait until each daemon answers.
 
     Raises:
-        SetupError: one ended or stayed silent; with the last lines of its log.
+        SetupError: a daemon ended or stayed silent; the message has the last lines of its log.
     """
     deadline = time.monotonic() + READY_S
     last_seen = {daemon.name: time.monotonic() for daemon in started}

@@ -29,7 +29,7 @@ def restart(cluster: DevCluster, daemon: str) -> None:
     Raises:
         InvalidInput: there is no such daemon.
         NoDevCluster: the cluster is gone.
-        SetupError: it does not start.
+        SetupError: the daemon does not start.
     """
     plan = _plan(cluster)
     target = daemons.named(plan, daemon)

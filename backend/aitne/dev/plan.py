@@ -132,7 +132,7 @@ class DevClusterPlan(Frozen):
 
 
 def ports_from(base: int, nodes: int) -> range:
-    """Return the ports of a cluster with so many nodes."""
+    """Return the ports of a cluster with ``nodes`` nodes, from ``base`` upwards."""
     return range(base, base + NODE_PORTS_AFTER + nodes)
 
 

@@ -40,7 +40,7 @@ def ensure(suite: str, progress: Progress) -> Path:
     """Return the root file system of a Debian release with Slurm in it; make it if it is missing.
 
     Raises:
-        SetupError: it could not be made.
+        SetupError: the file system could not be made.
     """
     digest = hashlib.sha256(" ".join(PACKAGES).encode()).hexdigest()[:12]
     base = cache_dir() / "roots" / f"{suite}-{digest}"
@@ -153,7 +153,7 @@ def unmount(root: Path) -> None:
     """Undo every mount below a cluster's folder.
 
     Raises:
-        SetupError: one is in use.
+        SetupError: a mount is in use.
     """
     for mount_point in reversed(mounts_below(root)):
         if mount_point in mounts_below(root):

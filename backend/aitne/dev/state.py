@@ -80,7 +80,7 @@ def wait_idle(plan: DevClusterPlan) -> None:
     """Wait until every node is idle.
 
     Raises:
-        SetupError: one is not in time; with its log's last lines.
+        SetupError: a node is not idle in time; the message has the last lines of its log.
     """
     states: dict[str, str] = {}
 

@@ -45,8 +45,8 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor contiguous and without its autograd history, without a copy where possible.
 
     Raises:
-        TypeError: it is not a tensor.
-        ValueError: it is sparse.
+        TypeError: ``tensor`` is not a tensor.
+        ValueError: ``tensor`` is sparse.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"A tensor is needed, not {type(tensor).__name__}.")
@@ -174,7 +174,7 @@ def synchronize(handle: Any) -> Any:
             None for a handle that was waited for before.
 
     Raises:
-        HorovodInternalError: it failed, on this rank or on another.
+        HorovodInternalError: the collective failed, on this rank or on another.
     """
     if callable(handle):
         return handle()

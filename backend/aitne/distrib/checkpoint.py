@@ -80,7 +80,7 @@ class Checkpointer:
                 position in the data: each rank writes its own. All ranks pass one, or none does.
 
         Raises:
-            CheckpointError: it cannot be written; earlier ones are unchanged.
+            CheckpointError: the checkpoint cannot be written; earlier ones are unchanged.
         """
         if step < 0:
             raise ValueError(f"step is {step}, not a number of at least 0")

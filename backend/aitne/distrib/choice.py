@@ -27,7 +27,8 @@ def choose(nodes: Sequence[int], device: str, requested: str = "auto") -> type[T
         requested: name of a transport, or ``auto``.
 
     Raises:
-        TransportError: it is unknown, or cannot serve the ranks; the message has the reason.
+        TransportError: the transport is unknown, or cannot serve the ranks; the message has the
+            reason.
     """
     if requested != "auto":
         transport = _named(requested)

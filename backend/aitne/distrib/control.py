@@ -77,9 +77,10 @@ class Control:
         self._thread.start()
 
     def on(self, kind: str, handler: Handler) -> None:
-        """Call ``handler(sender, payload)`` for messages of ``kind``; it must be quick, never wait.
+        """Call ``handler(sender, payload)`` for messages of ``kind``; ``handler`` must be quick and
+        never wait.
 
-        Messages that arrived before are passed to it first, as ranks do not become ready
+        Messages that arrived before are passed to ``handler`` first, as ranks do not become ready
         simultaneously.
         """
         with self._early_lock:
@@ -162,7 +163,7 @@ class Control:
             self._resume.set()
 
     def nudge(self) -> None:
-        """Interrupt a running ``read``."""
+        """Interrupt a running ``read``, which then returns before its timeout."""
         with contextlib.suppress(BlockingIOError):  # the unread bytes are sufficient
             self._wake.send(b"x")
 

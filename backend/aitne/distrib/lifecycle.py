@@ -33,7 +33,7 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
     Raises:
         aitne.launch.errors.LaunchError: the environment is contradictory, or indicates other ranks
             without their address.
-        HorovodInternalError: they did not connect.
+        HorovodInternalError: the ranks did not connect.
         ValueError: a set is named twice.
     """
     global _registered

@@ -40,9 +40,9 @@ def connect(world: RankTopology, store: Store, prefix: str, host: str) -> Contro
     """Join the star and return its control connections. Collective.
 
     Args:
-        world: of this rank.
+        world: topology of the ranks, as this rank sees it.
         store: where rank 0 stores its addresses.
-        prefix: of its keys there; never used before in this run.
+        prefix: start of the names of rank 0's keys in ``store``; never used before in this run.
         host: identity of this machine: if equal to rank 0's, the loopback address is used.
 
     Raises:

@@ -46,7 +46,7 @@ class Requests:
         """Add a request; return its handle and, if it has no name, its number, else -1.
 
         Raises:
-            ValueError: one of that name is in progress.
+            ValueError: a request of that name is in progress.
         """
         place = (ask.set_id, ask.kind)
         number = -1 if ask.name else self._numbers.get(place, 0)
@@ -95,7 +95,7 @@ class Requests:
             self._numbers = {key: count for key, count in self._numbers.items() if key[0] != 0}
 
     def give_up(self, reason: str) -> None:
-        """Fail all requests that are not done."""
+        """Fail all requests that are not done, with ``reason`` as the message."""
         for pending in self._pending.values():
             if not pending.done:
                 self.finish(pending, None, None, reason)

@@ -125,7 +125,7 @@ def initialise(process_sets: Sequence[ProcessSet]) -> None:
     Only sets of communicators differ by rank: each rank passes those of which it is a member.
 
     Raises:
-        ValueError: one is named twice.
+        ValueError: a set is named twice.
     """
     global_process_set.ranks = list(range(current().world.size))
     numbers: dict[tuple[int, ...], int | None] = {}

@@ -83,7 +83,7 @@ class RecordRing:
             self._read += 1
 
     def newest(self) -> int:
-        """Return the number of the latest record; equal numbers: none was added since.
+        """Return the number of the latest record; if it has not changed, no record was added since.
 
         Only one thread may call it; it may be another one than the reader.
         """

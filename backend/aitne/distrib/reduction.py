@@ -100,7 +100,8 @@ def scattered_rows(rows: int, ranks: int) -> list[int]:
 
 
 def wider(transport: Transport, dtype: torch.dtype, op: Reduction) -> torch.dtype | None:
-    """Return the type in which ``transport`` can reduce ``dtype``; None: ``dtype`` itself.
+    """Return the type in which ``transport`` can reduce ``dtype``, or None if it can reduce
+    ``dtype`` itself.
 
     Raises:
         UnsupportedError: there is no such type.

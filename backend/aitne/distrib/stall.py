@@ -21,8 +21,8 @@ requests."""
 class StallInspector:
     """Thread at rank 0 that sleeps while no rank waits, and otherwise checks once a minute.
 
-    ``HOROVOD_STALL_CHECK_TIME_SECONDS`` (60) is the time of a warning,
-    ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`` (0: never) that of the end of the run,
+    Waiting causes a warning after ``HOROVOD_STALL_CHECK_TIME_SECONDS`` (default 60) and ends the
+    run after ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`` (default 0: never).
     ``HOROVOD_STALL_CHECK_DISABLE=1`` disables both.
     """
 

@@ -28,7 +28,8 @@ class Heartbeat(NamedTuple):
 
 
 class StalledCollective(NamedTuple):
-    """Collective that does not progress."""
+    """Collective that does not progress, with the ranks that wait in it and the ranks that are
+    missing."""
 
     ranks: tuple[int, ...]
     """Ranks that are waited for; none: all are present, and yet nothing progresses."""

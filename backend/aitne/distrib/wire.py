@@ -20,7 +20,11 @@ class RequestEncoder:
         self._known: dict[RequestMetadata, int] = {}
 
     def pack(self, handle: int, number: int, ask: RequestMetadata) -> list[Any]:
-        """Return the message for one request."""
+        """Return the message for one request: handle, number, and the index of ``ask`` in the
+        cache.
+
+        ``ask`` itself is appended until rank 0 knows it. The index -1 means that it is not cached.
+        """
         index = self._known.get(ask)
         if index is not None:
             return [handle, number, index]

@@ -61,8 +61,8 @@ def config_path(data_dir: Path) -> Path:
 
 
 def _on_dev_cluster(settings: Settings) -> Settings:
-    """Return the settings, with those of ``aitne dev cluster up`` where no Slurm cluster is
-    configured."""
+    """Return the settings; if they configure no Slurm cluster, add the settings of ``aitne dev
+    cluster up``."""
     slurm = settings.slurm
     configured = slurm.conf or slurm.command_prefix or settings.broker.socket or SITE_CONF.exists()
     if settings.scheduler not in DEV_CLUSTER_SCHEDULERS or (

@@ -146,7 +146,7 @@ def _text(name: str, value: Any) -> str | None:
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return the variable that sets it: its own, or that of its section; None: there is none."""
+    """Return the variable that sets it: its own, or its section's, or None if there is none."""
     parts = name.upper().split(".")
     for count in range(len(parts), 0, -1):
         variable = "AITNE_" + "__".join(parts[:count])

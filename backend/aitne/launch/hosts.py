@@ -62,7 +62,7 @@ def hosts(text: str) -> list[Host]:
     """Parse a list such as ``a:2,b:2``; a host without a number takes one rank.
 
     Raises:
-        LaunchError: it cannot be read, or names a host twice.
+        LaunchError: the list cannot be parsed, or names a host twice.
     """
     return _checked([_host(part.strip(), ":", text) for part in text.split(",")])
 
@@ -95,7 +95,7 @@ def spread(available: Sequence[Host], size: int | None) -> list[Host]:
     """Return the first hosts that ``size`` ranks fill, in their order; None means all hosts.
 
     Raises:
-        LaunchError: they take fewer ranks.
+        LaunchError: all hosts together take fewer than ``size`` ranks.
     """
     room = sum(host.ranks for host in available)
     if size is None:

@@ -193,7 +193,7 @@ def _watch(child: subprocess.Popen[bytes], start: _Start, supervisor: LaunchSupe
 
 
 def _passed_on(launcher: str) -> dict[str, str]:
-    """Return the environment that the ranks receive in addition to that of their node."""
+    """Return the environment that the ranks receive in addition to their node's own."""
     if launcher == "srun":
         return {name: os.environ[name] for name in _OF_ONE_TASK if name in os.environ}
     return {
@@ -209,7 +209,7 @@ def follow(index: int | None) -> int:
     It fetches its settings from the first launcher.
 
     Raises:
-        LaunchError: it cannot be reached, or does not expect this node.
+        LaunchError: the first launcher cannot be reached, or does not expect this node.
     """
     text = os.environ.pop("AITNE_LAUNCH_WAY", None) or sys.stdin.readline()
     try:

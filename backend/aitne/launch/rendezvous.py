@@ -345,7 +345,7 @@ def published(path: str) -> tuple[list[str], str] | None:
     """Return the published addresses and token; None if there are none yet.
 
     Raises:
-        LaunchError: it belongs to another user.
+        LaunchError: the file belongs to another user.
     """
     try:
         with open(path, encoding="utf-8") as stream:
@@ -368,7 +368,7 @@ def folder(environ: Mapping[str, str], nodes: int) -> str:
     """Return the folder in which the ranks of such a run publish addresses; created if missing.
 
     Raises:
-        LaunchError: it cannot be created, or other users may write to it.
+        LaunchError: the folder cannot be created, or other users may write to it.
     """
     chosen = environ.get(DIR)
     if chosen:

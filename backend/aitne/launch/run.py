@@ -232,7 +232,7 @@ def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> 
     """Return the command whose ranks form an MPI world: ``mpirun``, or ``srun`` with PMIx.
 
     Raises:
-        LaunchError: it is not available.
+        LaunchError: the command is not available.
     """
     size = sum(host.ranks for host in targets)
     inner = [*own_command(), "--", *settings.argv]

@@ -60,7 +60,8 @@ class RendezvousServer:
         self._thread.start()
 
     def send(self, name: str, payload: bytes) -> None:
-        """Send over the connection of that name if it is open; callable from any thread."""
+        """Send over the connection of that name; do nothing if it is not open. Callable from any
+        thread."""
         self._call(lambda: self._send(name, payload))
 
     def close(self) -> None:

@@ -54,7 +54,7 @@ def receive(sock: socket.socket, deadline: float | None = None) -> bytes:
     """Return the payload of the next frame.
 
     Raises:
-        TimeoutError: it did not arrive before ``deadline`` (of ``time.monotonic``).
+        TimeoutError: the frame did not arrive before ``deadline`` (of ``time.monotonic``).
         ConnectionError: the other end has closed the connection, or uses another protocol.
     """
     (length,) = _LENGTH.unpack(_exactly(sock, _LENGTH.size, deadline))
@@ -90,8 +90,8 @@ def prove(sock: socket.socket, token: str, deadline: float) -> None:
 
     Raises:
         RunTokenError: another program or run listens there.
-        TimeoutError: it did not answer in time.
-        ConnectionError: it has closed the connection.
+        TimeoutError: the server did not answer before ``deadline``.
+        ConnectionError: the server has closed the connection.
     """
     greeting = _exactly(sock, len(MAGIC), deadline)
     if greeting != MAGIC:

@@ -28,7 +28,8 @@ _COLUMNS = tuple(name for name in AuditEntry.model_fields if name != "id")
 
 
 class AuditService:
-    """Append and read access to the audit log's chain."""
+    """Append and read access to the audit log, in which each entry contains the hash of the entry
+    before."""
 
     def __init__(self, store: AuditStore, clock: Callable[[], datetime]) -> None:
         self._store = store

@@ -35,9 +35,9 @@ class SweepService:
         """Cancel all tasks that have not ended except the best one so far.
 
         Raises:
-            NotFound: no such job, or it is no sweep.
+            NotFound: there is no such job, or the job is no sweep.
             NotAllowed: the sweep belongs to another user.
-            Conflict: it has ended.
+            Conflict: the sweep has ended.
         """
         array, spec = await self._sweep(PolicyAction.JOB_CANCEL, actor, job_id)
         if array.state.terminal:

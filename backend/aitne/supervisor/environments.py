@@ -75,7 +75,8 @@ def ensure(progress: Progress, names: Sequence[str] = NAMES) -> None:
     """Create the missing environments in parallel; ``progress`` gets a line per step.
 
     Raises:
-        SetupError: one could not be created; the message ends with the output of pip or npm.
+        SetupError: an environment could not be created; the message ends with the output of pip or
+            npm.
     """
     missing = [name for name in names if not is_complete(name)]
     if not missing:
@@ -122,7 +123,7 @@ def make_venv(name: str, folder: Path, python: Sequence[str], say: Progress) -> 
     ``python`` is a program, or a command that runs one in another root file system.
 
     Raises:
-        SetupError: it could not be created; the message ends with the output of pip.
+        SetupError: the environment could not be created; the message ends with the output of pip.
     """
     lock = LOCKS / f"{name}.txt"
     total = len(lock.read_text().split())

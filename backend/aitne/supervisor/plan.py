@@ -67,7 +67,7 @@ class SupervisorPlan:
     children: list[ChildPlan]
 
     def write(self, run_dir: Path) -> Path:
-        """Write the plan for the supervisor."""
+        """Write the plan into ``run_dir`` for the supervisor to read; return the path of the file."""
         path = run_dir / FILE
         temporary = path.with_suffix(".new")
         temporary.touch(mode=0o600)

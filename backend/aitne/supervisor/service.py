@@ -38,7 +38,7 @@ class PlatformStartError(Exception):
 
 
 class Supervisor:
-    """Supervisor of one platform. ``run`` returns when it has ended."""
+    """Supervisor of one platform. ``run`` returns when the platform has ended."""
 
     def __init__(self, plan: SupervisorPlan) -> None:
         self.plan = plan

@@ -39,7 +39,7 @@ def ensure(settings: Settings, progress: Progress) -> None:
     """Create what is missing or belongs to another Python; ``progress`` gets a line per step.
 
     Raises:
-        SetupError: it cannot be created here; the message has the reason and the remedy.
+        SetupError: the software cannot be created here; the message has the reason and the remedy.
     """
     folder = SoftwareFolder(settings)
     folder.check_owner()

@@ -1036,8 +1036,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the usage of all your projects, or of all projects for administrators
-         * @description Return the usage of all your projects, or of all projects for administrators.
+         * Return the usage of all your projects in a month, or of all projects for administrators
+         * @description Return the usage of all your projects in a month, or of all projects for administrators.
          */
         get: operations["usage"];
         put?: never;
@@ -1970,8 +1970,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return your storage areas with their space and quotas, measured within the last seconds
-         * @description Return your storage areas with their space and quotas, measured within the last seconds.
+         * Return your storage areas with their space and quotas, measured at most about five seconds ago
+         * @description Return your storage areas with their space and quotas, measured at most about five seconds
+         *     ago.
          *
          *     A value that could not be determined is null, and `problems` describes problems with the areas.
          */
@@ -3437,7 +3438,7 @@ export interface components {
             /** @description Number of missing or different files. */
             damaged_files: number;
         };
-        /** @description The last deliveries, newest first. */
+        /** @description Last deliveries of a webhook, or of the user's mails, newest first. */
         DeliveryList: {
             /** @description The last 20 deliveries. */
             items: components["schemas"]["DeliveryView"][];
@@ -5529,7 +5530,7 @@ export interface components {
          * @enum {string}
          */
         Outcome: "allowed" | "denied" | "failed";
-        /** @description One entry of the software bill. */
+        /** @description One package of an image's software bill of materials. */
         Package: {
             /** @description Name. */
             name: string;
@@ -6711,7 +6712,7 @@ export interface components {
             /** @description Further options of sbatch that the site permits. */
             extra?: string[];
         };
-        /** @description Everything that is known of what a job ran on. */
+        /** @description Record of what a job ran with: image, datasets, modules, job file, and facts from its agent. */
         Snapshot: {
             /** @description Attempt of the job; a retry takes a new snapshot. */
             attempt: number;
@@ -7445,7 +7446,7 @@ export interface components {
              */
             secret: string;
         };
-        /** @description URL of a new webhook. */
+        /** @description URL to which a new webhook sends notifications. */
         WebhookUrl: {
             /**
              * @description An https URL; a private address only if the site permits it.
@@ -7489,7 +7490,7 @@ export interface components {
              */
             modified_at: string;
         };
-        /** @description The files of a job's folder that were changed while it ran: its own, and others' there. */
+        /** @description The files of a job's folder that were changed while it ran, by the job itself or by others. */
         WrittenFiles: {
             /**
              * @description Version of this schema.

@@ -79,7 +79,7 @@ def _facts(lines: list[str]) -> dict[str, str]:
 
 
 def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
-    """Parse the association records; omit those of a single partition."""
+    """Parse the association records; omit records that concern a single partition only."""
     associations = []
     for block in _blocks(text, "ClusterName="):
         facts = _facts(block)

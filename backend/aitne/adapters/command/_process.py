@@ -27,11 +27,11 @@ async def run_process(
     env: Mapping[str, str] | None,
     timeout_s: float,
 ) -> Completed:
-    """Run ``argv`` in a process group of its own, in ``/``; messages name it ``name``.
+    """Run ``argv`` in a process group of its own, in ``/``; error messages call it ``name``.
 
     Raises:
-        CommandTimeout: it did not end in time; its whole group was killed.
-        Unavailable: it could not be started, or exceeded the output limit.
+        CommandTimeout: the process did not end within ``timeout_s``; its whole group was killed.
+        Unavailable: the process could not be started, or exceeded the output limit.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -117,11 +117,12 @@ class ConnectedProcesses:
     async def start(
         self, argv: Sequence[str], *, name: str, whose: str | None, env: Mapping[str, str] | None
     ) -> socket.socket:
-        """Start the process in a session of its own and return our end of its standard streams.
+        """Start the process in a session of its own and return this process's end of its standard
+        streams.
 
         Raises:
             RateLimited: ``maximum`` processes of ``whose`` run already.
-            Unavailable: it could not be started.
+            Unavailable: the process could not be started.
         """
         if self._running.get(whose, 0) >= self._most:
             raise RateLimited(

@@ -36,10 +36,11 @@ MOST_CONNECTED = 30
 
 
 class AsUserCommand:
-    """Implementation of ``core.ports.command.Command`` in a process of root.
+    """Implementation of ``core.ports.command.Command`` for a process that runs as root.
 
     ``permitted`` returns the Unix user of an account or raises ``NotAllowed``. Commands without an
-    account run as ``operator``; None means root, which Slurm always treats as an administrator.
+    account run as ``operator``; if ``operator`` is None they run as root, which Slurm always treats
+    as an administrator.
     """
 
     alone = False
@@ -68,8 +69,8 @@ class AsUserCommand:
 
         Raises:
             NotAllowed: the account or the command is not permitted.
-            CommandTimeout: it did not end in time and was killed.
-            Unavailable: it could not be started.
+            CommandTimeout: the command did not end within ``timeout_s`` and was killed.
+            Unavailable: the command could not be started.
         """
         if not argv or argv[0] not in COMMANDS:
             raise NotAllowed(f"The broker runs only Slurm's commands, not {list(argv[:1])}.")
@@ -91,7 +92,7 @@ class AsUserCommand:
         Raises:
             NotAllowed: the account or the command is not permitted.
             RateLimited: too many programs of the account run already.
-            Unavailable: it could not be started.
+            Unavailable: the command could not be started.
         """
         if account is None or not argv or argv[0] not in CONNECTED:
             raise NotAllowed(

@@ -39,8 +39,8 @@ class LocalCommand:
 
         Raises:
             NotAllowed: ``account`` is another account.
-            CommandTimeout: it did not end in time and was killed.
-            Unavailable: it could not be started.
+            CommandTimeout: the command did not end within ``timeout_s`` and was killed.
+            Unavailable: the command could not be started.
         """
         _check_own(account)
         return await run_process(
@@ -55,7 +55,7 @@ class LocalCommand:
         Raises:
             NotAllowed: ``account`` is another account.
             RateLimited: too many programs run already.
-            Unavailable: it could not be started.
+            Unavailable: the command could not be started.
         """
         _check_own(account)
         return await self._connected.start(

@@ -32,7 +32,8 @@ _TWO = 2
 
 
 class LdapIdentity(FormSource):
-    """Identity source with one connection for each login: a bind is that of one user."""
+    """Identity source with one connection for each login, because an LDAP bind applies to a whole
+    connection."""
 
     name = "ldap"
 

@@ -28,8 +28,8 @@ _AT_ONCE = 4
 
 
 class PamIdentity(FormSource):
-    """Identity source that maps a user to the account of the same name, or to that of ``[accounts]
-    map``.
+    """Identity source that maps a user to the account of the same name, or to the account that
+    ``[accounts] map`` gives for that user.
     """
 
     name = "pam"

@@ -150,7 +150,7 @@ def try_sif(
     ``scratch`` is a folder that is not needed afterwards.
 
     Raises:
-        SetupError: one failed; the message contains its output.
+        SetupError: a command failed; the message contains its output.
     """
     commands = _shell(smoke)
     binds = []

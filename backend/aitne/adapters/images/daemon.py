@@ -52,7 +52,7 @@ class DockerDaemon:
         """Build an image from the layers with the Dockerfile ``text``.
 
         Raises:
-            SetupError: it failed; the message names the log.
+            SetupError: the build failed; the message names the log.
         """
         import docker
 
@@ -93,7 +93,7 @@ class DockerDaemon:
         """Run commands in the image without a network or privileges; each must succeed.
 
         Raises:
-            SetupError: one failed; the message contains its output.
+            SetupError: a command failed; the message contains its output.
         """
         import docker
 

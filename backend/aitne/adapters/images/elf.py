@@ -29,7 +29,8 @@ def unpin(content: bytes, have: Version) -> bytes | None:
     if it runs unchanged.
 
     Raises:
-        NotMovable: it is not a 64-bit little-endian ELF, damaged, or needs what the library lacks.
+        NotMovable: the file is not a 64-bit little-endian ELF, is damaged, or needs what that
+            library lacks.
     """
     try:
         return _unpin(bytearray(content), have)

@@ -99,7 +99,7 @@ def load(folder: Path) -> ImageFile:
     """Read the folder's ``image.yaml``.
 
     Raises:
-        InvalidInput: it cannot be read or violates the schema; one problem per field.
+        InvalidInput: the file cannot be read or violates the schema; one problem per field.
     """
     path = folder / FILE
     try:

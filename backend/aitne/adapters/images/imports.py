@@ -32,7 +32,7 @@ def look(path: Path) -> Source:
     """Inspect ``path`` and return the source of an image that it holds.
 
     Raises:
-        InvalidInput: it holds nothing that an image can be made of.
+        InvalidInput: ``path`` holds nothing that an image can be made of.
     """
     path = path.expanduser().absolute()
     try:
@@ -65,7 +65,7 @@ def take(
 ) -> BuildResult:
     """Make an image file of the source, read its software bill and try it.
 
-    ``digest`` is that of the source, if it is a file.
+    ``digest`` is the digest of a source that is a file.
 
     Raises:
         InvalidInput: the digest differs.

@@ -48,10 +48,10 @@ _ADVICE = (
 def ensure_apptainer(progress: Progress, program: str = PROGRAM) -> None:
     """Ensure that Apptainer is on this machine and serves ordinary users.
 
-    ``program`` is that of the settings; only the default one is installed.
+    ``program`` is the program that the settings name; only the default program is installed.
 
     Raises:
-        SetupError: it is missing and cannot be installed here; the message says what to do.
+        SetupError: Apptainer is missing and cannot be installed here; the message says what to do.
     """
     if shutil.which(program) is None:
         if program != PROGRAM:
@@ -122,7 +122,8 @@ def _in_archive() -> bool:
 
 
 def repacked(progress: Progress) -> Path:
-    """Return Debian sid's package, changed to run here; it is kept below the cache directory.
+    """Return Debian sid's package, changed to run here; the package is kept below the cache
+    directory.
 
     Raises:
         SetupError: this is not Debian on x86-64, or a part of it cannot be made to run here.
@@ -207,7 +208,7 @@ def refit_control(text: str, have: elf.Version, *, changed: bool) -> tuple[str, 
     """Return a package's control file after the change, and the version that it then names.
 
     Raises:
-        SetupError: it names no version.
+        SetupError: ``text`` names no version.
     """
     match = re.search(r"^Version: (\S+)$", text, re.MULTILINE)
     if match is None:

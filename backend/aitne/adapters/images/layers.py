@@ -82,7 +82,7 @@ def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
     """Return the layers of an image; make those that are missing.
 
     Raises:
-        SetupError: one could not be made; the message names the log.
+        SetupError: a layer could not be made; the message names the log.
     """
     base_name, python_name = keys(recipe)
     base = cache() / base_name
@@ -148,7 +148,7 @@ def _new_folder(layer: Path, work: Work) -> Iterator[Path]:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder if it is there. Raises ``OSError``."""
+    """Remove a folder if it exists. Raises ``OSError``."""
     if folder.exists():
         shutil.rmtree(folder)
 
@@ -285,8 +285,11 @@ def _pip_settings() -> dict[str, str]:
 
 
 def parse_pip_settings(listed: str) -> dict[str, str]:
-    """Return the output of ``pip config list`` as variables; those for other commands than install
-    are left out.
+    """Return the settings that ``pip config list`` printed as environment variables
+    (``PIP_INDEX_URL``).
+
+    Settings of commands other than install are left out, and so are the cache folder, the target
+    folder and ``require-virtualenv``.
     """
     variables = {}
     for line in listed.splitlines():

@@ -28,7 +28,8 @@ _LISTED = "squashfs-root/"
 
 @dataclass(frozen=True, slots=True)
 class Apptainer:
-    """The program, and the folder for its temporary files: it copies whole root file systems."""
+    """Apptainer's program, and the folder for its temporary files, which hold whole root file
+    systems."""
 
     program: str
     tmp: Path
@@ -48,7 +49,7 @@ class Apptainer:
         """Build an image from the layers with the definition ``text``.
 
         Raises:
-            SetupError: it failed; the message names the log.
+            SetupError: the build failed; the message names the log.
         """
         work.say("Assembling the image")
         with (
@@ -83,7 +84,7 @@ class Apptainer:
         """Return the offset of the image's file system in the file.
 
         Raises:
-            SetupError: it has no file system that can be mounted, or is truncated.
+            SetupError: the image has no file system that can be mounted, or is truncated.
         """
         what = f"Inspecting {image.name}"
         with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self.tmp) as folder:
@@ -103,10 +104,10 @@ class Apptainer:
         """Return the packages that the image holds, read from the file without running anything in
         it.
 
-        Root does so as an unprivileged account, because the file is untrusted.
+        As root, this uses an unprivileged account to read the file, which is untrusted.
 
         Raises:
-            SetupError: it is damaged or not an image.
+            SetupError: the file is damaged or not an image.
         """
         offset = ["-o", str(self.system(image, work))]
         what = f"Reading the packages of {image.name}"
@@ -148,7 +149,7 @@ class Apptainer:
         If only its owner can read the file, they run as its owner, as jobs do.
 
         Raises:
-            SetupError: one failed; the message contains its output.
+            SetupError: a command failed; the message contains its output.
         """
         with (
             work.step("Testing the image"),

@@ -106,7 +106,7 @@ class ImageFolder:
         )
 
     def holds(self, path: Path) -> bool:
-        """Return whether a path is that of a file in this folder."""
+        """Return whether a path names a file in this folder."""
         return path.parent == self.root
 
     def leftovers(self, known_paths: Collection[Path]) -> list[Leftover]:

@@ -43,7 +43,7 @@ def put(name: str, folder: Path) -> Path:
 
     Raises:
         SetupError: there is no such wheel.
-        OSError: it cannot be written.
+        OSError: the wheel cannot be written.
     """
     if name != OWN:
         return Path(shutil.copy(_cached(name), folder))

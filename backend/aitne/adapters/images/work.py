@@ -62,11 +62,11 @@ class Work:
     ) -> list[str]:
         """Run a program until it ends and return its last lines of output; all go to the log.
 
-        ``what`` is the step as the message of a failure names it. ``env`` comes on top of a fixed PATH
-        and locale. The program and its children end with the process that waits for them.
+        ``what`` names the step in the message of a failure. ``env`` is added to a fixed PATH and
+        locale. The program and its children end with the process that waits for them.
 
         Raises:
-            SetupError: it is missing, failed, or did not end in time.
+            SetupError: the program is missing, failed, or did not end in time.
         """
         self.note(f"$ {' '.join(argv)}")
         lines: deque[str] = deque(maxlen=200)

@@ -118,7 +118,8 @@ def container_options(
 
 
 def _groups(url: str) -> Sequence[int]:
-    """Return this process's groups except that of Docker's socket, which would give root's rights."""
+    """Return this process's groups except the group of Docker's socket, which would give root's
+    rights."""
     socket = url.removeprefix("unix://")
     socket_group = {os.stat(socket).st_gid} if socket != url and os.path.exists(socket) else set()
     return sorted(set(os.getgroups()) - socket_group)

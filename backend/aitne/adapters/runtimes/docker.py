@@ -107,7 +107,7 @@ class DockerRuntime:
         )
 
     def environment(self) -> Mapping[str, str]:
-        """Return no variables: those of the image apply."""
+        """Return no variables: the image's own variables apply."""
         return {}
 
     def path(self) -> tuple[str, ...]:

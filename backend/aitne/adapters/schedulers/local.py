@@ -305,7 +305,7 @@ class LocalScheduler:
                 ) from error
 
     async def cluster(self) -> Cluster:
-        """Return the nodes with the resources that jobs hold of each; there are no partitions."""
+        """Return the nodes, each with the resources that jobs hold on it; there are no partitions."""
         engine = self._engine
         free = FreeResources(self._nodes)
         for task in engine.holders():

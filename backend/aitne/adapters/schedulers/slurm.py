@@ -210,7 +210,7 @@ class SlurmScheduler(SlurmCliScheduler):
         return await super().poll()
 
     async def cancel(self, run: Run) -> None:
-        """Cancel by REST if the record there is that of this job, else by scancel."""
+        """Cancel by REST if the record there belongs to this job, else by scancel."""
         # Slurm keeps no record of a cancelled single task of an array unless precautions are taken,
         # which the cancellation by scancel does.
         if self._rest is not None and run.scheduler_id is not None and run.scheduler_id.isdecimal():

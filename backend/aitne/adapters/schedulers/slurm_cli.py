@@ -124,7 +124,7 @@ class SlurmCliScheduler:
         return await self._site.poll()
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Search the queue by name, then accounting for what it does not hold."""
+        """Search the queue by name, then accounting for the jobs that the queue does not hold."""
         return await self._site.find(runs)
 
     async def cluster(self) -> Cluster:
@@ -296,8 +296,8 @@ class SlurmCliScheduler:
         therefore checked here.
 
         Raises:
-            SchedulerRejected: no task runs, or the limit is in the past or exceeds that of the
-                partition.
+            SchedulerRejected: no task runs, or the limit is in the past or exceeds the partition's
+                limit.
             SchedulerUnavailable: Slurm does not answer.
         """
         rows = [row for row in await self._live(run) if row.state in _ALLOCATED]

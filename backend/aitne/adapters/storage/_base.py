@@ -51,7 +51,7 @@ def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]
 
 
 def absent(area: Area, problem: str, kind: str | None = None) -> AreaFacts:
-    """Return facts that say that the folder is not there, for this reason."""
+    """Return facts for an area whose folder is missing; ``problem`` is the reason."""
     return AreaFacts(area=area, there=False, file_system=kind, problem=problem)
 
 

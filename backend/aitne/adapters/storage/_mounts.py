@@ -88,5 +88,5 @@ def _parse(line: str) -> Mount | None:
 
 
 def _plain(text: str) -> str:
-    """Decode blanks and similar characters, which are octal numbers there."""
+    """Decode blanks and similar characters, which ``/proc/self/mountinfo`` writes as octal numbers."""
     return _OCTAL.sub(lambda match: chr(int(match[1], 8)), text)

@@ -33,7 +33,7 @@ class StorageTools:
         """Run a program and return its output. If ``fails`` is False, its exit code is ignored.
 
         Raises:
-            ToolFailed: it did not run, failed or did not answer.
+            ToolFailed: the program did not start, failed or did not answer in time.
         """
         [output] = self.run_all([argv], fails=fails)
         if isinstance(output, ToolFailed):

@@ -39,7 +39,7 @@ class StorePart:
 
 
 async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | None) -> None:
-    """Check that ``epoch`` is that of a lease that no other controller has taken over since.
+    """Check that ``epoch`` belongs to a lease that no other controller has taken over since.
 
     In a transaction this stays true until the commit: the row is read-locked, and the
     ``take_lease`` of a successor waits for the lock.

@@ -60,7 +60,7 @@ def prepare(path: Path) -> None:
     """Create the file if it is missing, accessible only to its owner, and check it.
 
     Raises:
-        SetupError: it cannot be used; the message says what to do.
+        SetupError: the file cannot be used; the message says what to do.
         sqlite3.Error: SQLite cannot open it.
     """
     if sqlite3.sqlite_version_info < _MIN_VERSION:

@@ -38,7 +38,7 @@ def news(
 
 
 async def write(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Add rows to the history."""
+    """Insert changes of nodes' states into the history; do nothing if there are none."""
     if rows:
         await tx.execute(insert(node_history), rows)
 

@@ -30,7 +30,7 @@ async def queue(
     now: datetime,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Put one item per job into the outbox."""
+    """Put one item per job into the outbox, due at ``now``; each has a copy of ``data``."""
     rows = [
         {
             "kind": kind,
@@ -57,7 +57,7 @@ async def drop_submits(tx: Transaction, job_ids: Sequence[UUID]) -> set[UUID]:
 
 
 async def queued(tx: Transaction, kind: OutboxKind, job_ids: Sequence[UUID]) -> set[UUID]:
-    """Return those of the jobs that already have an item of this kind in the outbox."""
+    """Return the IDs of the jobs that already have an item of this kind in the outbox."""
     query = select(_outbox.c.job_id).where(_outbox.c.kind == kind, _outbox.c.job_id.in_(job_ids))
     return set((await tx.execute(query)).scalars())
 

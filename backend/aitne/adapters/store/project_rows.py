@@ -79,5 +79,5 @@ def with_members(row: Mapping[str, Any] | RowMapping, people: Sequence[tuple[str
 
 
 def dump_limits(limits: Limits) -> dict[str, Any]:
-    """Return the limits as they are stored and reported: only those that are set."""
+    """Return the limits as they are stored and reported: only the limits that are set."""
     return limits.model_dump(mode="json", exclude_defaults=True)

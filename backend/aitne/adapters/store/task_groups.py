@@ -51,7 +51,7 @@ def expanded(rows: Iterable[Job]) -> list[Job]:
 async def find_tasks(
     connection: AsyncConnection | Transaction, job_ids: Collection[UUID]
 ) -> list[Job]:
-    """Read those of ``job_ids`` that are tasks in a task group."""
+    """Read the jobs among ``job_ids`` that are tasks in a task group."""
     indices = _by_group(job_ids)
     tasks: list[Job] = []
     for some in batched(sorted(indices), MOST_IDS):
@@ -93,7 +93,7 @@ async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
 
 
 async def split(tx: Transaction, job_ids: Collection[UUID]) -> list[Job]:
-    """Insert rows for those of ``job_ids`` that are tasks in a task group.
+    """Insert rows for the jobs among ``job_ids`` that are tasks in a task group.
 
     The array jobs' rows must be locked. Returns the new rows.
     """

@@ -168,8 +168,8 @@ class SqlUsers(StorePart, UserStore):
 
     @override
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
-        """Return the projects by name, with their members; with ``visible_to`` only those of that
-        user.
+        """Return the projects by name, with their members; with ``visible_to`` only the projects of
+        that user.
         """
         query = (
             select(_projects, _members.c.user_name, _members.c.role)

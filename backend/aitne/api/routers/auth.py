@@ -274,7 +274,7 @@ def _proof_name(platform: PlatformServices) -> str:
 
 
 def _own_path(path: str) -> str:
-    """Return the path if it leads to a page of this portal, else that of the front page."""
+    """Return the path if it leads to a page of this portal, else the path of the front page."""
     plain = path.isascii() and path.isprintable() and "\\" not in path
     return path if plain and path.startswith("/") and not path.startswith("//") else "/"
 

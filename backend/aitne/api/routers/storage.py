@@ -22,7 +22,8 @@ InProject = Annotated[
 async def get_storage(
     actor: Reader, platform: PlatformDep, project: InProject = None
 ) -> StorageView:
-    """Return your storage areas with their space and quotas, measured within the last seconds.
+    """Return your storage areas with their space and quotas, measured at most about five seconds
+    ago.
 
     A value that could not be determined is null, and `problems` describes problems with the areas.
     """

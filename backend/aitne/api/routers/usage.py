@@ -94,7 +94,7 @@ async def project_waiting(
 
 @router.get("/usage")
 async def usage(actor: Reader, platform: PlatformDep, month: Month = None) -> UsageReport:
-    """Return the usage of all your projects, or of all projects for administrators."""
+    """Return the usage of all your projects in a month, or of all projects for administrators."""
     return await platform.usage.report(actor, None, month)
 
 

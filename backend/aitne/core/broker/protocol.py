@@ -74,7 +74,7 @@ Files = Annotated[dict[FileName, Base64Bytes], Field(max_length=100), AfterValid
 
 
 class WireRequest(SubmitRequest, extra="forbid"):
-    """``SubmitRequest`` as it may come from outside: every field is validated again."""
+    """``SubmitRequest`` as the broker receives it: every field is validated again."""
 
     attempt: Attempt
     owner: UserName
@@ -93,7 +93,7 @@ class WireRequest(SubmitRequest, extra="forbid"):
 
 
 class WireRun(Run, extra="forbid"):
-    """``Run`` as it may come from outside."""
+    """``Run`` as the broker receives it: every field is validated again."""
 
     attempt: Attempt
     account: UserName | None = None
@@ -106,7 +106,7 @@ class WireRun(Run, extra="forbid"):
 
 
 class WireJobLocation(JobLocation, extra="forbid"):
-    """``JobLocation`` as it may come from outside."""
+    """``JobLocation`` as the broker receives it: every field is validated again."""
 
     attempt: Attempt
     folder: AbsolutePath
@@ -213,7 +213,7 @@ class AttachArgs(JobLocationArgs):
 
     @property
     def possible(self) -> bool:
-        """Return whether the id has the form of a scheduler's id and the node that of a node's
+        """Return whether the id has the form of a scheduler's id and the node the form of a node's
         name."""
         return self.run.possible and _NODE_NAME.fullmatch(self.node) is not None
 
@@ -280,7 +280,7 @@ class AttachResult(Frozen):
 
     @property
     def handed_over(self) -> socket.socket | None:
-        """The socket that is passed beside the answer; None: no connection was set."""
+        """The socket that is passed beside the answer, or None if no connection was set."""
         return self._socket
 
 
@@ -293,7 +293,7 @@ class ReadLogResult(Frozen):
 
 
 class FenceResult(Frozen):
-    """The fence; None: no run has taken it."""
+    """The fence, or None if no run has taken it."""
 
     fence: Fence | None
 

@@ -17,7 +17,7 @@ _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 
 
 class WireArea(Area, extra="forbid"):
-    """``Area`` as it may come from outside."""
+    """``Area`` as the broker receives it: every field is validated again."""
 
     name: _Name
     path: AbsolutePath

@@ -41,7 +41,8 @@ EXIT_NEVER_ANSWERED = 123
 
 
 class AgentApp(Frozen):
-    """An app to start. ``argv`` is the program's own but for what a hand-over adds."""
+    """An app to start. ``argv`` is its complete command line, apart from arguments that a hand-over
+    adds."""
 
     name: str
     kind: str

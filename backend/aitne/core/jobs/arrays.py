@@ -54,7 +54,7 @@ class ArrayState:
     """State, reason and message of an array job's row.
 
     ``message`` is None while all its tasks are in one live state, and for a sweep that has reached
-    its goal: there it is that of the tasks that were cancelled for it.
+    its goal: the store then uses the message of the tasks that were cancelled.
     """
 
     state: JobState

@@ -42,14 +42,15 @@ class BindRoot(Frozen):
 
 
 def check_binds(binds: Sequence[Bind], roots: Sequence[BindRoot]) -> None:
-    """Check that every bind lies in ``roots``, has their target, and is writable only where they
-    are.
+    """Check that every bind lies in a root, keeps the root's target, and is writable only if the
+    root is.
 
-    Of nested roots the deepest counts.
+    If roots are nested, the rules of the deepest root that contains the bind apply.
 
     Raises:
-        InvalidInput: a bind outside the roots, of another target, writable where it must not be, of
-            or over a system folder, twice to one target, or hidden by a later one.
+        InvalidInput: a bind lies outside the roots, has another target than its root, is writable
+            in a read-only root, is of or over a system folder, has the target of another bind, or
+            is hidden by a later bind.
     """
     check_paths(binds)
     for bind in binds:
@@ -100,7 +101,7 @@ def check_path(path: str, field: str) -> None:
     """Check that a path is absolute and normalized, and that every runtime can take it.
 
     Raises:
-        InvalidInput: it is not.
+        InvalidInput: the path is not absolute and normalized, or a runtime cannot take it.
     """
     check_text(path, field)
     if len(path) > _PATH_LENGTH:
@@ -125,7 +126,7 @@ def check_text(text: str, field: str) -> None:
     """Check that the text can be passed to a program.
 
     Raises:
-        InvalidInput: it contains a NUL character.
+        InvalidInput: the text contains a NUL character.
     """
     if "\0" in text:
         raise InvalidInput.field(field, f"{text!r} contains a NUL character", value=repr(text))

@@ -69,7 +69,7 @@ def _count(wish: SbatchConversion, name: str) -> int | None:
 
 
 def _tasks(wish: SbatchConversion, nodes: int | None) -> int | None:
-    """Return the number of tasks on each node; None: no option sets it."""
+    """Return the number of tasks on each node, or None if no option sets it."""
     per_node, all_ = _count(wish, "ntasks-per-node"), _count(wish, "ntasks")
     if per_node is not None:
         return per_node
@@ -132,7 +132,7 @@ def _gpus(wish: SbatchConversion, nodes: int, tasks: int) -> tuple[str | None, i
 
 
 def _memory(wish: SbatchConversion, cpus: int, gpus: int) -> str | None:
-    """Return the memory on each node; None: no option sets a usable amount."""
+    """Return the memory on each node, or None if no option sets a usable amount."""
     text: str | None = None
     for name, times in (("mem-per-gpu", gpus), ("mem-per-cpu", cpus), ("mem", 1)):
         option = wish.amounts.get(name)

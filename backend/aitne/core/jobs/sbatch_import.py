@@ -44,7 +44,7 @@ def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
     says so where it is not known.
 
     Raises:
-        ValueError: it is too long, or holds a character that no program can receive.
+        ValueError: the script is too long, or holds a character that no program can receive.
     """
     if len(text) > MAX_CHARS:
         raise ValueError(f"a batch script of more than {MAX_CHARS >> 10} KiB is refused")
@@ -183,8 +183,8 @@ def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOpt
 
 
 def _long(prefix: str) -> str | None:
-    """Return the full name of an option that may be shortened where unambiguous; None: there is
-    none."""
+    """Return the full name of an option that may be shortened where unambiguous, or None if there
+    is no such option."""
     if prefix in sbatch_options.KNOWN:
         return prefix
     meant = [name for name in sbatch_options.KNOWN if prefix and name.startswith(prefix)]

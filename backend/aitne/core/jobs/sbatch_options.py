@@ -28,7 +28,7 @@ class Note(Frozen):
 
 
 class SbatchOption(NamedTuple):
-    """An option as it was written. ``value`` None: without one."""
+    """An option as it was written. ``value`` is None if it was written without a value."""
 
     line: int
     name: str

@@ -87,7 +87,7 @@ class AuditEntry(AuditDraft):
 
 
 class AuditFilter(Frozen):
-    """Filter for audit entries; None: all."""
+    """Filter for audit entries; a field that is None selects all."""
 
     actor: str | None = None
     """The user, or the administrator who impersonated a user."""

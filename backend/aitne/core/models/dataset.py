@@ -79,8 +79,8 @@ class DatasetUse(Frozen):
 
 
 def split_reference(text: str) -> tuple[str, str | None]:
-    """Return name and version of ``name[:version]``; version None: none is given. Raises
-    ``ValueError``."""
+    """Return name and version of ``name[:version]``; the version is None if the text has none.
+    Raises ``ValueError``."""
     if _REFERENCE.fullmatch(text) is None:
         raise ValueError(f"{text!r} is not a dataset: write name or name:version")
     name, _, version = text.partition(":")

@@ -123,7 +123,7 @@ class Artifact(Frozen):
 
 
 class Package(Frozen):
-    """One entry of the software bill."""
+    """One package of an image's software bill of materials."""
 
     name: str
     version: str

@@ -71,8 +71,8 @@ class SessionSearch(Strict):
     top_level: AskedFlag = Field(False, description="Omit array tasks.")
 
     def where(self, kind: JobType | None = None) -> JobFilter:
-        """Return the same filter as the store takes it, for jobs of type ``kind``; None: of every
-        type."""
+        """Return the same filter as the store takes it, for jobs of type ``kind``, or of every type
+        if ``kind`` is None."""
         return JobFilter(
             owner=self.owner,
             project=self.project,

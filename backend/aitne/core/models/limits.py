@@ -164,7 +164,7 @@ class LimitUsage(Frozen):
     qos: tuple[QosUse, ...] = ()
 
     def of(self, account: str, user: str | None = None) -> AssociationUse | None:
-        """Return the association of that account, or of that user in it; None: there is none."""
+        """Return the association of that account, or of that user in it, or None if there is none."""
         for association in self.associations:
             if association.account == account and association.user == user:
                 return association

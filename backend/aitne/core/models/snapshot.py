@@ -102,7 +102,7 @@ class Taken(_Part):
 
 
 class Snapshot(Frozen):
-    """Everything that is known of what a job ran on."""
+    """Record of what a job ran with: image, datasets, modules, job file, and facts from its agent."""
 
     attempt: int = Field(description="Attempt of the job; a retry takes a new snapshot.")
     taken: Taken | None = Field(description="Facts that its agent reported; null: none yet.")
@@ -124,7 +124,7 @@ class WrittenFile(_Part):
 
 
 class WrittenFiles(_Part):
-    """The files of a job's folder that were changed while it ran: its own, and others' there."""
+    """The files of a job's folder that were changed while it ran, by the job itself or by others."""
 
     schema_: int = Field(1, alias="schema", ge=1, description="Version of this schema.")
     folder: Path = Field(description="Folder that was searched.")

@@ -117,7 +117,7 @@ class SetGpuTypeLimit(Frozen):
 
 
 class SetQos(Frozen):
-    """Change of the QOS that jobs may name; empty: those of the account above."""
+    """Change of the QOS that jobs may name; an empty list means the QOS of the account above."""
 
     kind: Literal["set_qos"] = "set_qos"
     account: AccountName
@@ -139,12 +139,13 @@ class Accounting(Protocol):
         ...
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        """Make the changes in this order. The first failure stops it; those before it are made.
+        """Make the changes in this order. The first failure ends the call; the changes before it
+        remain made.
 
         Raises:
             NotAllowed: the account in use is no administrator of accounting, or the broker does not
                 act for a user any more.
-            SchedulerRejected: it rejected a change, which the message names.
+            SchedulerRejected: the scheduler rejected a change, which the message names.
         """
         ...
 

@@ -36,7 +36,7 @@ class Attacher(Protocol):
         Raises:
             SchedulerRejected: no such attempt runs there, or its account may not.
             NotSupported: this scheduler cannot attach programs.
-            RateLimited: too many are attached already.
+            RateLimited: too many programs are attached already.
             Unavailable: the outcome is unknown, and nothing was started.
         """
         ...

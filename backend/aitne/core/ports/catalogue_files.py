@@ -19,20 +19,22 @@ class Manifests(Protocol):
     async def receive(
         self, user: str, digest: str, chunks: AsyncIterator[bytes], used: Collection[str]
     ) -> Summary:
-        """Store an upload that is complete, valid and of that digest; else nothing is stored.
-        ``used`` are the digests that datasets name; others may be removed when they are old.
+        """Store an upload if it is complete, valid and has ``digest``; else store nothing. ``used``
+        are the digests that datasets name; others may be removed when they are old.
 
         Raises:
-            ManifestError: it is no manifest, or too large.
-            InvalidInput: it has another digest.
+            ManifestError: the upload is no manifest, or too large.
+            InvalidInput: the upload has another digest.
             RateLimited: the user, or too many others, are uploading at this moment.
             Unavailable: the disk is full or cannot be written.
         """
         ...
 
     async def find(self, user: str, digest: str, *, kept: bool) -> Summary | None:
-        """Return the summary of a manifest that waits as an upload of the user's or, with ``kept``,
-        is kept for a dataset; None: there is none.
+        """Return the summary of a manifest, or None if there is none.
+
+        Searched are the user's uploads that no dataset refers to yet; with ``kept``, also the
+        manifests that are kept for datasets.
 
         Raises:
             Unavailable: the disk cannot be read.
@@ -51,7 +53,7 @@ class Manifests(Protocol):
         """Return the path of a stored manifest. Blocking.
 
         Raises:
-            Unavailable: it is gone.
+            Unavailable: the file is missing.
         """
         ...
 
@@ -67,8 +69,8 @@ class ImageFiles(Protocol):
         which knows it by the digest.
 
         Raises:
-            InvalidInput: it lies outside the images' folder, is no regular file, could be changed
-                by others than the platform and root, cannot be read, or has another digest.
-                ``field`` names it.
+            InvalidInput: the file lies outside the images' folder, is no regular file, could be
+                changed by others than the platform and root, cannot be read, or has another digest.
+                ``field`` is the field that the error names.
         """
         ...

@@ -39,9 +39,10 @@ class Channel(Protocol):
         ...
 
     async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:
-        """Send it once; return the receiver's status.
+        """Send the message once; return the receiver's status.
 
         Raises:
-            DeliveryFailed: it was not accepted; states whether a retry may succeed.
+            DeliveryFailed: the receiver did not accept the message; the error states whether a
+                retry may succeed.
         """
         ...

@@ -46,9 +46,10 @@ class Command(Protocol):
         own). ``env`` is all that the process gets beside a fixed PATH and LANG.
 
         Raises:
-            CommandTimeout: it did not end in time and was killed; what it has done is unknown.
+            CommandTimeout: the command did not end within ``timeout_s`` and was killed; its effect
+                is unknown.
             NotAllowed: this process may not act as ``account``.
-            Unavailable: it could not be started.
+            Unavailable: the command could not be started.
         """
         ...
 
@@ -57,11 +58,11 @@ class Command(Protocol):
     ) -> socket.socket:
         """Start the command and return the other end of its standard input, output and error.
 
-        It ends when it sees the end of its input; nothing here waits for it.
+        The command ends when it sees the end of its input; nothing here waits for it.
 
         Raises:
             NotAllowed: this process may not act as ``account``.
             RateLimited: too many commands of the account run already.
-            Unavailable: it could not be started.
+            Unavailable: the command could not be started.
         """
         ...

@@ -93,8 +93,8 @@ class JobFiles(Protocol):
         ...
 
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
-        """Return the fence; None: no run has taken it, so the program of this attempt has never
-        started.
+        """Return the fence, or None if no run has taken it, so that the program of this attempt has
+        never started.
 
         Raises:
             Unavailable: also when the folder itself cannot be seen, which proves nothing.
@@ -110,5 +110,5 @@ class JobFiles(Protocol):
         ...
 
     async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
-        """Return how the program ended; None: it has not ended, or not by itself."""
+        """Return how the program ended, or None if it has not ended or did not end by itself."""
         ...

@@ -46,7 +46,7 @@ class FormSource(Protocol):
     async def authenticate(
         self, username: str, password: str, stored: str | None
     ) -> Identity | None:
-        """Return the identity; None: name or password is wrong, without telling which.
+        """Return the identity, or None if name or password is wrong, without telling which.
 
         ``stored`` is the platform's own hash of the password, for its own accounts; None for a name
         that it does not know. The time taken must not tell the cases apart where the source

@@ -32,8 +32,8 @@ class Bind(Frozen):
 
 
 class RuntimeLimits(Frozen):
-    """Limits that the runtime itself is to enforce; None: the scheduler or the agent does, or
-    neither."""
+    """Limits that the runtime itself is to enforce. A limit that is None is left to the scheduler
+    or the agent, or is not enforced."""
 
     memory_bytes: int | None = None
     cpus: int | None = None
@@ -101,7 +101,8 @@ class RuntimeLaunch(Frozen):
 
 
 class Runtime(Protocol):
-    """One file in ``adapters/runtimes`` fulfils this, made from ``(settings, session_env)``.
+    """Container runtime. Each file in ``adapters/runtimes`` has one, made from ``(settings,
+    session_env)``.
 
     Pure: it builds argument vectors and starts nothing.
     """
@@ -111,7 +112,7 @@ class Runtime(Protocol):
     """False: only the node as it is."""
 
     def refusal(self, *, remote: bool) -> str | None:
-        """Return why this platform cannot use the runtime, as a sentence; None: it can.
+        """Return why this platform cannot use the runtime, as a sentence, or None if it can.
 
         ``remote`` is True if containers run on other machines than the platform.
         """

@@ -126,7 +126,8 @@ class SchedulerCapabilities(Frozen):
 
 
 class Scheduler(Protocol):
-    """One file in ``adapters/schedulers`` fulfils this; it is made with the settings and ``Tools``.
+    """Scheduler of jobs. Each file in ``adapters/schedulers`` has one, made with the settings and
+    ``Tools``.
 
     Every method but ``start`` and ``close`` may raise ``SchedulerUnavailable``: nothing is then
     known about any job. Methods are safe to call concurrently.
@@ -161,15 +162,15 @@ class Scheduler(Protocol):
         """Queue the job; return its id in the scheduler (of the array as a whole for an array).
 
         Raises:
-            SchedulerRejected: it will never be accepted in this form.
-            SubmitUncertain: it may or may not have been queued; ``find`` determines which.
+            SchedulerRejected: the scheduler will never accept the job in this form.
+            SubmitUncertain: the job may or may not have been queued; ``find`` determines which.
             Unavailable: the job's own files cannot be written; other jobs need not wait for that.
         """
         ...
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
-        """Return the prediction for ``request``, without submitting it; None: the scheduler cannot
-        predict it.
+        """Return the prediction for ``request``, without submitting it, or None if the scheduler
+        cannot predict it.
 
         Raises:
             SchedulerRejected: as ``submit`` would; ``field`` names the part of the job file.

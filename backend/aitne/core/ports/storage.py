@@ -9,7 +9,8 @@ from aitne.core.models.storage import Area, AreaFacts, PathFacts
 
 
 class Storage(Protocol):
-    """One file in ``adapters/storage`` fulfils this. Blocking: it runs in the account's helper."""
+    """Source of facts about storage. Each file in ``adapters/storage`` has one. Blocking: it runs
+    in the account's helper."""
 
     name: str
 
@@ -27,12 +28,13 @@ class UserFolders(Protocol):
     """
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
-        """Return facts about each area; ``account`` None: as the platform's own account."""
+        """Return facts about each area as ``account`` sees it, or the platform's own account if
+        None."""
         ...
 
     async def paths(self, account: str | None, paths: Sequence[str]) -> Sequence[PathFacts]:
-        """Return facts about each absolute path; ``account`` None: as the platform's own
-        account."""
+        """Return facts about each absolute path as ``account`` sees it, or the platform's own
+        account if None."""
         ...
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:

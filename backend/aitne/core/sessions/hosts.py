@@ -42,9 +42,9 @@ def check_wildcard(sessions_url: str, portal_url: str) -> None:
     """Check a ``sessions_url`` with a wildcard; one without is not checked.
 
     Raises:
-        ValueError: it is not ``https://*.HOST[:PORT]``, or ``http`` and not below ``localhost``; or
-            users' pages could set the portal's cookies, because one of the two hosts is below the
-            other.
+        ValueError: the URL is not ``https://*.HOST[:PORT]``, or ``http`` and not below
+            ``localhost``; or users' pages could set the portal's cookies, because one of the two
+            hosts is below the other.
     """
     if "*" not in sessions_url:
         return

@@ -59,7 +59,7 @@ def made(settings: StorageSettings, area: Area) -> bool:
 
 
 def cache_folder(settings: StorageSettings, owner: AreaOwner) -> str | None:
-    """Return the folder for the caches of the owner's jobs instead of home; None: nothing is
+    """Return the folder for the caches of the owner's jobs instead of home, or None if nothing is
     redirected.
 
     Raises:
@@ -136,7 +136,7 @@ def _path(text: str) -> str:
 
 
 def _parts(path: str) -> list[str] | None:
-    """Return the names in an absolute path; None: the path is not absolute or its names are
+    """Return the names in an absolute path, or None if the path is not absolute or its names are
     ambiguous."""
     if not path.startswith("/") or _CONTROL.search(path):
         return None

@@ -30,7 +30,7 @@ class BucketCompressor(Protocol):
     def decompress(self, row: torch.Tensor, context: Any) -> torch.Tensor:
         """Return the row in its original dtype and length.
 
-        For a gathered row ``context`` is that of the sending rank, and a tuple in it has become a
+        For a gathered row ``context`` comes from the sending rank, and a tuple in it has become a
         list.
         """
         ...

@@ -10,7 +10,8 @@ from aitne.distrib.compress._narrow import Narrow
 
 
 class Fp16(Narrow):
-    """Compressor that halves float32 rows. Values beyond 65504 become infinite, as in Horovod."""
+    """Compressor that sends float32 rows as float16, in half the bytes. Values beyond 65504 become
+    infinite, as in Horovod."""
 
     name: ClassVar[str] = "fp16"
     wire: ClassVar[torch.dtype] = torch.float16

@@ -63,7 +63,7 @@ def run(func: Callable[..., T]) -> Callable[..., T]:
 
 
 def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T]:
-    """Decorate as ``run`` does, with another function that reconnects the ranks."""
+    """Decorate as ``run`` does, but call ``reset`` to connect the ranks again."""
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> T:

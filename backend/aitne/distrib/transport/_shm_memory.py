@@ -139,7 +139,7 @@ def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.soc
     """Create the memory, or receive it from rank 0, and wait until every rank has it.
 
     Args:
-        group: its ranks.
+        group: ranks that share the memory.
         able: whether this rank has the kernel; it is used if all of them have it.
 
     Returns:

@@ -134,7 +134,8 @@ class TorchProcessGroup:
             out.copy_(flat[before : before + counts[self.rank]])
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Gather parts; if sizes differ, by one broadcast each, which run concurrently."""
+        """Gather all ranks' elements. If the counts differ, each rank broadcasts its own, all
+        concurrently."""
         out, flat = out.view(-1).view(torch.uint8), flat.view(-1).view(torch.uint8)
         if len(set(counts)) == 1:
             self._run(lambda pg: [pg._allgather_base(out, flat)])
@@ -147,7 +148,7 @@ class TorchProcessGroup:
         )
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Broadcast as bytes, which supports any dtype."""
+        """Broadcast the elements as bytes, which supports any dtype."""
         self._run(lambda pg: [pg.broadcast(flat.view(torch.uint8), root)])
 
     def alltoall(
@@ -157,7 +158,7 @@ class TorchProcessGroup:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """Exchange as bytes, which supports any dtype."""
+        """Exchange the elements as bytes, which supports any dtype."""
         width = flat.element_size()
         sent = [count * width for count in send_counts]
         received = [count * width for count in receive_counts]

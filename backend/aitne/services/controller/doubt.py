@@ -38,9 +38,9 @@ class StaleStateCheck:
         self._look_at: datetime | None = clock() + timedelta(seconds=LOOK_AFTER_S)
 
     def silent(self) -> None:
-        """Schedule a search: the scheduler does not answer.
+        """Schedule a search, because the scheduler does not answer.
 
-        It may be another instance when it does.
+        When it answers again, it may be another instance.
         """
         self._look_at = self._clock() + timedelta(seconds=LOOK_AFTER_S)
 
@@ -53,7 +53,7 @@ class StaleStateCheck:
             self.silent()
 
     async def over(self, running: Callable[[], Iterable[Job]]) -> list[tuple[Job, RunVerdict]]:
-        """Return those of the running jobs that have ended.
+        """Return the jobs of ``running`` that have ended.
 
         Empty, without a query, unless a search is due.
         """

@@ -53,7 +53,10 @@ class IdleWatch:
             await asyncio.sleep(pause_s)
 
     async def look(self) -> float:
-        """Warn and end the sessions that are due; return the seconds until the next check."""
+        """Check all sessions: warn of an end for inactivity, and end those whose time is over.
+
+        Returns the seconds until the next check.
+        """
         sessions = {entry.job.id: entry.job for entry in self._live if _concerned(entry.job)}
         if not sessions:
             return LOOK_EVERY_S

@@ -180,7 +180,7 @@ class MissingRunResolver:
         return outcome
 
     async def judge_by_record(self, job: Job, before: datetime) -> RunVerdict | None:
-        """Judge a run by its agent's record alone, if it ended by itself before that time.
+        """Judge a run by its agent's record alone, if it ended by itself before ``before``.
 
         None means that there is no such record. Raises as ``vanished``.
         """

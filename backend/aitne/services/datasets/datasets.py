@@ -92,9 +92,9 @@ class DatasetService:
 
         Raises:
             NotAllowed: the credential may not add datasets.
-            InvalidInput: it is no manifest, or has another digest, or is too large.
-            RateLimited: too many are uploaded at once.
-            Unavailable: it cannot be stored.
+            InvalidInput: the upload is no manifest, has another digest, or is too large.
+            RateLimited: too many manifests are uploaded at once.
+            Unavailable: the manifest cannot be stored.
         """
         project = actor.user.default_project
         require(PolicyAction.DATASET_ADD, actor, "project", project, project=project)

@@ -26,8 +26,9 @@ class DatasetPaths:
         """Return the folder's real path, which jobs mount.
 
         Raises:
-            InvalidInput: it lies outside the actor's folders and those for datasets, or is one of the
-                actor's folders as a whole, or is no folder, or the actor's account cannot read it.
+            InvalidInput: the folder lies outside the actor's folders and those for datasets, or is
+                one of the actor's folders as a whole, or is no folder, or the actor's account
+                cannot read it.
             NotAllowed: the platform may not act as the actor's account.
             Unavailable: the file system or the broker does not answer.
         """

@@ -125,14 +125,15 @@ class ImageService:
         return _shown(await self._allowed(PolicyAction.IMAGE_READ, actor, name, version), actor)
 
     async def register(self, actor: Actor, new: NewImage) -> Image:
-        """Register a version and offer it; add further artifacts to a known version.
+        """Register an image's version and offer it; if the version is known, add the further
+        artifacts.
 
         Every file is read completely, which takes a while.
 
         Raises:
             NotAllowed: the actor is no administrator.
             InvalidInput: a file does not match its description, or a runtime has two artifacts.
-            NotFound: there is no such project.
+            NotFound: a project that ``new`` names does not exist.
             Conflict: the version exists with other content.
         """
         require(

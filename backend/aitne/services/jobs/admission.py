@@ -181,7 +181,7 @@ class Admission:
         """Return the job's rows to store: its own, and the one that the tasks of an array share.
 
         Raises:
-            InvalidInput: it could never run within its project's limits.
+            InvalidInput: the job could never run within its project's limits.
             Conflict: the user has as many live jobs as allowed.
         """
         array = admitted.spec.array

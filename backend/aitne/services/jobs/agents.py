@@ -303,7 +303,7 @@ class AgentService:
 
         Raises:
             NotFound: no such session.
-            Conflict: it has ended.
+            Conflict: the session has ended.
         """
         job = await self._session(job_id)
         if job.state.terminal:

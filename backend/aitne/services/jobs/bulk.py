@@ -72,8 +72,8 @@ class BulkCancel:
         Otherwise none.
 
         Raises:
-            Conflict: there are more or fewer.
-            InvalidInput: they are too many for one request.
+            Conflict: more or fewer jobs than ``expected`` match.
+            InvalidInput: more jobs match than one request may cancel.
         """
         if expected > MOST:
             raise InvalidInput.field(

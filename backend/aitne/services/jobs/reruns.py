@@ -50,7 +50,7 @@ class Rerun(Frozen):
 
 
 class RerunService:
-    """Preview of repeated jobs, and continuation of sessions."""
+    """Service that previews whether a job can run again, and continues ended sessions."""
 
     def __init__(
         self,
@@ -107,10 +107,10 @@ class RerunService:
         """Start the same session again, with what was open in the one that has ended.
 
         Raises:
-            Conflict: it has not ended, or another session continues its work already.
+            Conflict: the session has not ended, or another session continues its work already.
             NotFound: no such session.
             NotAllowed: the job belongs to another user.
-            InvalidInput: the platform can no longer provide what it used.
+            InvalidInput: the platform can no longer provide what the session used.
         """
         job = await self._store.get_job(job_id)
         require(

@@ -35,7 +35,7 @@ def load_template(path: Path) -> Template:
     """Load the template in ``path``.
 
     Raises:
-        TemplateError: it cannot be read, is not YAML, or does not match the schema.
+        TemplateError: the file cannot be read, is not YAML, or does not match the schema.
     """
     node, content = _parse(path, _read(path))
     try:

@@ -75,7 +75,7 @@ class AnnouncementService:
 
         Raises:
             NotAllowed: the actor is no administrator.
-            InvalidInput: it ends before it starts, or its text is empty.
+            InvalidInput: the announcement ends before it starts, or its text is empty.
         """
         _administer(actor)
         now = self._clock()
@@ -124,7 +124,7 @@ class AnnouncementService:
 
         Raises:
             NotFound: no such announcement is shown to the actor.
-            Conflict: it is critical, so it cannot be dismissed.
+            Conflict: the announcement is critical, so it cannot be dismissed.
         """
         refuse_impersonation(actor, "dismiss announcements")
         announcement = await self.get(actor, announcement_id)

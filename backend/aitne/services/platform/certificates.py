@@ -238,7 +238,7 @@ def validity(settings: Settings) -> Mapping[Path, tuple[datetime, datetime]]:
     """Return the validity period of each certificate that the platform's processes use.
 
     Raises:
-        SetupError: one cannot be read.
+        SetupError: a certificate cannot be read.
     """
     files = (portal_files, sessions_files, proxy_files)
     authorities = (authority_file(settings), sessions_authority_file(settings))

@@ -24,10 +24,11 @@ class Cipher:
         return self._fernet().encrypt(json.dumps([purpose, text]).encode()).decode()
 
     def decrypt(self, encrypted: str, purpose: str) -> str:
-        """Return what was encrypted.
+        """Return the text that ``encrypt`` was given for ``purpose``.
 
         Raises:
-            ValueError: it was encrypted with another key or for another purpose, or is damaged.
+            ValueError: ``encrypted`` was made with another key or for another purpose, or is
+                damaged.
         """
         try:
             stored, text = json.loads(self._fernet().decrypt(encrypted.encode()))

@@ -51,7 +51,7 @@ class MaintenanceService:
     async def status(self, actor: Actor) -> MaintenanceView:
         """Return the present maintenance.
 
-        Raises ``NotAllowed``: the credential may not read.
+        Raises ``NotAllowed`` if the credential may not read.
         """
         require(PolicyAction.CLUSTER_READ, actor, "page", "maintenance")
         return self._view(await self._store.maintenance())
@@ -69,7 +69,7 @@ class MaintenanceService:
 
         Raises:
             NotAllowed: the actor is no administrator.
-            InvalidInput: it would end before it starts, or is over already.
+            InvalidInput: the maintenance would end before it starts, or is over already.
         """
         require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
         now = self._clock()
@@ -93,7 +93,7 @@ class MaintenanceService:
     async def end(self, actor: Actor, *, check: Check[MaintenanceView] = None) -> MaintenanceView:
         """End the maintenance or discard a scheduled one; does nothing if there is none.
 
-        Raises ``NotAllowed``: the actor is no administrator.
+        Raises ``NotAllowed`` if the actor is no administrator.
         """
         require(PolicyAction.PLATFORM_ADMINISTER, actor, "page", "maintenance")
         await self._store.set_maintenance(None, check=self._seen(check))

@@ -47,7 +47,7 @@ def month_of(moment: datetime) -> str:
 
 
 def bounds(month: str) -> tuple[datetime, datetime]:
-    """Return the first moment of the month and that of the next one."""
+    """Return the first moment of the month and the first moment of the next one."""
     year, number = int(month[:4]), int(month[5:])
     following = (year + 1, 1) if number == 12 else (year, number + 1)
     return datetime(year, number, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)

@@ -58,7 +58,7 @@ class InvitationService:
     ) -> NewInvitation:
         """Create an invitation to the project.
 
-        Raises ``NotFound``, ``NotAllowed``; ``Conflict``: the project is not active.
+        Raises ``NotFound``, ``NotAllowed``, and ``Conflict`` if the project is not active.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", project, project=project)
         project_row = await self._store.get_project(project)

@@ -127,7 +127,7 @@ class ProjectLife:
         )
 
     async def decline(self, actor: Actor, name: str, reason: str) -> Project:
-        """Decline a requested project, or the later end that an approved project requested.
+        """Decline a requested project, or an approved project's request for a later end date.
 
         Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``.
         """
@@ -154,7 +154,7 @@ class ProjectLife:
         Raises:
             NotFound, IllegalTransition: there is no such project, or it is not closed.
             NotAllowed: an administrator closed it, so only an administrator can reopen it.
-            Conflict: it has expired.
+            Conflict: the project has expired.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)
@@ -172,7 +172,8 @@ class ProjectLife:
     ) -> Project:
         """Set another end, or none; this also settles a request for more time.
 
-        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``; ``InvalidInput``: the end has passed.
+        Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``, and ``InvalidInput`` if the end
+        has passed.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
@@ -184,7 +185,8 @@ class ProjectLife:
     async def ask_for_time(self, actor: Actor, name: str, until: datetime, reason: str) -> Project:
         """Request a later end from an administrator.
 
-        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput``: it is not later; ``Conflict``.
+        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput`` if ``until`` is not later than the
+        present end, and ``Conflict``.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         project = await self._store.get_project(name)

@@ -155,7 +155,8 @@ class ProjectService:
     async def set_own_limits(self, actor: Actor, name: str, limits: Limits) -> ProjectLimits:
         """Set own limits of the project, at most the granted ones.
 
-        Raises ``NotFound``, ``NotAllowed``, ``InvalidInput``: one is more than that.
+        Raises ``NotFound``, ``NotAllowed``, and ``InvalidInput`` if a limit exceeds the granted
+        one.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
         _check_within(limits, await self._store.limits_of(name), "")

@@ -56,7 +56,7 @@ class UsageReport(Frozen):
 
 
 class UsageService:
-    """Access to usage: members read that of their projects, administrators that of all."""
+    """Access to usage: members read the usage of their projects, administrators the usage of all."""
 
     def __init__(self, store: Store, months: UsageMonths, clock: Callable[[], datetime]) -> None:
         self._store = store

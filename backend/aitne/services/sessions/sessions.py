@@ -33,12 +33,12 @@ class SessionService:
         self._clock = clock
 
     async def open(self, actor: Actor, job_id: UUID, app: str | None = None) -> str:
-        """Return the URL of the session, or that of another of its apps.
+        """Return the URL of the session, or of another of its apps.
 
         Raises:
-            NotFound: there is no such session, or it has no such entry point.
+            NotFound: there is no such session, or the session has no such entry point.
             NotAllowed: the session belongs to another user.
-            Conflict: it is not ready.
+            Conflict: the session is not ready.
         """
         job = await self._session(PolicyAction.JOB_OPEN, actor, job_id)
         if job.state is not JobState.READY or job.url is None:
@@ -58,9 +58,9 @@ class SessionService:
         """Move the session's end by ``seconds``.
 
         Raises:
-            InvalidInput: it would last longer than the platform allows.
+            InvalidInput: the session would last longer than the platform allows.
             NotFound, NotAllowed: as ``open``.
-            Conflict: it does not run.
+            Conflict: the session does not run.
         """
         # Read before the session: an extension carried out in between has moved the end read then.
         pending_limit_s = await self._store.limit_asked(job_id)
@@ -100,7 +100,7 @@ class SessionService:
 
         Raises:
             NotFound, NotAllowed: as ``open``.
-            Conflict: it does not run.
+            Conflict: the session does not run.
         """
         job = await self._session(PolicyAction.JOB_EXTEND, actor, job_id)
         if not job.state.active or job.cancel_requested_at:
@@ -140,9 +140,9 @@ class SessionService:
         This session must have ended.
 
         Raises:
-            Conflict: it has not ended.
+            Conflict: the session has not ended.
             NotFound, NotAllowed: as ``open``.
-            InvalidInput: the platform can no longer provide what it used.
+            InvalidInput: the platform can no longer provide what the session used.
         """
         job = await self._session(PolicyAction.JOB_RESUBMIT, actor, job_id)
         if not job.state.terminal:

@@ -114,7 +114,8 @@ class Terminal:
         """Yield the output after ``received`` bytes as it arrives, until the program ends.
 
         Raises:
-            InvalidInput: more than was sent, or less than is still stored.
+            InvalidInput: ``received`` is more than was sent, or lies before the output that is
+                still stored.
         """
         self.acknowledge(received)
         self._sent = 0

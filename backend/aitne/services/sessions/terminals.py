@@ -90,10 +90,10 @@ class TerminalService:
         Raises:
             NotFound: there is no such job, or the actor may not see it.
             NotAllowed: the job belongs to another user, or the actor is impersonated.
-            InvalidInput: it does not run on that node.
-            Conflict: it does not run.
-            NotSupported: its scheduler cannot attach to jobs.
-            Unavailable: its nodes are not known yet.
+            InvalidInput: the job does not run on that node.
+            Conflict: the job does not run.
+            NotSupported: the scheduler cannot attach to jobs.
+            Unavailable: the job's nodes are not known yet.
         """
         job = await self._store.get_job(job_id)
         require(PolicyAction.JOB_ATTACH, actor, "job", job_id, owner=job.owner, project=job.project)
@@ -134,7 +134,7 @@ class TerminalService:
             NotAuthenticated: the ticket is invalid, was used, or is for another job.
             Conflict: the job no longer runs, or the start was refused.
             RateLimited: the user has too many terminals.
-            NotSupported, Unavailable: it cannot be started.
+            NotSupported, Unavailable: the program cannot be started.
         """
         owner, node = await self._redeem(job_id, ticket)
         job = await self._store.get_job(job_id)
@@ -163,7 +163,7 @@ class TerminalService:
 
         Raises:
             NotAuthenticated: the ticket is invalid.
-            NotFound: it has ended meanwhile, or belongs to another user.
+            NotFound: the terminal has ended meanwhile, or belongs to another user.
         """
         owner, _ = await self._redeem(job_id, ticket)
         entry = self._held.get(name)

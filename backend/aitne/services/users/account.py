@@ -243,12 +243,15 @@ class AccountService:
     async def reset_password(
         self, token: str, password: str, *, delete_tokens: bool = False
     ) -> str:
-        """Set the password with the token of a link, and return its user.
+        """Set the password of the user for whom a link with ``token`` was made, and return the
+        user's name.
 
-        All logins end, and the account is unlocked.
+        All the user's logins end, with ``delete_tokens`` the API tokens are deleted too, and the
+        account is unlocked.
 
         Raises:
-            NotAuthenticated: the link was used or has expired.
+            NotAuthenticated: the link was used before or has expired.
+            InvalidInput: the password is not permitted; the link remains valid.
         """
         # Hash the password first, so that a later failure does not use up the link.
         password_hash = await self._hasher.hash(password)

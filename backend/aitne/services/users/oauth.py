@@ -80,7 +80,7 @@ class OAuthService:
     def check_client(self, client_id: str, redirect_uri: str) -> None:
         """Check the client and the redirect address.
 
-        Raises ``InvalidInput``: without both, no browser may be redirected.
+        Raises ``InvalidInput`` if either is wrong; then no browser may be redirected.
         """
         if client_id != CLIENT_ID:
             raise InvalidInput.field(

@@ -82,7 +82,7 @@ class SecondFactors:
         )
 
     async def enrol(self, user: User) -> Enrolment:
-        """Create a secret; it is not required before ``confirm``.
+        """Create a secret for codes; logins do not require a code before ``confirm``.
 
         Raises:
             Conflict: there is a confirmed factor.

@@ -12,7 +12,7 @@ from aitne.host.account import own_account_name
 
 
 def shared_account(settings: Settings) -> str | None:
-    """Return the account of this machine that all users' jobs run as; None: each user has one."""
+    """Return the account of this machine that all users' jobs run as, or None if each user has one."""
     return None if settings.capabilities.runs_as_users else own_account_name()
 
 

@@ -180,9 +180,9 @@ class UserService:
 
         Raises:
             NotFound: the actor may not see ``owner``.
-            NotAllowed: it would have more permissions than the credential in use.
+            NotAllowed: the token would have more permissions than the credential in use.
             ReauthenticationRequired: the user logged in too long ago.
-            InvalidInput: its scopes exceed the permissions of its owner.
+            InvalidInput: the scopes exceed the permissions of the token's owner.
         """
         whose = owner or actor.name
         require(PolicyAction.TOKEN_WRITE, actor, "user", whose, owner=whose)

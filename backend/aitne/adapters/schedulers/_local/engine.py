@@ -192,8 +192,8 @@ class SchedulingEngine:
         self.notify()
 
     async def _start_failed(self, task: LocalTask, error: OSError) -> None:
-        """Handle a failed start: no process of the task runs; it waits again, or ends if its folder
-        does not exist any more.
+        """Handle a failed start: no process of the task runs; the task waits again, or ends if its
+        folder does not exist any more.
         """
         _log.warning("Job %s could not be started: %s", task.scheduler_id, error)
         task.runs -= 1

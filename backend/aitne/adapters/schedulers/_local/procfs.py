@@ -28,7 +28,8 @@ def start_time(pid: int) -> int | None:
 
 
 def signal_process(pid: int, started: int, number: int) -> bool:
-    """Signal the process that had this ID when it started at that time, and no other."""
+    """Signal the process ``pid`` only if it is the one that started at ``started``, and no later
+    process with the same ID."""
     import signal  # takes 7 ms: the runner must not spend them before the script has started
 
     try:

@@ -195,7 +195,8 @@ class JobIndex:
 
 
 def dependency(book: JobIndex, names: tuple[str, ...]) -> tuple[list[str], bool]:
-    """Return those of ``names`` that have not ended yet, and whether one of them has failed."""
+    """Return the jobs among ``names`` that have not ended yet, and whether one of ``names`` has
+    failed."""
     open_ones = []
     for name in names:
         tasks = book.select(name)

@@ -44,7 +44,7 @@ class SlurmAttacher:
         self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Start a job step on that node and return its socket.
+        """Start a job step on the target's node and return its socket.
 
         Raises:
             SchedulerRejected: the attempt does not run there, or belongs to another account.

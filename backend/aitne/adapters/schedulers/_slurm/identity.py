@@ -21,7 +21,8 @@ def comment(job_id: UUID, attempt: int) -> str:
 
 
 def name(job_id: UUID, attempt: int) -> str:
-    """Return the name of one attempt in Slurm; it does not contain the user's name of the job."""
+    """Return the name of one attempt in Slurm; it does not contain the name that the user gave the
+    job."""
     return f"aitne-{job_id}-{attempt}"
 
 

@@ -132,7 +132,7 @@ class ClusterLimits:
             )
 
     def _overridden(self, request: SubmitRequest) -> bool:
-        """Return True if a QOS may override the partition's limits: that of the job, or any QOS if
+        """Return True if a QOS may override the partition's limits: the job's QOS, or any QOS if
         the job names none.
         """
         if self._qos_flags is None:

@@ -131,7 +131,7 @@ class Site:
         return True
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Search the queue by name, then accounting for what it does not hold."""
+        """Search the queue by name, then accounting for the jobs that the queue does not hold."""
         jobs: list[SchedulerJob] = []
         for start in range(0, len(runs), _NAMES_AT_ONCE):
             jobs += await self._find_some(runs[start : start + _NAMES_AT_ONCE])
@@ -193,7 +193,7 @@ class Site:
     async def ended(
         self, runs: Sequence[Run], *, timeout_s: float = _ACCOUNTING_TIMEOUT_S
     ) -> Sequence[SchedulerJob]:
-        """Return the records of accounting for those of these attempts that have ended."""
+        """Return accounting's records of the attempts in ``runs`` that have ended."""
         output = await self.ask(
             "sacct",
             self._mine or "--allusers",

@@ -24,12 +24,13 @@ def moment(seconds: int | None) -> datetime | None:
 
 
 def task_of(job: SchedulerJob, array: int | str, task: int) -> SchedulerJob:
-    """Return the record as that of one task."""
+    """Return a copy of the record with the ID and index of one task of the array."""
     return job.model_copy(update={"scheduler_id": f"{array}_{task}", "array_task_id": task})
 
 
 def array_record(job: SchedulerJob, array: int, tasks: str, *, said_by: str) -> SchedulerJob:
-    """Return the record of an array that waits as a whole, as that of its ``tasks`` (``1-3,7%2``).
+    """Return a copy of the record of an array that waits as a whole, for its ``tasks``
+    (``1-3,7%2``).
 
     Raises:
         SchedulerUnavailable: the list is incomplete (libslurm truncates a long one: ``1,3,5,...``);
@@ -46,8 +47,8 @@ def array_record(job: SchedulerJob, array: int, tasks: str, *, said_by: str) -> 
 
 
 def of_tasks(job: SchedulerJob, array: str, tasks: str) -> SchedulerJob:
-    """Return the record as that of the ``tasks`` of an array, one or several. Raises
-    ``ValueError``.
+    """Return a copy of the record for the ``tasks`` of an array, one or several. Raises
+    ``ValueError`` if ``tasks`` is no list of indices.
     """
     indices = parse_array(tasks).indices
     if len(indices) == 1:

@@ -46,7 +46,7 @@ class TokenMint:
         """Return a mint with the key in the file ``path``.
 
         Raises:
-            SetupError: it cannot be read, other accounts can read it, or it is not a key.
+            SetupError: the file cannot be read, other accounts can read it, or it holds no key.
         """
         return cls(_read_key(path))
 

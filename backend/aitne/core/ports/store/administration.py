@@ -36,7 +36,8 @@ class AdministrationStore(Protocol):
     async def list_announcements(
         self, *, current_at: datetime | None, cursor: str | None = None, limit: int = 100
     ) -> Page[Announcement]:
-        """List those that are shown at that time, or all; newest start first."""
+        """List the announcements that are shown at ``current_at``, or all if it is None; newest
+        start first."""
         ...
 
     async def dismiss(self, announcement_id: str, user: str) -> None:
@@ -56,12 +57,12 @@ class AdministrationStore(Protocol):
         ...
 
     async def maintenance(self) -> Maintenance | None:
-        """Return the maintenance that is on, comes next, or was last; None: there was none."""
+        """Return the maintenance that is on, comes next, or was last, or None if there was none."""
         ...
 
     async def tell_turns(self, after: datetime, until: datetime) -> None:
-        """Write ``announcement.changed`` and ``maintenance.changed`` for those that started or
-        ended after ``after`` and not after ``until``: no request triggers these transitions."""
+        """Write ``announcement.changed`` and ``maintenance.changed`` for what started or ended
+        after ``after`` and not after ``until``: no request triggers these transitions."""
         ...
 
     async def note_node(self, node: str, what: str, *, actor: str, reason: str | None) -> None:

@@ -15,11 +15,11 @@ class CatalogStore(Protocol):
     ``dataset.changed`` that the users who may see the object see."""
 
     async def add_image(self, image: Image, *, actor: str) -> Image:
-        """Put a version into the catalogue, whole. A version that is there already gets the further
-        artifacts. Returns the version as it is afterwards.
+        """Put a version into the catalogue, whole. A version that exists already gets the further
+        artifacts. Returns the version after the change.
 
         Raises:
-            Conflict: it has an artifact of the same runtime with another digest.
+            Conflict: the version has an artifact of the same runtime with another digest.
         """
         ...
 
@@ -42,17 +42,19 @@ class CatalogStore(Protocol):
         damage: str | None = None,
         actor: str,
     ) -> Image:
-        """Change what is given. With ``verified_at``, ``damage`` is set too, also to None.
+        """Change the fields whose arguments are not None. With ``verified_at``, ``damage`` is set
+        too, also to None.
 
-        Raises ``NotFound``, also for an unknown project."""
+        Raises ``NotFound``, also for an unknown project.
+        """
         ...
 
     async def remove_image(self, name: str, version: str, *, actor: str) -> Sequence[Artifact]:
-        """Remove it from the catalogue; return its former artifacts.
+        """Remove the version from the catalogue; return its former artifacts.
 
         Raises:
             NotFound: no such version.
-            Conflict: it is offered, or a job that has not ended uses it.
+            Conflict: the version is offered, or a job that has not ended uses it.
         """
         ...
 
@@ -66,13 +68,13 @@ class CatalogStore(Protocol):
         ...
 
     async def datasets(self, *, visible_to: str | None) -> Sequence[Dataset]:
-        """List datasets by name and newest first; of a user: the user's own and those of the user's
-        projects."""
+        """List datasets by name and newest first; with ``visible_to`` only the user's own and those
+        that the user's projects may read."""
         ...
 
     async def dataset(self, name: str, version: str | None) -> Dataset:
-        """Return the dataset; ``version`` None: the newest that is not retired. Raises
-        ``NotFound``."""
+        """Return the dataset; if ``version`` is None, the newest version that is not retired.
+        Raises ``NotFound``."""
         ...
 
     async def set_dataset(
@@ -88,5 +90,6 @@ class CatalogStore(Protocol):
         retired: bool | None = None,
         actor: str,
     ) -> Dataset:
-        """Change what is given. Raises ``NotFound``, also for an unknown project."""
+        """Add and remove projects, and set the fields whose arguments are not None. Raises
+        ``NotFound``, also for an unknown project."""
         ...

@@ -75,7 +75,8 @@ class GroupStore(Protocol):
         ...
 
     async def standing(self, name: str) -> ProjectStatus | None:
-        """Return the facts that decide whether it takes jobs; None: there is no such project."""
+        """Return the facts that decide whether the project takes jobs, or None if there is no such
+        project."""
         ...
 
     async def step_project(
@@ -90,11 +91,12 @@ class GroupStore(Protocol):
         due: datetime | None = None,
         check: Check[Project] = None,
     ) -> Project:
-        """Take the step and set ``fields``; ``due``: only if its end is not later than that.
+        """Take the step and set ``fields``; with ``due`` only if the project's end is not later
+        than ``due``.
 
         Raises:
             NotFound: no such project.
-            IllegalTransition: it is not in a state from which the step leads.
+            IllegalTransition: the project is not in a state from which the step leads.
             StaleEpoch: another controller leads.
         """
         ...
@@ -121,24 +123,24 @@ class GroupStore(Protocol):
         ...
 
     async def own_limits_of(self, project: str) -> Limits:
-        """Return the limits that its managers set, within what was granted."""
+        """Return the limits that the project's managers set, within the granted ones."""
         ...
 
     async def set_own_limits(self, project: str, limits: Limits, *, actor: str) -> None:
-        """Replace the limits that its managers set. Raises ``NotFound``."""
+        """Replace the limits that the project's managers set. Raises ``NotFound``."""
         ...
 
     async def ending_projects(self, before: datetime) -> Sequence[Project]:
-        """List the active projects that end by then, without their members."""
+        """List the active projects that end by ``before``, without their members."""
         ...
 
     async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
-        """Store that it ends in so many days; False: that or less was stored for this end
-        before."""
+        """Store that the reminder of ``days`` days before the end is given. Return False if one of
+        as many days or fewer was stored for this end before."""
         ...
 
     async def create_invitation(self, invitation: Invitation, token_hash: str) -> None:
-        """Store the invitation. Raises ``NotFound``: no such project."""
+        """Store the invitation. Raises ``NotFound`` if there is no such project."""
         ...
 
     async def invitations(self, project: str) -> Sequence[Invitation]:
@@ -151,16 +153,16 @@ class GroupStore(Protocol):
         ...
 
     async def invitation_of(self, token_hash: str) -> Invitation | None:
-        """Return the invitation of a link, whatever its state; None: there is none."""
+        """Return the invitation of a link, whatever its state, or None if there is none."""
         ...
 
     async def accept_invitation(self, token_hash: str, user: str, now: datetime) -> Membership:
-        """Make the user a member, or raise the role of one. A call that changes nothing uses
-        nothing up.
+        """Make the user a member, or raise a member's role. A call that changes nothing does not
+        count as a use of the invitation.
 
         Raises:
             NotFound: no such invitation.
-            Conflict: it is no longer valid, or the project takes no new members.
+            Conflict: the invitation is no longer valid, or the project takes no new members.
         """
         ...
 
@@ -173,13 +175,15 @@ class GroupStore(Protocol):
         ...
 
     async def job_times(self, start: datetime, end: datetime) -> Sequence[JobTime]:
-        """Return the runs of the platform's own jobs that fall into that time, at least in part."""
+        """Return the runs of the platform's own jobs that lie at least partly between ``start`` and
+        ``end``."""
         ...
 
     async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[WaitTime]:
-        """List the waiting times of the project's jobs that got their nodes in that time."""
+        """List the waiting times of the project's jobs that got their nodes between ``start`` and
+        ``end``."""
         ...
 
     async def outcomes(self, project: str, start: datetime, end: datetime) -> Mapping[str, int]:
-        """Count the project's jobs that ended in that time, by state."""
+        """Count the project's jobs that ended between ``start`` and ``end``, by state."""
         ...

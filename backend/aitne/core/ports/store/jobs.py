@@ -49,13 +49,14 @@ class JobStore(Protocol):
         ...
 
     async def get_job(self, job_id: UUID) -> Job:
-        """Read a job, or a task of an array, which need not have a row of its own.
+        """Read a job, or a task of an array even if the task has no row of its own.
 
-        Raises ``NotFound``, also for a task group: it is no job."""
+        Raises ``NotFound``, also for the ID of a task group, which is no job.
+        """
         ...
 
     async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
-        """Return those of the jobs that exist, in no order; task groups too."""
+        """Return the jobs of ``job_ids`` that exist, including task groups, in no particular order."""
         ...
 
     async def list_jobs(
@@ -152,11 +153,12 @@ class JobStore(Protocol):
     ) -> Sequence[Job | None]:
         """Make many transitions of different jobs, in one transaction.
 
-        ``tokens`` are what ``set_job_token`` takes; ``done`` are outbox items that are finished
-        thereby.
+        ``tokens`` are what ``set_job_token`` takes; ``done`` are the outbox items that these
+        transitions finish.
 
         The answer has the job of each move as it is afterwards; None where ``transition`` would
-        have raised ``NotFound`` or ``Conflict``. Raises ``StaleEpoch``, then nothing was done.
+        have raised ``NotFound`` or ``Conflict``. Raises ``StaleEpoch``; in that case nothing was
+        changed.
         """
         ...
 
@@ -204,8 +206,8 @@ class JobStore(Protocol):
         ...
 
     async def limit_asked(self, job_id: UUID) -> int | None:
-        """Return the longest ``time_limit_s`` of the job's pending EXTENDs, in seconds; None: there
-        are none."""
+        """Return the longest ``time_limit_s`` of the job's pending EXTENDs, in seconds, or None if
+        there are none."""
         ...
 
     async def request_extend(self, job_id: UUID, time_limit_s: int, *, asked: int | None) -> Job:
@@ -285,7 +287,7 @@ class JobStore(Protocol):
         ...
 
     async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
-        """Append measurements; one that is there already is dropped."""
+        """Append measurements; drop those that are stored already."""
         ...
 
     async def samples(
@@ -300,7 +302,7 @@ class JobStore(Protocol):
         ...
 
     async def profile(self, job_id: UUID) -> dict[str, Any] | None:
-        """Return the latest profile; None: there is none."""
+        """Return the latest profile, or None if there is none."""
         ...
 
     async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:

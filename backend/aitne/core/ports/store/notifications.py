@@ -83,19 +83,21 @@ class NotificationStore(Protocol):
         mail: str | None = None,
         check: Check[tuple[str | None, NotificationChoices]] = None,
     ) -> None:
-        """Replace the choices, and the address if one is given; an empty ``mail`` is none.
+        """Replace the choices, and the address unless ``mail`` is None; an empty ``mail`` removes
+        it.
 
-        ``check`` receives the stored address and choices. Raises ``NotFound``: there is no such
+        ``check`` receives the stored address and choices. Raises ``NotFound`` if there is no such
         user.
         """
         ...
 
     async def people(self, names: Sequence[str] | None = None) -> Sequence[Recipient]:
-        """Return the users who are not disabled, or those of them with these names."""
+        """Return the users who are not disabled; with ``names`` only those of them that have these
+        names."""
         ...
 
     async def last_told(self, kind: NotificationKind, path: str) -> datetime | None:
-        """Return when any user was last notified of what lies at ``path``; None: never."""
+        """Return when any user was last notified of what lies at ``path``, or None if never."""
         ...
 
     async def members_of(self, project: str) -> Sequence[str]:
@@ -103,8 +105,8 @@ class NotificationStore(Protocol):
         ...
 
     async def create_webhook(self, webhook: Webhook, *, most: int) -> None:
-        """Store the webhook. Raises ``Conflict``: the owner has ``most`` already; ``NotFound``: no
-        such owner."""
+        """Store the webhook. Raises ``Conflict`` if the owner has ``most`` webhooks already,
+        ``NotFound`` if there is no such owner."""
         ...
 
     async def webhooks(self, owner: str) -> Sequence[Webhook]:
@@ -129,7 +131,8 @@ class NotificationStore(Protocol):
         disable: tuple[datetime, str] | None = None,
         check: Check[Webhook] = None,
     ) -> Webhook:
-        """Change what is given. Enabling one resets its failures. Raises ``NotFound``."""
+        """Change the URL, rotate the secret, enable or disable, as the arguments say. Enabling
+        resets the failures. Raises ``NotFound``."""
         ...
 
     async def delete_webhook(self, webhook_id: str) -> None:
@@ -137,7 +140,8 @@ class NotificationStore(Protocol):
         ...
 
     async def add_delivery(self, new: NewDelivery) -> Delivery:
-        """Add a delivery that belongs to no event: a test. Raises ``NotFound``: no such user."""
+        """Add a delivery that belongs to no event: a test. Raises ``NotFound`` if there is no such
+        user."""
         ...
 
     async def deliveries(
@@ -150,7 +154,7 @@ class NotificationStore(Protocol):
         self, *, epoch: int, limit: int, lease_s: float, most_of_one: int | None = None
     ) -> Sequence[Delivery]:
         """Lease the due deliveries for ``lease_s`` seconds; under another epoch a lease is void.
-        Their owners take turns, and with ``most_of_one`` no owner has more than so many leased.
+        Their owners take turns, and no owner has more than ``most_of_one`` leased (None: no limit).
 
         Raises ``StaleEpoch``.
         """
@@ -167,10 +171,12 @@ class NotificationStore(Protocol):
         delay_s: float = 0.0,
         disable_after: int | None = None,
     ) -> bool:
-        """Store the outcome of a try. WAITING: again after ``delay_s``. With ``disable_after``, a
-        webhook that had so many deliveries given up in a row is disabled, with the event
-        ``webhook.disabled``; True if this did it. Without it this one does not count. Raises
-        ``StaleEpoch``."""
+        """Store the outcome of a try; a WAITING delivery is due again after ``delay_s`` seconds.
+
+        A webhook is disabled, with the event ``webhook.disabled``, once ``disable_after`` of its
+        deliveries in a row were given up. Returns True if this call disabled it. If
+        ``disable_after`` is None, this delivery does not count. Raises ``StaleEpoch``.
+        """
         ...
 
     async def prune_notifications(self, before: datetime) -> None:
@@ -180,7 +186,7 @@ class NotificationStore(Protocol):
     async def note_activity(
         self, job_id: UUID, *, active_at: datetime, seen_at: datetime, tolerance_s: float = 0.0
     ) -> SessionActivity | None:
-        """Store the activity that an agent observed; None: there is no such job.
+        """Store the activity that an agent observed; return None if there is no such job.
 
         While no warning was given, activity less than ``tolerance_s`` seconds later than the stored
         one is not written. A later ``active_at`` withdraws the warnings, with the event
@@ -195,8 +201,8 @@ class NotificationStore(Protocol):
     async def warn_idle(
         self, job_id: UUID, *, warned: int, at: datetime, data: dict[str, Any], epoch: int
     ) -> bool:
-        """Note the ``warned``-th warning with the event ``session.idle``; False: it was given
-        before, or the session was active meanwhile. Raises ``StaleEpoch``."""
+        """Note the ``warned``-th warning with the event ``session.idle``; return False if it was
+        given before or the session was active meanwhile. Raises ``StaleEpoch``."""
         ...
 
     async def idle_gpu_jobs(self) -> Sequence[Job]:

@@ -11,7 +11,7 @@ class PreferenceStore(Protocol):
     """One document for each user and key (``core.models.preferences``)."""
 
     async def preference(self, user: str, key: str) -> dict[str, Any] | None:
-        """Return the stored value of the key; None: there is none yet."""
+        """Return the stored value of the key, or None if there is none yet."""
         ...
 
     async def put_preference(
@@ -22,6 +22,6 @@ class PreferenceStore(Protocol):
         *,
         check: Check[dict[str, Any] | None] = None,
     ) -> None:
-        """Store the value in place of the previous one. Raises ``NotFound``: there is no such
+        """Store the value in place of the previous one. Raises ``NotFound`` if there is no such
         user."""
         ...

@@ -49,7 +49,7 @@ class ProjectStore(Protocol):
 
         Raises:
             NotFound: no such member.
-            Conflict: it is the user's default project.
+            Conflict: the project is the user's default project.
         """
         ...
 

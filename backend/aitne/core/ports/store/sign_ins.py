@@ -27,8 +27,8 @@ class SignInStore(Protocol):
     async def open_sign_in(
         self, token_hash: str, now: datetime, address: str | None
     ) -> OpenSignIn | None:
-        """Return the sign-in; None: it has ended or its owner is disabled. Notes the use, at most
-        once a minute.
+        """Return the sign-in and note its use (at most once a minute), or return None if it has
+        ended or its owner is disabled.
 
         It acts as ``acting_as`` until ``acting_until``, while its owner is an administrator and the
         other user is neither an administrator nor disabled; else as its owner.
@@ -44,7 +44,7 @@ class SignInStore(Protocol):
         ...
 
     async def sign_in_id(self, token_hash: str) -> str | None:
-        """Return the public id of the sign-in that this token opens; None: there is none."""
+        """Return the public id of the sign-in that this token opens, or None if there is none."""
         ...
 
     async def revoke_sign_in(self, owner: str, sign_in_id: str) -> None:
@@ -77,7 +77,8 @@ class SignInStore(Protocol):
     ) -> None:
         """Make a sign-in act as ``name``, or as its owner again. ``csrf`` is the new token.
 
-        Raises ``NotFound``: no such login or user."""
+        Raises ``NotFound`` if there is no such login or user.
+        """
         ...
 
     async def set_password(
@@ -91,11 +92,11 @@ class SignInStore(Protocol):
         ...
 
     async def user_of_subject(self, source: str, subject: str) -> User | None:
-        """Return the user of ``subject`` in that source; None: there is none."""
+        """Return the user of ``subject`` in that source, or None if there is none."""
         ...
 
     async def subject_of(self, name: str) -> str | None:
-        """Return the account's subject in its source; None: none is stored."""
+        """Return the account's subject in its source, or None if none is stored."""
         ...
 
     async def tie_user(self, name: str, source: str | None, subject: str | None) -> User:
@@ -121,7 +122,7 @@ class SignInStore(Protocol):
         ...
 
     async def locked_until(self, key: str, now: datetime) -> datetime | None:
-        """Return the end of the lock of ``key``; None: it is not locked."""
+        """Return the end of the lock of ``key``, or None if it is not locked."""
         ...
 
     async def clear_lockout(self, key: str, *, below: bool = False) -> bool:
@@ -132,7 +133,8 @@ class SignInStore(Protocol):
         ...
 
     async def second_factor(self, owner: str) -> SecondFactor | None:
-        """Return the user's second factor, which may not be confirmed yet; None: there is none."""
+        """Return the user's second factor, which may not be confirmed yet, or None if there is
+        none."""
         ...
 
     async def enrol_second_factor(self, factor: SecondFactor) -> None:
@@ -145,12 +147,12 @@ class SignInStore(Protocol):
     async def confirm_second_factor(
         self, owner: str, now: datetime, step: int, code_hashes: Collection[str]
     ) -> bool:
-        """Confirm the second factor: from now on it is required; ``step`` is used up. False: there
-        is none to confirm."""
+        """Confirm the second factor: from now on it is required, and ``step`` is used up. Return
+        False if there is none to confirm."""
         ...
 
     async def use_step(self, owner: str, step: int) -> bool:
-        """Use up a time step and all before it. False: it was used up."""
+        """Use up a time step and all before it; return False if the step was used up already."""
         ...
 
     async def put_recovery_codes(self, owner: str, code_hashes: Collection[str]) -> None:
@@ -158,7 +160,7 @@ class SignInStore(Protocol):
         ...
 
     async def use_recovery_code(self, owner: str, code_hash: str) -> bool:
-        """Use up a recovery code. False: the owner has no such code."""
+        """Use up a recovery code; return False if the owner has no such code."""
         ...
 
     async def count_recovery_codes(self, owner: str) -> int:

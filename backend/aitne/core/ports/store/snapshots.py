@@ -9,7 +9,7 @@ from uuid import UUID
 
 
 class DocumentKind(StrEnum):
-    """Kind of document, of which a job has one each."""
+    """Kind of document; a job has at most one document of each kind."""
 
     FILES = "files"
     """``core.models.snapshot.WrittenFiles``."""
@@ -28,7 +28,7 @@ class SnapshotStore(Protocol):
         ...
 
     async def snapshot(self, job_id: UUID) -> dict[str, Any] | None:
-        """Return the stored snapshot; None: there is none."""
+        """Return the stored snapshot, or None if there is none."""
         ...
 
     async def put_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ class SnapshotStore(Protocol):
         ...
 
     async def document(self, job_id: UUID, kind: DocumentKind) -> dict[str, Any] | None:
-        """Return the stored document; None: there is none."""
+        """Return the stored document, or None if there is none."""
         ...
 
     async def values_of_tasks(self, array_job_id: UUID) -> Mapping[UUID, dict[str, Any]]:

@@ -26,7 +26,7 @@ class UserSecretStore(Protocol):
         ...
 
     async def encrypted_user_secrets(self, owner: str, names: Collection[str]) -> Mapping[str, str]:
-        """Return the encrypted values of those of ``names`` that the owner has."""
+        """Return the encrypted values of the owner's secrets among ``names``, by name."""
         ...
 
     async def delete_user_secret(self, owner: str, name: str) -> None:

@@ -56,7 +56,7 @@ class UserStore(Protocol):
         ...
 
     async def password_hash(self, name: str) -> str | None:
-        """Return the password's hash; None: no such user, or one without a password."""
+        """Return the password's hash, or None if there is no such user or the user has no password."""
         ...
 
     async def projects_of(self, name: str) -> frozenset[str]:
@@ -64,8 +64,8 @@ class UserStore(Protocol):
         ...
 
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
-        """List projects by name. ``visible_to`` None: all; else those that the user is a member
-        of."""
+        """List projects by name: all, or with ``visible_to`` only the projects of which that user
+        is a member."""
         ...
 
     async def create_token(self, token: Token, token_hash: str, *, notify: bool = False) -> None:
@@ -75,8 +75,8 @@ class UserStore(Protocol):
         ...
 
     async def token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
-        """Return user and token, and note the use (at most once a minute). None: the token is
-        unknown or expired, or its user is disabled."""
+        """Return user and token, and note the use (at most once a minute); return None if the token
+        is unknown or expired, or its user is disabled."""
         ...
 
     async def list_tokens(self, owner: str) -> Sequence[Token]:
@@ -97,8 +97,8 @@ class UserStore(Protocol):
     async def take_secret(
         self, purpose: str, secret_hash: str, now: datetime
     ) -> tuple[str, dict[str, Any]] | None:
-        """Return owner and data, once; None: it was taken before, it has expired, or there is
-        none."""
+        """Return owner and data, once; return None if the secret was taken before, has expired, or
+        does not exist."""
         ...
 
     async def note_attempt(self, key: str, now: datetime, *, window_s: float) -> int:

@@ -107,7 +107,7 @@ class BoardHandler(JupyterHandler):  # type: ignore[misc]
 
     @web.authenticated  # type: ignore[untyped-decorator]
     async def get(self) -> None:
-        """Return a file of the page, or values."""
+        """Return a file of TensorBoard's page, or the values that the page requests."""
         await self._hand_on()
 
     @web.authenticated  # type: ignore[untyped-decorator]
