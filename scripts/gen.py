@@ -1,7 +1,7 @@
 """Write every generated file anew, or with ``--check`` say which are out of date.
 
 The OpenAPI document, the portal's types made from it, the references of the configuration and of
-the job file, the client's records, the asynchronous client, the versions of the image with JupyterLab, which are those of
+the job file, the client's records, the asynchronous client, the command line's table, the versions of the image with JupyterLab, which are those of
 sessions without one, and each image's Apptainer definition and Dockerfile.
 """
 
@@ -53,6 +53,10 @@ def _client_records() -> dict[Path, Callable[[], bytes]]:
     }
 
 
+def _commands() -> bytes:
+    return _python("scripts/gen_commands.py")
+
+
 def _async_client() -> bytes:
     return _python("scripts/gen_async_client.py")
 
@@ -78,6 +82,7 @@ GENERATED: dict[Path, Callable[[], bytes]] = {
     ROOT / "docs" / "reference" / "job-file.md": _job_file,
     **_client_records(),
     ROOT / "backend" / "aitne" / "client" / "aio.py": _async_client,
+    ROOT / "backend" / "aitne" / "cli" / "table.py": _commands,
     ROOT / "containers" / "jupyter" / folder.CONSTRAINTS: SESSION_LOCK.read_bytes,
     **_images(),
 }

@@ -1,6 +1,7 @@
 """Command line of the platform.
 
-``commands`` defines with Typer the verbs and their help; ``verbs`` implements the most frequent
-verbs without Typer. `aitne ps` takes less time than loading Typer: ``quick`` reads a plain command
-line of such a verb itself.
+``commands`` defines the commands with Typer, one file per noun; ``registry`` collects them, and
+``table`` (written by `make gen`) names their modules, which are imported when they are used.
+``views`` has what they print, without Typer. `aitne ps` takes less time than loading Typer:
+``quick`` reads a plain command line of such a command itself.
 """

@@ -1,4 +1,4 @@
-"""The Typer application. Its verbs are imported when they are used."""
+"""The Typer application. Its commands are imported when they are used."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import typer.core
 import typer.main
 
 from aitne import __version__
-from aitne.cli.options import CONTEXT, MARKUP, DataDir, Url, examples
-from aitne.cli.table import VERBS
+from aitne.cli.options import DataDir, Url
+from aitne.cli.registry import CONTEXT, MARKUP, examples, registered
+from aitne.cli.table import COMMANDS
 
 EXAMPLES = """
 aitne up --detach                            start a platform here
@@ -23,20 +24,40 @@ aitne ps --help                              the options of a verb
 
 
 class LazyCommand(typer.core.TyperCommand):
-    """A verb of which only name and summary are known; the rest is imported when it is used."""
+    """A command of which only name and summary are known; the rest is imported when it is used."""
 
-    def __init__(self, name: str) -> None:
-        _, panel, summary = VERBS[name]
-        super().__init__(name, help=summary, rich_help_panel=panel, rich_markup_mode=MARKUP)
+    def __init__(self, words: str) -> None:
+        self.words = words
+        self.module, section, summary = COMMANDS[words]
+        super().__init__(
+            words.rpartition(" ")[2],
+            help=summary,
+            rich_help_panel=section,
+            rich_markup_mode=MARKUP,
+        )
 
     def load(self) -> Any:
-        """Import and return the verb's own command."""
-        module = import_module(f"aitne.cli.commands.{VERBS[str(self.name)][0]}")
-        return typer.main.get_command(module.apps[self.name])
+        """Import and return the command itself; a group has its commands of other modules too."""
+        import_module(self.module)
+        loaded: Any = typer.main.get_command(registered[self.words].app)
+        if hasattr(loaded, "commands"):
+            loaded.commands |= _below(self.words)
+        return loaded
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Return the context of the imported verb. Typer calls this for the verb that was typed."""
+        """Return the context of the imported command. Typer calls this for the one that was
+        typed."""
         return self.load().make_context(*arguments, **options)
+
+
+def _below(group: str) -> dict[str, Any]:
+    """Return the commands directly below a group, or of one word for an empty ``group``."""
+    found: dict[str, Any] = {}
+    for words in COMMANDS:
+        parent, _, name = words.rpartition(" ")
+        if parent == group:
+            found[name] = LazyCommand(words)
+    return found
 
 
 def _version(value: bool) -> None:
@@ -65,6 +86,5 @@ def command() -> Any:
     )
     app.callback(epilog=examples(EXAMPLES))(root)
     group: Any = typer.main.get_command(app)
-    for name in VERBS:
-        group.add_command(LazyCommand(name))
+    group.commands = _below("")
     return group

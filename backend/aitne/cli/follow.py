@@ -6,7 +6,7 @@ import sys
 from typing import BinaryIO
 
 from aitne.cli import output
-from aitne.cli.verbs.logs import shown, write_all
+from aitne.cli.views.job_log import shown, write_all
 from aitne.client import Client, Job
 from aitne.client.records import StageRecord
 

@@ -9,7 +9,7 @@ import os
 import sys
 
 from aitne.cli import quick
-from aitne.cli.table import arrange
+from aitne.cli.arguments import arrange
 
 PROGRAM = "aitne"
 INTERRUPTED = 130

@@ -1,14 +1,13 @@
-"""Options that several verbs share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated
 
 import typer
 
 _WHICH = "Which platform"
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 Url = Annotated[
     str | None,
@@ -39,33 +38,16 @@ SessionArgument = Annotated[
         help="An id, its first 4 or more characters, or the name of a live session.",
     ),
 ]
-
-
-MARKUP: Literal["rich", None] = "rich" if sys.stdout.isatty() else None
-"""Boxes and colours in the help on a terminal; plain text elsewhere."""
-
-
-def examples(text: str) -> str:
-    """Return the epilog of a verb's help, with its lines as they are written."""
-    lines = text.strip().splitlines()
-    if MARKUP is None:
-        # Click wraps paragraphs unless they begin with this character.
-        return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-    return "\n\n".join(["Examples:", *lines])
-
-
-def group_app(summary: str) -> typer.Typer:
-    """Return an application of several verbs."""
-    return typer.Typer(
-        add_completion=False,
-        help=summary,
-        rich_markup_mode=MARKUP,
-        context_settings=CONTEXT,
-    )
-
-
-def verb_app(name: str, function: Any, *, example: str) -> typer.Typer:
-    """Return an application of one verb, with examples below its help."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
-    app.command(name, epilog=examples(example), context_settings=CONTEXT)(function)
-    return app
+ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")]
+MemberArgument = Annotated[str, typer.Argument(metavar="USER", help="The login name.")]
+ImageArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME[:VERSION]", help="The image; without a version the newest that is offered."
+    ),
+]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, for other users.")]
+EndDay = Annotated[
+    datetime | None,
+    typer.Option("--until", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="Its end, in UTC."),
+]

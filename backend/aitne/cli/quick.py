@@ -1,4 +1,4 @@
-"""Fast path for the most frequent verbs: no parser library is loaded for a plain command line.
+"""Fast path for the most frequent commands: no parser library is loaded for a plain command line.
 
 Only command lines that are certainly valid are accepted. All others (an abbreviation, a mistake,
 ``--help``) are parsed by Typer, which has the same options (a test compares them).
@@ -7,8 +7,8 @@ Only command lines that are certainly valid are accepted. All others (an abbrevi
 from __future__ import annotations
 
 
-class QuickVerb:
-    """One verb: its function in ``aitne.cli.verbs``, and the function's parameter for each option.
+class QuickCommand:
+    """One command: its function in ``aitne.cli.views``, and the function's parameter for each option.
 
     ``argument`` is the parameter for its only positional argument; None if it has none.
     """
@@ -30,43 +30,48 @@ class QuickVerb:
 
 _PLATFORM = {"--url": "url", "--data-dir": "data_dir"}
 QUICK = {
-    "ps": QuickVerb(
-        "ps", "ps", {"--json": "as_json", "--all": "everything", "-a": "everything"}, _PLATFORM
+    "ps": QuickCommand(
+        "job_table",
+        "ps",
+        {"--json": "as_json", "--all": "everything", "-a": "everything"},
+        _PLATFORM,
     ),
-    "status": QuickVerb("status", "status", {"--json": "as_json"}, _PLATFORM),
-    "logs": QuickVerb("logs", "logs", {"--follow": "follow", "-f": "follow"}, _PLATFORM, "job"),
+    "status": QuickCommand("platform_status", "status", {"--json": "as_json"}, _PLATFORM),
+    "logs": QuickCommand(
+        "job_log", "logs", {"--follow": "follow", "-f": "follow"}, _PLATFORM, "job"
+    ),
 }
 
 
 def run(argv: list[str]) -> int | None:
-    """Run a plain command line of a quick verb and return its exit status; None for any other."""
-    verb = QUICK.get(argv[0]) if argv else None
-    arguments = None if verb is None else read(verb, argv[1:])
-    if verb is None or arguments is None:
+    """Run a plain command line of a quick command and return its exit status; None for any other."""
+    command = QUICK.get(argv[0]) if argv else None
+    arguments = None if command is None else read(command, argv[1:])
+    if command is None or arguments is None:
         return None
     from importlib import import_module
 
-    module = import_module(f"aitne.cli.verbs.{verb.module}")
-    status: int = getattr(module, verb.function)(**arguments)
+    module = import_module(f"aitne.cli.views.{command.module}")
+    status: int = getattr(module, command.function)(**arguments)
     return status
 
 
-def read(verb: QuickVerb, words: list[str]) -> dict[str, str | bool] | None:
-    """Return the verb's keyword arguments; None if the command line is not plain."""
+def read(command: QuickCommand, words: list[str]) -> dict[str, str | bool] | None:
+    """Return the command's keyword arguments; None if the command line is not plain."""
     arguments: dict[str, str | bool] = {}
     rest = iter(words)
     for word in rest:
-        if word in verb.flags:
-            arguments[verb.flags[word]] = True
-        elif word in verb.values:
+        if word in command.flags:
+            arguments[command.flags[word]] = True
+        elif word in command.values:
             value = next(rest, "")
             if not value or value.startswith("-"):
                 return None
-            arguments[verb.values[word]] = value
-        elif verb.argument is not None and word and not word.startswith("-"):
-            if verb.argument in arguments:
+            arguments[command.values[word]] = value
+        elif command.argument is not None and word and not word.startswith("-"):
+            if command.argument in arguments:
                 return None
-            arguments[verb.argument] = word
+            arguments[command.argument] = word
         else:
             return None
-    return arguments if verb.argument is None or verb.argument in arguments else None
+    return arguments if command.argument is None or command.argument in arguments else None

@@ -6,7 +6,7 @@ import sys
 from typing import Any, TextIO
 
 from aitne.cli import follow, output
-from aitne.cli.verbs.ps import resources
+from aitne.cli.views.job_table import resources
 from aitne.client import Client, Job, Plan
 from aitne.client.records import JobSpecRecord
 from aitne.client.session import new_key

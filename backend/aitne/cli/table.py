@@ -1,155 +1,203 @@
-"""The verbs with their modules, and the position of global options."""
+"""Commands of the command line. Written by ``scripts/gen_commands.py``: run ``make gen``."""
 
 from __future__ import annotations
 
-WORK, LOOK, OPERATE = "Work", "Look", "Operate"
-
-VERBS: dict[str, tuple[str, str, str]] = {
-    "session": ("session", WORK, "Start and list sessions."),
-    "open": ("session", WORK, "Open a session, or the portal, in the browser."),
-    "extend": ("session", WORK, "Extend the time limit of a session."),
-    "keep": (
-        "notifications",
-        WORK,
-        "Keep an idle session from being stopped.",
+COMMANDS: dict[str, tuple[str, str | None, str]] = {
+    "session": ("aitne.cli.commands.session", "Work", "Start and list sessions."),
+    "open": (
+        "aitne.cli.commands.session",
+        "Work",
+        "Open a session, or the portal, in the browser.",
     ),
-    "apply": ("apply", WORK, "Submit a job file: show the plan, ask, submit."),
-    "plan": ("apply", WORK, "Show what a job file would become."),
-    "import": ("importing", WORK, "Convert a batch script to a job file."),
-    "attach": ("terminal", WORK, "Open a shell, or run a program, in a running job."),
+    "extend": ("aitne.cli.commands.session", "Work", "Extend the time limit of a session."),
+    "keep": ("aitne.cli.commands.session", "Work", "Keep an idle session from being stopped."),
+    "apply": (
+        "aitne.cli.commands.job_file",
+        "Work",
+        "Submit a job file: show the plan, ask, submit.",
+    ),
+    "plan": ("aitne.cli.commands.job_file", "Work", "Show what a job file would become."),
+    "import": ("aitne.cli.commands.job_file", "Work", "Convert a batch script to a job file."),
+    "attach": (
+        "aitne.cli.commands.attach",
+        "Work",
+        "Open a shell, or run a program, in a running job.",
+    ),
     "ssh-config": (
-        "ssh",
-        WORK,
+        "aitne.cli.commands.ssh",
+        "Work",
         "Let ssh, scp, rsync and editors reach your running jobs as JOB.aitne.",
     ),
     "ssh-proxy": (
-        "ssh",
-        WORK,
+        "aitne.cli.commands.ssh",
+        "Work",
         "Forward one SSH connection to a running job, for `aitne ssh-config`.",
     ),
     "resubmit": (
-        "runs",
-        WORK,
+        "aitne.cli.commands.run",
+        "Work",
         "Submit a job again: show what has changed, ask, submit.",
     ),
-    "stop": ("jobs", WORK, "Cancel jobs and stop sessions."),
-    "ps": ("jobs", LOOK, "List jobs and sessions, newest first."),
-    "logs": ("jobs", LOOK, "Print the log of a job."),
-    "show": ("jobs", LOOK, "Show a job: state, reason for waiting, advice."),
-    "watch": ("jobs", LOOK, "Watch a job until it ends, a session until it is ready."),
-    "snapshot": ("runs", LOOK, "Show the code, environment and host of a job."),
-    "files": ("runs", LOOK, "List the files that were changed in a job's folder while it ran."),
-    "compare": ("runs", LOOK, "Show the differences between two runs."),
-    "sweep": ("runs", LOOK, "Show the results of a sweep, best first."),
-    "profile": ("jobs", LOOK, "Show the communication profile of a job's ranks."),
-    "template": ("catalog", LOOK, "Templates of sessions and jobs: list, show."),
-    "node": ("catalog", LOOK, "Nodes of the cluster: list, partitions, GPUs."),
-    "image": ("image", LOOK, "Container images: list, show."),
-    "dataset": ("datasets", LOOK, "Datasets: list, add, share, verify."),
+    "stop": ("aitne.cli.commands.job", "Work", "Cancel jobs and stop sessions."),
+    "ps": ("aitne.cli.commands.job", "Look", "List jobs and sessions, newest first."),
+    "logs": ("aitne.cli.commands.job", "Look", "Print the log of a job."),
+    "show": ("aitne.cli.commands.job", "Look", "Show a job: state, reason for waiting, advice."),
+    "watch": (
+        "aitne.cli.commands.job",
+        "Look",
+        "Watch a job until it ends, a session until it is ready.",
+    ),
+    "snapshot": ("aitne.cli.commands.run", "Look", "Show the code, environment and host of a job."),
+    "files": (
+        "aitne.cli.commands.run",
+        "Look",
+        "List the files that were changed in a job's folder while it ran.",
+    ),
+    "compare": ("aitne.cli.commands.run", "Look", "Show the differences between two runs."),
+    "sweep": ("aitne.cli.commands.run", "Look", "Show the results of a sweep, best first."),
+    "profile": (
+        "aitne.cli.commands.job",
+        "Look",
+        "Show the communication profile of a job's ranks.",
+    ),
+    "template": (
+        "aitne.cli.commands.template",
+        "Look",
+        "Templates of sessions and jobs: list, show.",
+    ),
+    "node": ("aitne.cli.commands.node", "Look", "Nodes of the cluster: list, partitions, GPUs."),
+    "image": ("aitne.cli.commands.image", "Look", "Container images: list, show."),
+    "dataset": ("aitne.cli.commands.dataset", "Look", "Datasets: list, add, share, verify."),
     "secret": (
-        "secrets",
-        WORK,
+        "aitne.cli.commands.secret",
+        "Work",
         "Secrets for jobs, as environment variables: set, list, delete.",
     ),
-    "project": ("project", WORK, "Projects: request, manage, join."),
-    "usage": ("usage", LOOK, "Show the usage of a month by user."),
-    "announce": ("announce", LOOK, "Announcements: list, publish, edit, remove."),
-    "notifications": ("notifications", LOOK, "Notifications: list, mark as read."),
+    "project": ("aitne.cli.commands.project", "Work", "Projects: request, manage, join."),
+    "usage": ("aitne.cli.commands.usage", "Look", "Show the usage of a month by user."),
+    "announce": (
+        "aitne.cli.commands.announce",
+        "Look",
+        "Announcements: list, publish, edit, remove.",
+    ),
+    "notifications": (
+        "aitne.cli.commands.notifications",
+        "Look",
+        "Notifications: list, mark as read.",
+    ),
     "webhook": (
-        "notifications",
-        LOOK,
+        "aitne.cli.commands.webhook",
+        "Look",
         "Webhooks for your notifications: list, add, test, remove.",
     ),
-    "storage": ("storage", LOOK, "Show your folders, their space and quotas."),
-    "up": ("platform", OPERATE, "Start a platform on this machine."),
-    "down": ("platform", OPERATE, "Stop the platform on this machine."),
-    "status": ("platform", OPERATE, "Show the platform and its processes."),
-    "login": ("login", OPERATE, "Log in to a platform and remember it."),
-    "account": ("accounts", OPERATE, "Your own account."),
-    "admin": ("admin", OPERATE, "Administer the platform: users, projects, nodes."),
-    "dev": ("dev", OPERATE, "Tools for developers: a Slurm cluster on this machine."),
+    "storage": ("aitne.cli.commands.storage", "Look", "Show your folders, their space and quotas."),
+    "up": ("aitne.cli.commands.platform", "Operate", "Start a platform on this machine."),
+    "down": ("aitne.cli.commands.platform", "Operate", "Stop the platform on this machine."),
+    "status": ("aitne.cli.commands.platform", "Operate", "Show the platform and its processes."),
+    "login": ("aitne.cli.commands.login", "Operate", "Log in to a platform and remember it."),
+    "account": ("aitne.cli.commands.account", "Operate", "Your own account."),
+    "admin": (
+        "aitne.cli.commands.admin",
+        "Operate",
+        "Administer the platform: users, projects, nodes.",
+    ),
+    "dev": (
+        "aitne.cli.commands.dev",
+        "Operate",
+        "Tools for developers: a Slurm cluster on this machine.",
+    ),
+    "admin sync": (
+        "aitne.cli.commands.admin.sync",
+        None,
+        "Compare the projects with Slurm's accounts, and synchronize Slurm.",
+    ),
+    "admin health": (
+        "aitne.cli.commands.admin.health",
+        None,
+        "Show the state of every part of the platform. Exit status 1 means that one is down.",
+    ),
+    "admin settings": (
+        "aitne.cli.commands.admin.settings",
+        None,
+        "Show the settings and the source of each value. Secrets are masked.",
+    ),
+    "admin software": (
+        "aitne.cli.commands.admin.software",
+        None,
+        "Install the software for Slurm's nodes into [slurm] software_dir.",
+    ),
+    "admin user": ("aitne.cli.commands.admin.user", None, "Accounts."),
+    "admin token": ("aitne.cli.commands.admin.token", None, "Personal access tokens."),
+    "admin project": (
+        "aitne.cli.commands.admin.project",
+        None,
+        "Projects: list, create, limit, approve, decline.",
+    ),
+    "admin member": (
+        "aitne.cli.commands.admin.member",
+        None,
+        "Members of a project: list, add, remove.",
+    ),
+    "admin node": (
+        "aitne.cli.commands.admin.node",
+        None,
+        "Nodes: list, drain, resume, show the history.",
+    ),
+    "admin image": (
+        "aitne.cli.commands.admin.image",
+        None,
+        "Images: build, import, share, verify, collect.",
+    ),
+    "admin audit": ("aitne.cli.commands.admin.audit", None, "The audit log: list, export, verify."),
+    "admin ca": (
+        "aitne.cli.commands.admin.ca",
+        None,
+        "The platform's certificate authority (CA), for [tls].",
+    ),
+    "admin maintenance": (
+        "aitne.cli.commands.admin.maintenance",
+        None,
+        "Maintenance: new jobs are held, running jobs continue.",
+    ),
+    "account sessions": (
+        "aitne.cli.commands.account",
+        None,
+        "The browsers in which you are logged in.",
+    ),
+    "dev cluster": (
+        "aitne.cli.commands.dev",
+        None,
+        "A real Slurm on this machine, with fake GPUs.",
+    ),
 }
-"""By name, in the order of the help: the module below ``commands`` that defines the verb, its
-section of the help, and its summary. The help therefore imports none of them."""
+"""By the words of the command line, in the order of the help: the module that defines the command
+or group, its section of the help, and its summary. The help therefore imports none of them."""
 
-GROUPS: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("session",): ("start", "continue", "ls"),
-    ("template",): ("ls", "show"),
-    ("image",): ("ls", "show"),
-    ("dataset",): ("ls", "show", "add", "verify", "grant", "revoke", "retire"),
-    ("project",): (
-        *("ls", "show", "create", "members", "limits", "add", "remove", "invite"),
-        *("invitations", "revoke", "join", "close", "reopen", "extend", "waiting"),
-    ),
-    ("secret",): ("set", "ls", "rm"),
-    ("usage",): ("report",),
-    ("node",): ("ls", "partitions", "gpus"),
-    ("admin",): (
-        "user",
-        "token",
-        "project",
-        "member",
-        "sync",
-        "node",
-        "image",
-        "software",
-        "audit",
-        "ca",
-        "maintenance",
-        "health",
-        "settings",
-    ),
-    ("notifications",): ("ls", "read", "settings"),
-    ("webhook",): ("ls", "add", "rotate", "enable", "test", "log", "rm"),
-    ("announce",): ("ls", "create", "edit", "delete", "dismiss"),
-    ("admin", "audit"): ("ls", "export", "verify"),
-    ("admin", "ca"): ("init",),
-    ("admin", "maintenance"): ("on", "off", "status"),
-    ("admin", "node"): ("ls", "drain", "resume", "history"),
-    ("admin", "image"): ("build", "import", "grant", "revoke", "verify", "retire", "gc"),
-    ("account",): ("preferences", "sessions"),
-    ("account", "sessions"): ("ls", "revoke"),
-    ("admin", "user"): (
-        *("ls", "create", "set", "disable", "enable", "passwd"),
-        *("reset-link", "unlock", "reset-second-factor"),
-    ),
-    ("admin", "project"): (
-        *("ls", "create", "show", "limits", "approve", "decline", "end", "budget"),
-    ),
-    ("admin", "member"): ("ls", "add", "remove"),
-    ("admin", "token"): ("create", "ls", "revoke"),
-    ("dev",): ("cluster",),
-    ("dev", "cluster"): ("up", "shell", "down", "status"),
+GROUPS = {
+    "session": True,
+    "template": True,
+    "node": True,
+    "image": True,
+    "dataset": True,
+    "secret": True,
+    "project": True,
+    "usage": False,
+    "announce": True,
+    "notifications": True,
+    "webhook": True,
+    "account": True,
+    "admin": True,
+    "dev": True,
+    "admin user": True,
+    "admin token": True,
+    "admin project": True,
+    "admin member": True,
+    "admin node": True,
+    "admin image": True,
+    "admin audit": True,
+    "admin ca": True,
+    "admin maintenance": True,
+    "account sessions": True,
+    "dev cluster": True,
 }
-"""Verbs of several words."""
-
-ALONE = {("usage",)}
-"""Groups that are also verbs themselves."""
-
-GLOBAL = {"--url": True, "--data-dir": True, "--json": False}
-"""Options that may also precede the verb, and whether a value follows."""
-
-
-def arrange(argv: list[str]) -> list[str]:
-    """Move global options from before the verb to after it, where each verb parses them.
-
-    ``--url U admin user ls`` -> ``admin user ls --url U``. A group without its verb asks for help.
-    """
-    rest = list(argv)
-    moved: list[str] = []
-    words: list[str] = []
-    while rest:
-        name, equals, _ = rest[0].partition("=")
-        if name in GLOBAL:
-            taken = 2 if GLOBAL[name] and not equals else 1
-            moved += rest[:taken]
-            del rest[:taken]
-        elif not words or tuple(words) in GROUPS:
-            if rest[0].startswith("-"):
-                break
-            words.append(rest.pop(0))
-        else:
-            break
-    if tuple(words) in GROUPS and tuple(words) not in ALONE and not rest:
-        return [*words, "--help"]
-    return [*words, *moved, *rest]
+"""The groups, and whether they need one of their commands."""

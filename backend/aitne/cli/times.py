@@ -28,3 +28,8 @@ def moment_of(option: str, text: str | None) -> datetime | None:
         raise InvalidInput.field(
             option, "is not a time", value=text, allowed="2026-03-01 08:00, or 2h from now"
         ) from error
+
+
+def utc(day: datetime) -> datetime:
+    """Return the start of a day in UTC."""
+    return day.replace(tzinfo=timezone.utc)  # noqa: UP017 - the command line runs on older Pythons

@@ -1,1 +1,1 @@
-"""Definitions of the verbs: one module per group, imported when one of its verbs is used."""
+"""Definitions of the commands: one module per noun, imported when one of its commands is used."""

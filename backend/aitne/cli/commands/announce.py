@@ -8,11 +8,16 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.lookup import connect
-from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
+from aitne.cli.options import DataDir, Json, Url, Yes
+from aitne.cli.registry import LOOK, examples, group
 from aitne.cli.times import moment_of
 from aitne.client.admin_records import AnnouncementRecord
 
-announce = group_app("Announcements: list, publish, edit, remove.")
+
+@group("announce", LOOK)
+def announce() -> None:
+    """Announcements: list, publish, edit, remove."""
+
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="An id from `announce ls`.")]
 Severity = Annotated[
@@ -166,6 +171,3 @@ def _row(announcement: AnnouncementRecord) -> tuple[str, ...]:
 
 def _answer(announcement: AnnouncementRecord, what: str, *, as_json: bool) -> int:
     return output.done(as_json, announcement.raw, f"{announcement.id}: {what}.")
-
-
-apps = {"announce": announce}

@@ -10,12 +10,20 @@ from typing import Annotated, Literal
 import typer
 
 from aitne.cli import output
-from aitne.cli.options import Json, examples, group_app
+from aitne.cli.options import Json
+from aitne.cli.registry import OPERATE, examples, group
 from aitne.core.errors import SetupError
 
-dev = group_app("Tools for developers: a Slurm cluster on this machine.")
-cluster = group_app("A real Slurm on this machine, with fake GPUs.")
-dev.add_typer(cluster, name="cluster")
+
+@group("dev", OPERATE)
+def dev() -> None:
+    """Tools for developers: a Slurm cluster on this machine."""
+
+
+@group("dev cluster")
+def cluster() -> None:
+    """A real Slurm on this machine, with fake GPUs."""
+
 
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The cluster's name.")]
 
@@ -172,6 +180,3 @@ def _require_checkout() -> None:
 
 def _option(name: str) -> str:
     return "" if name == "dev" else f" --name {name}"
-
-
-apps = {"dev": dev}

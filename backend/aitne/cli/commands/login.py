@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.options import Json, verb_app
+from aitne.cli.options import Json
+from aitne.cli.registry import OPERATE, command
 from aitne.client import Client, credentials
 from aitne.client.login import token_for_password
 from aitne.core.errors import InvalidInput
@@ -17,6 +18,14 @@ from aitne.core.errors import InvalidInput
 STDIN = "-"
 
 
+@command(
+    "login",
+    OPERATE,
+    example="""
+aitne login https://cluster.example.org
+aitne login https://cluster.example.org --token - < token-file
+""",
+)
 def login(
     address: Annotated[
         str, typer.Argument(metavar="URL", help="Such as https://cluster.example.org.")
@@ -87,15 +96,3 @@ def _ask_password() -> str:
 
     _terminal()
     return getpass("Password: ")
-
-
-apps = {
-    "login": verb_app(
-        "login",
-        login,
-        example="""
-aitne login https://cluster.example.org
-aitne login https://cluster.example.org --token - < token-file
-""",
-    )
-}

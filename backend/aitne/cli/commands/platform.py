@@ -10,10 +10,20 @@ from typing import Annotated
 import typer
 
 from aitne.cli import output
-from aitne.cli.options import DataDir, Json, Url, verb_app
+from aitne.cli.options import DataDir, Json, Url
+from aitne.cli.registry import OPERATE, command
 from aitne.core.errors import AitneError, SetupError
 
 
+@command(
+    "up",
+    OPERATE,
+    example="""
+aitne up
+aitne up --detach --port 8080
+aitne up --data-dir ~/second --port 9000     another platform beside the first
+""",
+)
 def up(
     port: Annotated[
         int | None, typer.Option("--port", min=1, max=65_532, help="The portal's port.")
@@ -85,6 +95,7 @@ def _announce(data_dir: Path, url: str, *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
+@command("down", OPERATE, example="aitne down\naitne down --keep-jobs")
 def down(
     data_dir: DataDir = None,
     keep_jobs: Annotated[
@@ -97,7 +108,7 @@ def down(
     Its sessions and jobs end too, unless --keep-jobs; on Slurm they always continue. Never asks a
     question. Without a running platform it does nothing.
     """
-    from aitne.cli.verbs.status import platform_dir
+    from aitne.cli.views.platform_status import platform_dir
     from aitne.supervisor import control
 
     folder = platform_dir(data_dir)
@@ -109,26 +120,12 @@ def down(
     return 0
 
 
+@command("status", OPERATE, example="aitne status\naitne status --json")
 def status(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
     """Show the platform and its processes.
 
     The exit status is 0 while it runs.
     """
-    from aitne.cli.verbs import status as verb
+    from aitne.cli.views import platform_status
 
-    return verb.status(as_json=as_json, url=url, data_dir=data_dir)
-
-
-apps = {
-    "up": verb_app(
-        "up",
-        up,
-        example="""
-aitne up
-aitne up --detach --port 8080
-aitne up --data-dir ~/second --port 9000     another platform beside the first
-""",
-    ),
-    "down": verb_app("down", down, example="aitne down\naitne down --keep-jobs"),
-    "status": verb_app("status", status, example="aitne status\naitne status --json"),
-}
+    return platform_status.status(as_json=as_json, url=url, data_dir=data_dir)

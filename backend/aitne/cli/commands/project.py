@@ -1,35 +1,43 @@
-"""``project``: verbs for members and managers. Those for administrators are below ``admin``."""
+"""``project``: commands for members and managers. Those for administrators are below ``admin``."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from aitne.cli import output
-from aitne.cli.commands.limits import limits_verb
 from aitne.cli.lookup import connect
-from aitne.cli.options import DataDir, Json, Url, Yes, examples, group_app
+from aitne.cli.options import (
+    DataDir,
+    EndDay,
+    Json,
+    MemberArgument,
+    ProjectArgument,
+    Reason,
+    Url,
+    Yes,
+)
+from aitne.cli.project_limits import limits_verb
+from aitne.cli.registry import WORK, examples, group
+from aitne.cli.times import utc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from aitne.client.project_records import BalanceRecord, BudgetShareRecord, ProjectRecord
 
-app = group_app("Projects: request, manage, join.")
 
-Name = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")]
-User = Annotated[str, typer.Argument(metavar="USER", help="The login name.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, for other users.")]
-Day = Annotated[
-    datetime | None,
-    typer.Option("--until", formats=["%Y-%m-%d"], metavar="YYYY-MM-DD", help="Its end, in UTC."),
-]
+@group("project", WORK)
+def projects() -> None:
+    """Projects: request, manage, join."""
+
+
 Role = Annotated[str, typer.Option("--role", metavar="member|manager", help="Role in the project.")]
 LATER = "Slurm has it after `aitne admin sync`."
 
 
-@app.command("ls", epilog=examples("aitne project ls\naitne project ls --state requested"))
+@projects.command("ls", epilog=examples("aitne project ls\naitne project ls --state requested"))
 def ls(
     state: Annotated[
         str | None,
@@ -56,8 +64,10 @@ def ls(
     )
 
 
-@app.command("show", epilog=examples("aitne project show vision"))
-def show(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+@projects.command("show", epilog=examples("aitne project show vision"))
+def show(
+    name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
     """Show a project: its members, state, end and balance."""
     client = connect(url, data_dir)
     project, balance = client.projects.get(name), client.projects.balance(name)
@@ -83,16 +93,16 @@ def show(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir =
     return 0
 
 
-@app.command(
+@projects.command(
     "create",
     epilog=examples("aitne project create vision --title 'Computer vision' --reason 'A new grant'"),
 )
 def create(
-    name: Name,
+    name: ProjectArgument,
     title: Annotated[str, typer.Option("--title", help="Its title.")] = "",
     about: Annotated[str, typer.Option("--about", help="Description.")] = "",
     reason: Reason = "",
-    until: Day = None,
+    until: EndDay = None,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
@@ -100,7 +110,11 @@ def create(
     """Request a project, or create it where the site permits all users to. You become its
     manager."""
     made = connect(url, data_dir).projects.create(
-        name, title=title, description=about, reason=reason or None, expires_at=utc(until)
+        name,
+        title=title,
+        description=about,
+        reason=reason or None,
+        expires_at=None if until is None else utc(until),
     )
     if as_json:
         output.answer_json(made.raw)
@@ -111,8 +125,10 @@ def create(
     return 0
 
 
-@app.command("members", epilog=examples("aitne project members vision"))
-def members(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+@projects.command("members", epilog=examples("aitne project members vision"))
+def members(
+    name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
     """List the members of a project."""
     project_members = connect(url, data_dir).projects.members(name)
     return output.listing(
@@ -127,10 +143,10 @@ def members(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDi
     )
 
 
-@app.command("add", epilog=examples("aitne project add vision ada --role manager"))
+@projects.command("add", epilog=examples("aitne project add vision ada --role manager"))
 def add(
-    name: Name,
-    user: User,
+    name: ProjectArgument,
+    user: MemberArgument,
     role: Annotated[
         str | None,
         typer.Option("--role", metavar="member|manager", help="Unset: member, or unchanged."),
@@ -145,7 +161,7 @@ def add(
     return output.done(as_json, made.raw, f"{user}: {made.role} of {name}.{later}")
 
 
-app.command(
+projects.command(
     "limits",
     help="Show the limits of a project or a member, or set lower ones than granted.\n\n"
     "Others are not changed; `none` is no limit. Slurm applies them after `aitne admin sync`.",
@@ -157,10 +173,10 @@ app.command(
 )(limits_verb(granted=False))
 
 
-@app.command("remove", epilog=examples("aitne project remove vision ada --yes"))
+@projects.command("remove", epilog=examples("aitne project remove vision ada --yes"))
 def remove(
-    name: Name,
-    user: User,
+    name: ProjectArgument,
+    user: MemberArgument,
     yes: Yes = False,
     as_json: Json = False,
     url: Url = None,
@@ -176,12 +192,12 @@ def remove(
     )
 
 
-@app.command(
+@projects.command(
     "invite",
     epilog=examples("aitne project invite vision\naitne project invite vision --uses 20 --for 30d"),
 )
 def invite(
-    name: Name,
+    name: ProjectArgument,
     role: Role = "member",
     uses: Annotated[int, typer.Option("--uses", help="Number of users who can join.")] = 1,
     lifetime: Annotated[
@@ -202,9 +218,9 @@ def invite(
     return 0
 
 
-@app.command("invitations", epilog=examples("aitne project invitations vision"))
+@projects.command("invitations", epilog=examples("aitne project invitations vision"))
 def invitations(
-    name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+    name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
 ) -> int:
     """List a project's invitations, without their links."""
     project_invitations = connect(url, data_dir).projects.invitations(name)
@@ -224,9 +240,9 @@ def invitations(
     )
 
 
-@app.command("revoke", epilog=examples("aitne project revoke vision 5f2d1c0b9a8e7d6c"))
+@projects.command("revoke", epilog=examples("aitne project revoke vision 5f2d1c0b9a8e7d6c"))
 def revoke(
-    name: Name,
+    name: ProjectArgument,
     invitation: Annotated[str, typer.Argument(metavar="ID", help="From `project invitations`.")],
     as_json: Json = False,
     url: Url = None,
@@ -237,7 +253,9 @@ def revoke(
     return output.done(as_json, {"project": name, "id": invitation}, "The link is no longer valid.")
 
 
-@app.command("join", epilog=examples("aitne project join https://aitne.example.org/invite#TOKEN"))
+@projects.command(
+    "join", epilog=examples("aitne project join https://aitne.example.org/invite#TOKEN")
+)
 def join(
     link: Annotated[str, typer.Argument(metavar="LINK", help="The link, or the part after its #.")],
     yes: Yes = False,
@@ -266,9 +284,11 @@ def join(
     return output.done(as_json, made.raw, f"You are a {made.role} of {made.project}.")
 
 
-@app.command("close", epilog=examples("aitne project close vision --reason 'The grant is over'"))
+@projects.command(
+    "close", epilog=examples("aitne project close vision --reason 'The grant is over'")
+)
 def close(
-    name: Name,
+    name: ProjectArgument,
     reason: Reason = "",
     yes: Yes = False,
     as_json: Json = False,
@@ -283,18 +303,20 @@ def close(
     return output.done(as_json, made.raw, f"{name}: closed. Undo: aitne project reopen {name}")
 
 
-@app.command("reopen", epilog=examples("aitne project reopen vision"))
-def reopen(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+@projects.command("reopen", epilog=examples("aitne project reopen vision"))
+def reopen(
+    name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
     """Reopen a closed project for new jobs."""
     made = connect(url, data_dir).projects.reopen(name)
     return output.done(as_json, made.raw, f"{name}: {made.state}.")
 
 
-@app.command(
+@projects.command(
     "extend", epilog=examples("aitne project extend vision --until 2027-06-30 --reason 'A paper'")
 )
 def extend(
-    name: Name,
+    name: ProjectArgument,
     until: Annotated[
         datetime,
         typer.Option(
@@ -307,12 +329,14 @@ def extend(
     data_dir: DataDir = None,
 ) -> int:
     """Request a later end from an administrator."""
-    made = connect(url, data_dir).projects.ask_for_time(name, _known(until), reason)
+    made = connect(url, data_dir).projects.ask_for_time(name, utc(until), reason)
     return output.done(as_json, made.raw, f"{name}: requested. An administrator decides on it.")
 
 
-@app.command("waiting", epilog=examples("aitne project waiting vision"))
-def waiting(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+@projects.command("waiting", epilog=examples("aitne project waiting vision"))
+def waiting(
+    name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
     """Show the waiting jobs of a project with owner and reason."""
     jobs = list(connect(url, data_dir).projects.waiting(name))
     if as_json:
@@ -332,15 +356,6 @@ def waiting(name: Name, as_json: Json = False, url: Url = None, data_dir: DataDi
     return 0
 
 
-def _known(day: datetime) -> datetime:
-    return day.replace(tzinfo=timezone.utc)  # noqa: UP017 - the command line runs on older Pythons
-
-
-def utc(day: datetime | None) -> datetime | None:
-    """Return the start of the day in UTC, or None without a day."""
-    return None if day is None else _known(day)
-
-
 def _day(project: ProjectRecord) -> str:
     return "" if project.expires_at is None else f"{project.expires_at:%Y-%m-%d}"
 
@@ -356,6 +371,3 @@ def _counted(balance: BalanceRecord) -> str:
     if balance.as_of is None:
         return ""
     return f"since {balance.since:%Y-%m-%d}, until {balance.as_of:%Y-%m-%d %H:%M} UTC"
-
-
-apps = {"project": app}

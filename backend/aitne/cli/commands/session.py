@@ -1,4 +1,4 @@
-"""``session``, ``open`` and ``extend``: verbs for sessions."""
+"""``session``, ``open``, ``extend`` and ``keep``: sessions."""
 
 from __future__ import annotations
 
@@ -11,28 +11,21 @@ import typer
 
 from aitne.cli import output, submit
 from aitne.cli.lookup import connect, find_ended, find_job
-from aitne.cli.options import (
-    CONTEXT,
-    DataDir,
-    Json,
-    SessionArgument,
-    Url,
-    Wait,
-    Yes,
-    examples,
-    group_app,
-    verb_app,
-)
+from aitne.cli.options import DataDir, Json, SessionArgument, Url, Wait, Yes
 from aitne.cli.parameters import typed_parameters
+from aitne.cli.registry import CONTEXT, WORK, command, examples, group
 from aitne.client import Client, Job
 from aitne.client.session import new_key
 
 EXTEND_PATIENCE_S = 10.0
 
-group = group_app("Start and list sessions.")
+
+@group("session", WORK)
+def sessions() -> None:
+    """Start and list sessions."""
 
 
-@group.command(
+@sessions.command(
     "start",
     context_settings=CONTEXT,
     epilog=examples("""
@@ -102,7 +95,7 @@ def start(
     return 0
 
 
-@group.command(
+@sessions.command(
     "continue",
     context_settings=CONTEXT,
     epilog=examples("""
@@ -122,12 +115,12 @@ def continue_session(
 
     It has the same environment, image and folder. The memory of its kernels is lost.
     """
-    from aitne.cli.verbs import runs
+    from aitne.cli.views import run
 
     client = connect(url, data_dir)
     job = find_ended(client, session, sessions=True)
     if not yes:
-        runs.show_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
+        run.show_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
         output.confirm(f"Continue {output.plain(job.name, 60)}?")
     made = client.sessions.resume(job.id, key=new_key())
     output.say(f"Submitted session {made.short_id}, which continues {job.short_id}.")
@@ -144,7 +137,7 @@ def continue_session(
     return 0
 
 
-@group.command("ls", context_settings=CONTEXT)
+@sessions.command("ls", context_settings=CONTEXT)
 def ls(
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also all that have ended.")
@@ -154,11 +147,19 @@ def ls(
     data_dir: DataDir = None,
 ) -> int:
     """List sessions, newest first. Without --all: live ones and the last ten that ended."""
-    from aitne.cli.verbs.ps import ps
+    from aitne.cli.views.job_table import ps
 
     return ps(kind="session", everything=everything, as_json=as_json, url=url, data_dir=data_dir)
 
 
+@command(
+    "open",
+    WORK,
+    example="""
+aitne open my-notebook
+aitne open 1a2b3c4d --print
+""",
+)
 def open_session(
     session: Annotated[
         str | None, typer.Argument(help="Its id, the beginning of it, or its name.")
@@ -195,6 +196,7 @@ def open_session(
     return 0
 
 
+@command("extend", WORK, example="aitne extend my-notebook 1h")
 def extend(
     session: SessionArgument,
     duration: Annotated[str, typer.Argument(help="Time to add, such as 1h or 30m.")],
@@ -224,6 +226,23 @@ def extend(
     return 0 if moved else 1
 
 
+@command("keep", WORK, example="aitne keep my-notebook")
+def keep(
+    session: SessionArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """Keep an idle session from being stopped."""
+    client = connect(url, data_dir)
+    job = client.sessions.keep(find_job(client, session, sessions=True).id)
+    if as_json:
+        output.answer_json(job.raw)
+    elif job.inactivity_duration_s is None:
+        output.say(f"{job.name} is never stopped for inactivity.")
+    else:
+        limit = output.duration(job.inactivity_duration_s)
+        output.say(f"{job.name} continues; it ends after another {limit} without activity.")
+    return 0
+
+
 def _extended(client: Client, job: Job, before: datetime | None) -> Job:
     """Return the session once the scheduler has changed its end, or in its current state after a
     timeout."""
@@ -235,17 +254,3 @@ def _extended(client: Client, job: Job, before: datetime | None) -> Job:
         time.sleep(0.2)
         job = client.jobs.get(job.id)
     return job
-
-
-apps = {
-    "session": group,
-    "open": verb_app(
-        "open",
-        open_session,
-        example="""
-aitne open my-notebook
-aitne open 1a2b3c4d --print
-""",
-    ),
-    "extend": verb_app("extend", extend, example="aitne extend my-notebook 1h"),
-}

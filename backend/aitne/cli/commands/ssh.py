@@ -8,9 +8,19 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.lookup import connect
-from aitne.cli.options import DataDir, Url, Yes, verb_app
+from aitne.cli.options import DataDir, Url, Yes
+from aitne.cli.registry import WORK, command
 
 
+@command(
+    "ssh-config",
+    WORK,
+    example="""
+aitne ssh-config --write
+ssh my-training.aitne
+rsync -a results my-training.aitne:
+""",
+)
 def ssh_config(
     write: Annotated[
         bool, typer.Option("--write", help="Write it, and include it in ~/.ssh/config.")
@@ -25,14 +35,14 @@ def ssh_config(
     connection at a time. Each job authenticates itself with a host key that is sent over the
     platform's own connection.
     """
-    from aitne.cli.verbs import ssh as verb
+    from aitne.cli import openssh
 
     client = connect(url, data_dir)
-    text = verb.config(client)
+    text = openssh.config(client)
     if not write:
         output.answer(text.rstrip("\n"))
         return 0
-    plan = verb.plan_write(text)
+    plan = openssh.plan_write(text)
     if plan.changes and not yes:
         output.say("\n".join(plan.changes))
         output.confirm("Write this?")
@@ -41,26 +51,13 @@ def ssh_config(
     return 0
 
 
+@command("ssh-proxy", WORK, example="aitne ssh-proxy my-training.aitne")
 def ssh_proxy(
     host: Annotated[str, typer.Argument(metavar="HOST", help="JOB.aitne, or NODE.JOB.aitne.")],
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
     """Forward one SSH connection to a running job, for `aitne ssh-config`."""
-    from aitne.cli.verbs import ssh as verb
+    from aitne.cli import openssh
 
-    return verb.proxy(connect(url, data_dir), host)
-
-
-apps = {
-    "ssh-config": verb_app(
-        "ssh-config",
-        ssh_config,
-        example="""
-aitne ssh-config --write
-ssh my-training.aitne
-rsync -a results my-training.aitne:
-""",
-    ),
-    "ssh-proxy": verb_app("ssh-proxy", ssh_proxy, example="aitne ssh-proxy my-training.aitne"),
-}
+    return openssh.proxy(connect(url, data_dir), host)

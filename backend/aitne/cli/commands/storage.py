@@ -8,7 +8,8 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.lookup import connect
-from aitne.cli.options import DataDir, Json, Url, verb_app
+from aitne.cli.options import DataDir, Json, Url
+from aitne.cli.registry import LOOK, command
 
 if TYPE_CHECKING:
     from aitne.client.storage import AreaFactsRecord, QuotaRecord
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _BAR = 10
 
 
+@command("storage", LOOK, example="aitne storage --project vision")
 def storage(
     project: Annotated[
         str | None, typer.Option("--project", help="One project; unset: all of your projects.")
@@ -86,6 +88,3 @@ def _problem(facts: AreaFactsRecord) -> str:
     if not facts.there:
         return "missing"
     return "" if facts.writable else "read-only"
-
-
-apps = {"storage": verb_app("storage", storage, example="aitne storage --project vision")}

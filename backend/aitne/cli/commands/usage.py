@@ -9,9 +9,16 @@ import typer
 
 from aitne.cli import output
 from aitne.cli.lookup import connect
-from aitne.cli.options import CONTEXT, MARKUP, DataDir, Json, Url, examples
+from aitne.cli.options import DataDir, Json, Url
+from aitne.cli.registry import LOOK, examples, group
 
 
+@group(
+    "usage",
+    LOOK,
+    example="aitne usage --project vision --month 2026-03 --csv\naitne usage report vision",
+    alone=True,
+)
 def usage(
     context: typer.Context,
     project: Annotated[
@@ -66,6 +73,7 @@ def usage(
     return 0
 
 
+@usage.command("report", epilog=examples("aitne usage report vision --month 2026-03"))
 def report(
     project: Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")],
     month: Annotated[
@@ -126,16 +134,3 @@ def report(
             ],
         )
     return 0
-
-
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=MARKUP,
-    context_settings=CONTEXT,
-    epilog=examples(
-        "aitne usage --project vision --month 2026-03 --csv\naitne usage report vision"
-    ),
-)
-app.callback(invoke_without_command=True)(usage)
-app.command("report", epilog=examples("aitne usage report vision --month 2026-03"))(report)
-apps = {"usage": app}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aitne.cli import jobfile
+from aitne.cli import job_source
 from aitne.core.jobs import sbatch_options
 from aitne.core.jobs.job_yaml import write_job_file
 from aitne.core.jobs.sbatch_import import MAX_CHARS, ImportedScript
@@ -236,7 +236,7 @@ def test_imported_script_always_gives_valid_job_file(lines: list[str], shebang: 
     text = "\n".join([*(["#!/bin/bash"] if shebang else []), *lines])
     found = import_sbatch(text)
     file = JobFile.model_validate(found.file)
-    read, _ = jobfile._parse("x", write_job_file(found.file).encode())
+    read, _ = job_source._parse("x", write_job_file(found.file).encode())
     assert JobFile.model_validate(read) == file
     assert all(1 <= note.line <= text.count("\n") + text.count("\r") + 1 for note in found.notes)
 

@@ -1,0 +1,33 @@
+"""Position of global options on the command line."""
+
+from __future__ import annotations
+
+from aitne.cli.table import GROUPS
+
+GLOBAL = {"--url": True, "--data-dir": True, "--json": False}
+"""Options that may also precede the command, and whether a value follows."""
+
+
+def arrange(argv: list[str]) -> list[str]:
+    """Move global options from before the command to after it, where each command parses them.
+
+    ``--url U admin user ls`` -> ``admin user ls --url U``. A group without its command asks for help.
+    """
+    rest = list(argv)
+    moved: list[str] = []
+    words: list[str] = []
+    while rest:
+        name, equals, _ = rest[0].partition("=")
+        if name in GLOBAL:
+            taken = 2 if GLOBAL[name] and not equals else 1
+            moved += rest[:taken]
+            del rest[:taken]
+        elif not words or " ".join(words) in GROUPS:
+            if rest[0].startswith("-"):
+                break
+            words.append(rest.pop(0))
+        else:
+            break
+    if not rest and GROUPS.get(" ".join(words)):
+        return [*words, "--help"]
+    return [*words, *moved, *rest]

@@ -1,0 +1,10 @@
+"""``admin``: the commands of administrators, one file per noun."""
+
+from __future__ import annotations
+
+from aitne.cli.registry import OPERATE, group
+
+
+@group("admin", OPERATE)
+def admin() -> None:
+    """Administer the platform: users, projects, nodes."""

@@ -1,0 +1,47 @@
+"""``admin ca``: the platform's certificate authority."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aitne.cli import output
+from aitne.cli.options import DataDir, Json
+from aitne.cli.registry import examples, group
+
+
+@group("admin ca")
+def authority() -> None:
+    """The platform's certificate authority (CA), for [tls]."""
+
+
+@authority.command(
+    "init", epilog=examples("aitne admin ca init\naitne admin ca init --json | jq -r .certificate")
+)
+def init(as_json: Json = False, data_dir: DataDir = None) -> int:
+    """Create the platform's CA, or show the existing one.
+
+    `aitne up` also does this with `tls.enabled`. Install the certificate in browsers and on the
+    machines that run the command line; the key stays in the secrets folder.
+    """
+    # The settings and cryptography are heavier than everything else here.
+    from aitne.host.settings import load_settings
+    from aitne.services.platform.certificates import authority_file, open_authority
+
+    settings = load_settings(None if data_dir is None else Path(data_dir))
+    ca = open_authority(settings)
+    path, expires = authority_file(settings), ca.certificate.not_valid_after_utc
+    if as_json:
+        output.answer_json(
+            {
+                "certificate": str(path),
+                "fingerprint": ca.fingerprint,
+                "expires_at": expires.isoformat(),
+            }
+        )
+        return 0
+    output.answer(str(path))
+    output.say(f"SHA-256     {ca.fingerprint}")
+    output.say(f"Expires     {expires:%Y-%m-%d}")
+    if not settings.tls.enabled:
+        output.say("Set `enabled = true` in the [tls] section of aitne.toml to use it.")
+    return 0

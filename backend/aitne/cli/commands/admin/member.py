@@ -1,0 +1,78 @@
+"""``admin member``: the members of projects."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, MemberArgument, ProjectArgument, Url, Yes
+from aitne.cli.project_limits import each_limit, shown, words
+from aitne.cli.registry import examples, group
+
+
+@group("admin member")
+def members() -> None:
+    """Members of a project: list, add, remove."""
+
+
+@members.command("ls")
+def member_ls(
+    name: ProjectArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """List a project's members and their own limits."""
+    project_members = connect(url, data_dir).projects.members(name)
+    return output.listing(
+        as_json,
+        project_members,
+        ("USER", "LIMITS"),
+        lambda member: (
+            member.user,
+            ", ".join(f"{words(n)} {shown(n, v)}" for n, v in each_limit(member.limits)),
+        ),
+    )
+
+
+@members.command("add", epilog=examples("aitne admin member add vision ada --role manager"))
+def member_add(
+    name: ProjectArgument,
+    user: MemberArgument,
+    default: Annotated[
+        bool, typer.Option("--default", help="Make it the user's default project.")
+    ] = False,
+    role: Annotated[
+        str | None,
+        typer.Option("--role", metavar="member|manager", help="Unset: a member, or as it is."),
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Add a member to a project; `aitne admin sync` adds the user to Slurm."""
+    made = connect(url, data_dir).projects.put_member(name, user, role=role, default=default)
+    return output.done(
+        as_json, made.raw, f"{user}: member of {name}. Slurm has it after `aitne admin sync`."
+    )
+
+
+@members.command("remove", epilog=examples("aitne admin member remove vision ada --yes"))
+def member_remove(
+    name: ProjectArgument,
+    user: MemberArgument,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Remove a member from a project. The user's jobs continue."""
+    client = connect(url, data_dir)
+    if not yes:
+        output.confirm(f"Remove {user} from {name}?")
+    client.projects.remove_member(name, user)
+    return output.done(
+        as_json,
+        {"project": name, "user": user, "removed": True},
+        f"{user}: no longer a member of {name}. Slurm has it after `aitne admin sync`.",
+    )

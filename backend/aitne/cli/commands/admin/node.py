@@ -1,0 +1,104 @@
+"""``admin node``: administration of a cluster's nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.commands.node import node_ls
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Yes
+from aitne.cli.registry import examples, group
+from aitne.client import Client
+
+
+@group("admin node")
+def nodes() -> None:
+    """Nodes: list, drain, resume, show the history."""
+
+
+nodes.command("ls")(node_ls)
+
+Names = Annotated[list[str], typer.Argument(metavar="NODE...", help="Names from `node ls`.")]
+
+
+@nodes.command(
+    "drain", epilog=examples("aitne admin node drain gpu03 gpu04 --reason 'new fans' --yes")
+)
+def node_drain(
+    names: Names,
+    reason: Annotated[str, typer.Option("--reason", help="Reason, shown with the node.")],
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Drain nodes, so that they start no new jobs. Running jobs continue."""
+    client = connect(url, data_dir)
+    if not yes:
+        _show(client, names)
+        output.confirm(f"Drain {', '.join(names)}?")
+    changed_nodes = [client.nodes.drain(name, reason) for name in names]
+    return output.done(
+        as_json, [node.raw for node in changed_nodes], f"{', '.join(names)}: no new jobs start."
+    )
+
+
+@nodes.command("resume", epilog=examples("aitne admin node resume gpu03 --yes"))
+def node_resume(
+    names: Names,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Resume drained nodes, so that they start jobs again."""
+    client = connect(url, data_dir)
+    if not yes:
+        _show(client, names)
+        output.confirm(f"Resume {', '.join(names)}?")
+    changed_nodes = [client.nodes.resume(name) for name in names]
+    return output.done(
+        as_json, [node.raw for node in changed_nodes], f"{', '.join(names)}: new jobs may start."
+    )
+
+
+@nodes.command("history", epilog=examples("aitne admin node history gpu03"))
+def node_history(
+    name: Annotated[str, typer.Argument(metavar="NODE", help="A name from `node ls`.")],
+    most: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 50,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show the history of a node, newest first: outages, drains and resumes."""
+    events = list(connect(url, data_dir).nodes.history(name, most=most))
+    return output.listing(
+        as_json,
+        events,
+        ("TIME", "WHAT", "WHO", "REASON"),
+        lambda event: (
+            output.moment(event.time),
+            event.event,
+            event.actor or "",
+            event.reason or "",
+        ),
+    )
+
+
+def _show(client: Client, names: list[str]) -> None:
+    nodes_by_name = {node.name: node for node in client.nodes.list()}
+    output.table(
+        ("NODE", "STATE", "GPU", "REASON"),
+        [
+            (
+                name,
+                node.state if (node := nodes_by_name.get(name)) else "unknown",
+                " ".join(f"{gpu.used}/{gpu.total}" for gpu in node.gpus) if node else "",
+                (node.reason or "") if node else "",
+            )
+            for name in names
+        ],
+    )

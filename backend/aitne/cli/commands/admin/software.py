@@ -1,0 +1,26 @@
+"""``admin software``: the software on the nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aitne.cli import output
+from aitne.cli.options import DataDir
+from aitne.cli.registry import command
+
+
+@command("admin software", example="sudo -u owner aitne admin software")
+def software(data_dir: DataDir = None) -> int:
+    """Install the software for Slurm's nodes into [slurm] software_dir.
+
+    It has the agent, JupyterLab's environment and its launcher. Run it once per release, as an
+    account that may write there. `aitne up` also does this where it may.
+    """
+    # The settings and the supervisor are heavier than everything else here.
+    from aitne.host.settings import load_settings
+    from aitne.supervisor import software as made
+
+    settings = load_settings(None if data_dir is None else Path(data_dir))
+    made.ensure(settings, output.say)
+    output.say(f"{settings.slurm.software_dir} has the software for the nodes.")
+    return 0

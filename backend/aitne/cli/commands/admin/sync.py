@@ -1,0 +1,39 @@
+"""``admin sync``: the projects' accounts in Slurm."""
+
+from __future__ import annotations
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Yes
+from aitne.cli.registry import command
+
+
+@command("admin sync", example="aitne admin sync --yes")
+def sync(yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """Compare the projects with Slurm's accounts, and synchronize Slurm.
+
+    Shows the differences and asks. Accounts that only Slurm has are not changed; users are removed
+    from a project's account if they are not members here.
+    """
+    client = connect(url, data_dir)
+    report = client.projects.compare()
+    if not as_json:
+        if report.differences:
+            output.table(
+                ("PROJECT", "USER", "WHAT", "IN SLURM", "HERE"),
+                [(d.project, d.user or "", d.field, d.slurm, d.portal) for d in report.differences],
+            )
+        for note in report.unmanaged:
+            output.say(f"unchanged: {note}")
+    if report.differences:
+        if not yes and not as_json:
+            output.confirm(f"Make these {len(report.differences)} changes in Slurm?")
+        if yes or not as_json:
+            report = client.projects.sync(report.digest)
+    if as_json:
+        output.answer_json(report.raw)
+    elif report.applied:
+        output.say(f"{len(report.differences)} changes were made in Slurm.")
+    else:
+        output.say("Nothing differs.")
+    return 0

@@ -1,0 +1,46 @@
+"""``attach``: a shell, or a program, in a running job."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aitne.cli.lookup import connect, find_job
+from aitne.cli.options import DataDir, JobArgument, Url
+from aitne.cli.registry import WORK, command
+
+Node = Annotated[
+    str | None,
+    typer.Option("--node", "-n", metavar="NODE", help="One of the job's nodes; unset: its first."),
+]
+
+
+@command(
+    "attach",
+    WORK,
+    example="""
+aitne attach my-training
+aitne attach 1a2b3c4d -- nvidia-smi
+aitne attach 1a2b3c4d --node gpu04 -- py-spy dump --pid 4711
+""",
+)
+def attach(
+    job: JobArgument,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND...]", help="Command to run instead of your shell."),
+    ] = None,
+    node: Node = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Open a shell, or run a program, in a running job.
+
+    It runs on the job's node, in its folder and container, with its GPUs and variables, and ends
+    when the job does. On a terminal, Enter ~ . disconnects. The exit status is the program's.
+    """
+    from aitne.cli import remote_terminal
+
+    client = connect(url, data_dir)
+    return remote_terminal.attach(client, find_job(client, job), command or [], node=node)

@@ -1,0 +1,331 @@
+"""``ps``, ``logs``, ``watch``, ``show``, ``profile`` and ``stop``: existing jobs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect, find_ended, find_job
+from aitne.cli.options import DataDir, JobArgument, Json, Url, Yes
+from aitne.cli.registry import LOOK, WORK, command
+from aitne.client.record import LIVE
+from aitne.core.errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from aitne.client import Client, Job
+
+
+class Sort(StrEnum):
+    """Keys by which a list of jobs can be sorted."""
+
+    CREATED = "created"
+    STARTED = "started"
+    ENDED = "ended"
+    DURATION = "duration"
+    NAME = "name"
+    OWNER = "owner"
+    PROJECT = "project"
+    STATE = "state"
+    GPUS = "gpus"
+
+
+@command(
+    "ps",
+    LOOK,
+    example="""
+aitne ps
+aitne ps --all --json
+aitne ps --state FAILED --user ada
+aitne ps --all --since 2026-01-01 --sort duration --most 20
+""",
+)
+def ps(
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Also ended jobs.")] = False,
+    owner: Annotated[
+        str | None, typer.Option("--user", "-u", help="Only jobs of this user.")
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", help="Only jobs of this project.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--type", metavar="job|session", help="Only jobs, or sessions.")
+    ] = None,
+    states: Annotated[
+        list[str] | None, typer.Option("--state", help="Only this state; may be repeated.")
+    ] = None,
+    search: Annotated[str | None, typer.Option("--name", help="Part of the name.")] = None,
+    tasks: Annotated[bool, typer.Option("--tasks", help="Also the tasks of array jobs.")] = False,
+    template: Annotated[
+        str | None, typer.Option("--template", help="Only from this template.")
+    ] = None,
+    image: Annotated[str | None, typer.Option("--image", help="Only in this image.")] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", help="Only jobs that ran on this node.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DATE", help="Only created from then on: 2026-01-31."),
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="DATE", help="Only created before then.")
+    ] = None,
+    sort: Annotated[
+        Sort | None, typer.Option("--sort", help="Sort key.", show_choices=True)
+    ] = None,
+    ascending: Annotated[bool, typer.Option("--asc", help="Ascending order.")] = False,
+    most: Annotated[
+        int | None, typer.Option("--most", min=1, metavar="N", help="Maximum number.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """List jobs and sessions, newest first.
+
+    Without --all: those that run or wait, and the last ten that ended.
+    """
+    from aitne.cli.views import job_table
+
+    more = {
+        "template": template,
+        "image": image,
+        "node": node,
+        "created_from": _day(since, "--since"),
+        "created_before": _day(before, "--before"),
+    }
+    return job_table.ps(
+        everything=everything,
+        owner=owner,
+        project=project,
+        kind=kind,
+        states=states,
+        search=search,
+        tasks=tasks,
+        more={key: text for key, text in more.items() if text is not None},
+        sort=sort.value if sort else None,
+        ascending=ascending,
+        limit=most,
+        as_json=as_json,
+        url=url,
+        data_dir=data_dir,
+    )
+
+
+def _day(text: str | None, option: str) -> str | None:
+    """Return a day or a time as the API takes it; the local time zone applies. Raises
+    ``InvalidInput``."""
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except ValueError as error:
+        raise InvalidInput(
+            f"{option} {text!r} is not a date: write 2026-01-31 or 2026-01-31T14:00."
+        ) from error
+
+
+@command(
+    "logs",
+    LOOK,
+    example="""
+aitne logs -f 1a2b3c4d
+aitne logs my-training --tail 2000
+""",
+)
+def logs(
+    job: JobArgument,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Continue until the job has ended.")
+    ] = False,
+    task: Annotated[
+        int | None, typer.Option("--task", min=0, help="The index of an array job's task.")
+    ] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", min=0, metavar="BYTES", help="Only the last bytes.")
+    ] = None,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Print the log of a job.
+
+    Stdout and stderr are merged, byte for byte. With --follow reading continues until the job has
+    ended, also while the platform restarts.
+    """
+    from aitne.cli.views import job_log
+
+    return job_log.logs(job=job, follow=follow, task=task, tail=tail, url=url, data_dir=data_dir)
+
+
+@command("watch", LOOK, example="aitne watch 1a2b3c4d")
+def watch(
+    job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """Watch a job until it ends, a session until it is ready.
+
+    Ctrl-C detaches and leaves it running. The exit status is 1 if the job fails.
+    """
+    from aitne.cli import follow, submit
+
+    client = connect(url, data_dir)
+    record = submit.attend(client, find_job(client, job), as_json=as_json)
+    if as_json:
+        output.answer_json(record.raw)
+    elif record.is_session and not record.ended:
+        output.answer(record.url or "")
+    follow.check(record)
+    return 0
+
+
+@command(
+    "show",
+    LOOK,
+    example="""
+aitne show my-training
+aitne show 1a2b3c4d --json
+""",
+)
+def show(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """Show a job: state, reason for waiting, advice."""
+    from aitne.cli.views import job_summary
+
+    client = connect(url, data_dir)
+    record = find_ended(client, job)
+    advice = client.jobs.advice(record.id) if record.state == "QUEUED" else []
+    if as_json:
+        output.answer_json({**record.raw, "advice": [hint.raw for hint in advice]})
+    else:
+        job_summary.show(record, advice)
+    return 0
+
+
+@command(
+    "profile",
+    LOOK,
+    example="""
+aitne profile my-training
+aitne profile 1a2b3c4d --json
+""",
+)
+def profile(
+    job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """Show the communication profile of a job's ranks.
+
+    Shows which part of a step is communication, which part of that overlaps with computation,
+    the ranks that others wait for, and a row for each message size. The runtime aitne.distrib
+    reports it while the job runs.
+    """
+    from aitne.cli.views import job_profile
+
+    client = connect(url, data_dir)
+    report = client.jobs.profile(find_job(client, job).id)
+    if as_json:
+        output.answer_json(report)
+    else:
+        job_profile.show(report)
+    return 0
+
+
+@command(
+    "stop",
+    WORK,
+    example="""
+aitne stop 1a2b3c4d
+aitne stop my-training my-notebook --yes --wait
+aitne stop --all --state QUEUED --name sweep
+""",
+)
+def stop(
+    jobs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="JOB...", help="Ids, their first 4 or more characters, or names of live jobs."
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All your own waiting and running jobs.")
+    ] = False,
+    search: Annotated[
+        str | None, typer.Option("--name", help="With --all: only with this in the name.")
+    ] = None,
+    states: Annotated[
+        list[str] | None,
+        typer.Option("--state", help="With --all: only in this state; may be repeated."),
+    ] = None,
+    yes: Yes = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until they have ended.")] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Cancel jobs and stop sessions.
+
+    A job that has ended does not change.
+    """
+    from aitne.cli.views.job_table import show
+
+    if bool(jobs) == everything:
+        raise InvalidInput("Name jobs by their ids or names, or pass --all.")
+    client = connect(url, data_dir)
+    if everything:
+        chosen: Iterable[Job] = client.jobs.list(
+            owner=client.me().user.name,
+            states=[state.upper() for state in states or LIVE],
+            search=search,
+            top_level=True,
+        )
+    else:
+        chosen = (find_job(client, name) for name in jobs or ())
+    selected = {job.id: job for job in chosen}
+    live = [job for job in selected.values() if not job.ended]
+    if live and not yes:
+        show(live)
+        output.confirm("End this?" if len(live) == 1 else f"End these {len(live)}?")
+    if everything:
+        return _stop_all(client, live, wait=wait, as_json=as_json)
+    for job in live:
+        end = client.sessions.stop if job.is_session else client.jobs.cancel
+        selected[job.id] = end(job.id)
+    if wait:
+        selected = {job_id: client.jobs.wait(job_id) for job_id in selected}
+    if as_json:
+        output.answer_json([job.raw for job in selected.values()])
+        return 0
+    for job in selected.values():
+        how = "had ended" if job not in live and job.ended else "ends"
+        output.say(
+            f"{job.short_id} {output.plain(job.name, 60)}: {job.state if job.ended else how}"
+        )
+    return 0
+
+
+def _stop_all(client: Client, live: Sequence[Job], *, wait: bool, as_json: bool) -> int:
+    """Cancel many jobs with few requests and show the outcome of each; return the exit status."""
+    results = [
+        result
+        for start in range(0, len(live), 1_000)
+        for result in client.jobs.cancel_many([job.id for job in live[start : start + 1_000]])
+    ]
+    if wait:
+        for job in live:
+            client.jobs.wait(job.id)
+    if as_json:
+        output.answer_json(results)
+        return 0
+    short_ids = {job.id: job.short_id for job in live}
+    for result in results:
+        if result["outcome"] != "asked":
+            output.say(
+                f"{short_ids[result['id']]} {output.plain(result['name'] or '', 60)}: "
+                f"{result['reason']}"
+            )
+    count = sum(result["outcome"] == "asked" for result in results)
+    output.say("No jobs are running or waiting." if not live else f"{count} end.")
+    return 0

@@ -1,0 +1,192 @@
+"""``apply``, ``plan`` and ``import``: job files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Wait, Yes
+from aitne.cli.registry import WORK, command
+from aitne.core.errors import InvalidInput
+
+File = Annotated[
+    str, typer.Option("--file", "-f", metavar="FILE", help="The job file; - is standard input.")
+]
+
+
+@command(
+    "apply",
+    WORK,
+    example="""
+aitne apply -f job.aitne.yml                  ask, submit, return
+aitne apply -f job.aitne.yml --yes --wait     submit and follow to the end
+aitne apply -f job.aitne.yml --yes --json     submit; the job as JSON
+""",
+)
+def apply(
+    file: File,
+    yes: Yes = False,
+    wait: Wait = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return once it is submitted (the default).")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Submit a job file: show the plan, ask, submit.
+
+    With --wait the log of a job is followed to its end, and the exit status is 1 if the job fails;
+    for a session the command waits until it is ready. Ctrl-C leaves it running.
+    """
+    if wait and detach:
+        raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")
+    from aitne.cli import job_source, submit
+
+    source = job_source.read(file)
+    try:
+        submit.submit(connect(url, data_dir), source.content, yes=yes, wait=wait, as_json=as_json)
+    except InvalidInput as error:
+        raise source.locate(error) from error
+    return 0
+
+
+@command(
+    "plan",
+    WORK,
+    example="""
+aitne plan -f job.aitne.yml
+aitne plan -f job.aitne.yml --script
+""",
+)
+def plan(
+    file: File,
+    script: Annotated[bool, typer.Option("--script", help="Print the exact batch script.")] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show what a job file would become.
+
+    Nothing is submitted.
+    """
+    from aitne.cli import job_source, submit
+
+    source = job_source.read(file)
+    try:
+        job_plan = connect(url, data_dir).jobs.plan(source.content)
+        if as_json:
+            output.answer_json(job_plan.raw)
+        elif script:
+            sys.stdout.write(job_plan.script)
+        else:
+            submit.show_plan(job_plan, file=sys.stdout)
+        submit.refuse_unfit(job_plan)
+    except InvalidInput as error:
+        raise source.locate(error) from error
+    return 0
+
+
+@command(
+    "import",
+    WORK,
+    example="""
+aitne import job.sbatch
+aitne import job.sbatch -o job.aitne.yml
+aitne import job.sbatch --submit --yes --wait
+aitne import job.sbatch --strict > job.aitne.yml
+""",
+)
+def import_(
+    script: Annotated[
+        str, typer.Argument(metavar="SCRIPT", help="The batch script; - is standard input.")
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write here instead of printing it."),
+    ] = None,
+    submit: Annotated[
+        bool, typer.Option("--submit", help="Submit it: show the plan and ask.")
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Fail if the job would run differently than with sbatch."),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    yes: Yes = False,
+    wait: Wait = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Convert a batch script to a job file.
+
+    The #SBATCH lines become fields and the rest one command, which starts in the current folder, as
+    with sbatch. Lines that cannot be converted are listed with the reason; with --strict that is an
+    error.
+    """
+    from aitne.core.jobs.job_yaml import write_job_file
+    from aitne.core.jobs.sbatch_import import import_sbatch
+
+    text = _read(script)
+    try:
+        conversion = import_sbatch(text, str(Path.cwd()))
+    except ValueError as error:
+        raise InvalidInput(f"{script}: {error}.") from error
+    for note in conversion.notes:
+        word = "" if note.serious else " (no effect)"
+        output.say(
+            f"{script}:{note.line}: {output.plain(note.option)} {output.plain(note.message)}{word}"
+        )
+    serious = sum(note.serious for note in conversion.notes)
+    if strict and serious:
+        output.say(f"Nothing was written: {serious} of these would make the job run differently.")
+        return 1
+    job_yaml = write_job_file(conversion.file)
+    if to is not None:
+        _write(to, job_yaml, force=force)
+    if submit:
+        from aitne.cli import submit as submitting
+
+        client = connect(url, data_dir)
+        submitting.submit(client, conversion.file, yes=yes, wait=wait, as_json=as_json)
+    elif as_json:
+        output.answer_json(
+            {"file": conversion.file, "notes": [note.model_dump() for note in conversion.notes]}
+        )
+    elif to is None:
+        sys.stdout.write(job_yaml)
+    else:
+        output.say(f"Wrote {to}. `aitne plan -f {to}` shows the resulting job.")
+    return 0
+
+
+def _read(path: str) -> str:
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read()
+        else:
+            with open(path, "rb") as file:
+                data = file.read()
+        return data.decode()
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not text (byte {error.start}): is it a script?") from error
+
+
+def _write(path: str, text: str, *, force: bool) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL)
+    try:
+        with os.fdopen(os.open(path, flags, 0o666), "w") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise InvalidInput(f"{path} exists already: pass --force to overwrite it.") from error
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}.") from error

@@ -1,0 +1,86 @@
+"""``node``: nodes, partitions and GPUs."""
+
+from __future__ import annotations
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url
+from aitne.cli.registry import LOOK, group
+
+
+@group("node", LOOK)
+def nodes() -> None:
+    """Nodes of the cluster: list, partitions, GPUs."""
+
+
+@nodes.command("ls")
+def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the nodes and the use of their resources."""
+    cluster_nodes = connect(url, data_dir).nodes.list()
+    return output.listing(
+        as_json,
+        cluster_nodes,
+        ("NAME", "STATE", "PARTITION", "CPU", "MEMORY", "GPU", "FEATURES", "REASON"),
+        lambda node: (
+            node.name,
+            node.state,
+            " ".join(node.partitions or ()),
+            f"{node.cpu_used}/{node.cpu_total}",
+            f"{output.memory(node.memory_used_bytes)}/{output.memory(node.memory_total_bytes)}",
+            " ".join(f"{gpu.type or 'gpu'} {gpu.used}/{gpu.total}" for gpu in node.gpus),
+            " ".join(node.features or ()),
+            node.reason or "",
+        ),
+    )
+
+
+@nodes.command("partitions")
+def partition_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the partitions, their limits and free resources."""
+    partitions = connect(url, data_dir).nodes.partitions()
+    return output.listing(
+        as_json,
+        partitions,
+        ("NAME", "STATE", "NODES", "CPU", "FREE GPU", "LONGEST", "LIST"),
+        lambda partition: (
+            f"{partition.name}*" if partition.default else partition.name,
+            "up" if partition.up else "closed",
+            partition.node_count,
+            f"{partition.cpu_used}/{partition.cpu_total}",
+            " ".join(f"{gpu.type or 'gpu'} {gpu.free}/{gpu.total}" for gpu in partition.gpus),
+            "" if partition.max_time_s is None else output.duration(partition.max_time_s),
+            partition.nodes,
+        ),
+    )
+
+
+@nodes.command("gpus")
+def gpu_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the GPUs by type: free, used, and when the next ones become free."""
+    from datetime import datetime
+
+    capacity = connect(url, data_dir).nodes.capacity()
+    if as_json:
+        output.answer_json(capacity)
+        return 0
+    if not capacity:
+        output.say("No node has a GPU.")
+        return 0
+    output.table(
+        ("TYPE", "FREE", "USED", "OUT", "TOTAL", "WAITED FOR", "NEXT FREE"),
+        [
+            (
+                gpu_type["type"] or "gpu",
+                gpu_type["free"],
+                gpu_type["used"],
+                gpu_type["out"] or "",
+                gpu_type["total"],
+                gpu_type["waiting"] or "",
+                output.moment(datetime.fromisoformat(gpu_type["next_free_at"]))
+                if gpu_type["next_free_at"]
+                else "",
+            )
+            for gpu_type in capacity
+        ],
+    )
+    return 0

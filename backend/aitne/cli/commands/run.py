@@ -1,0 +1,203 @@
+"""``snapshot``, ``files``, ``resubmit``, ``compare`` and ``sweep``: runs of jobs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect, find_ended
+from aitne.cli.options import DataDir, Json, Url, Wait, Yes
+from aitne.cli.registry import LOOK, WORK, command
+
+AnyJob = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="An id, its first 4 or more characters, or a name: of a live job, else the last one.",
+    ),
+]
+
+
+@command(
+    "snapshot",
+    LOOK,
+    example="""
+aitne snapshot 1a2b3c4d
+aitne snapshot 1a2b3c4d --diff | git apply
+aitne snapshot 1a2b3c4d --packages > requirements.txt
+""",
+)
+def snapshot(
+    job: AnyJob,
+    diff: Annotated[bool, typer.Option("--diff", help="Print its uncommitted changes.")] = False,
+    packages: Annotated[
+        bool, typer.Option("--packages", help="Print its packages, as pip takes them.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show the code, environment and host of a job.
+
+    The commit and changes of its folder, the packages of its environment, image, datasets and node.
+    """
+    from aitne.cli.views import run as view
+
+    client = connect(url, data_dir)
+    job_snapshot = client.jobs.snapshot(find_ended(client, job).id)
+    if as_json:
+        output.answer_json(job_snapshot.raw)
+    elif diff:
+        view.show_diff(job_snapshot)
+    elif packages:
+        view.show_packages(job_snapshot)
+    else:
+        view.show_snapshot(job_snapshot)
+    return 0
+
+
+@command("files", LOOK, example="aitne files 1a2b3c4d")
+def files(job: AnyJob, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the files that were changed in a job's folder while it ran."""
+    from aitne.cli.views import run as view
+
+    client = connect(url, data_dir)
+    changed_files = client.jobs.files(find_ended(client, job).id)
+    if as_json:
+        output.answer_json(changed_files.raw)
+    else:
+        view.show_files(changed_files)
+    return 0
+
+
+@command(
+    "resubmit",
+    WORK,
+    example="""
+aitne resubmit 1a2b3c4d
+aitne resubmit 1a2b3c4d --yes --wait
+""",
+)
+def resubmit(
+    job: AnyJob,
+    yes: Yes = False,
+    wait: Wait = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Submit a job again: show what has changed, ask, submit."""
+    from aitne.cli import follow, submit
+    from aitne.cli.views import run as view
+    from aitne.client.session import new_key
+
+    client = connect(url, data_dir)
+    record = find_ended(client, job)
+    plan = client.jobs.plan_resubmit(record.id)
+    view.show_rerun(plan, file=sys.stderr)
+    if not plan.possible:
+        from aitne.core.errors import InvalidInput
+
+        raise InvalidInput(
+            "It cannot be run again unchanged: "
+            + "; ".join(str(problem["message"]) for problem in plan.problems)
+        )
+    if not yes:
+        output.confirm(f"Run {output.plain(record.name, 60)} again?")
+    made = client.jobs.resubmit(record.id, key=new_key())
+    output.say(f"Submitted {made.type} {made.short_id} ({output.plain(made.name, 60)}).")
+    if wait:
+        made = submit.attend(client, made, as_json=as_json)
+    if as_json:
+        output.answer_json(made.raw)
+    elif not wait:
+        output.answer(made.id)
+    follow.check(made)
+    return 0
+
+
+@command(
+    "compare",
+    LOOK,
+    example="""
+aitne compare 1a2b3c4d 5e6f7a8b
+aitne compare my-sweep_3 my-sweep_5
+aitne compare 1a2b3c4d 5e6f7a8b --all --json
+""",
+)
+def compare(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A job, by id or name; JOB_3 is task 3 of JOB.")
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="The other job.")],
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also values that do not differ.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show the differences between two runs.
+
+    Job file, code, packages, image and data, nodes, outcome, use and metrics.
+    """
+    from aitne.cli.views import run as view
+
+    client = connect(url, data_dir)
+    ids = [find_ended(client, name).id for name in (first, second)]
+    comparison = client.jobs.compare(*ids)
+    if as_json:
+        output.answer_json(comparison.raw)
+    else:
+        view.show_comparison(comparison, everything=everything)
+    return 0
+
+
+@command(
+    "sweep",
+    LOOK,
+    example="""
+aitne sweep digits --watch
+aitne sweep 1a2b3c4d --csv > sweep.csv
+aitne sweep 1a2b3c4d --stop --yes
+""",
+)
+def sweep(
+    job: AnyJob,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Print each change, until it has ended.")
+    ] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Cancel all tasks but the best one so far.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a line for each task.")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show the results of a sweep, best first."""
+    from aitne.cli.views import run as view
+
+    client = connect(url, data_dir)
+    record = find_ended(client, job)
+    if stop:
+        if not yes:
+            view.show_sweep(client.jobs.sweep(record.id))
+            output.confirm("Stop the rest of this sweep?")
+        client.jobs.stop_sweep(record.id)
+        output.say("The rest of it is cancelled; the best task so far continues.")
+    for state in client.jobs.watch_sweep(record.id) if watch else [client.jobs.sweep(record.id)]:
+        if as_json:
+            output.answer_json(state.raw)
+        elif as_csv:
+            view.write_csv(state, sys.stdout)
+        else:
+            if watch and sys.stdout.isatty():
+                sys.stdout.write("\x1b[H\x1b[J")
+            view.show_sweep(state)
+        sys.stdout.flush()
+    return 0

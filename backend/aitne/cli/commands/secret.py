@@ -1,0 +1,68 @@
+"""``secret``: values that jobs get as environment variables and that nothing shows."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url, Yes
+from aitne.cli.registry import WORK, examples, group
+
+
+@group("secret", WORK)
+def secrets() -> None:
+    """Secrets for jobs, as environment variables: set, list, delete."""
+
+
+SecretName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The environment variable, such as WANDB_API_KEY.")
+]
+
+
+@secrets.command(
+    "set", epilog=examples("aitne secret set WANDB_API_KEY\naitne secret set HF_TOKEN < token.txt")
+)
+def secret_set(
+    name: SecretName, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
+    """Store a secret, or replace its value. The value is read from a prompt or from standard input."""
+    client = connect(url, data_dir)
+    if sys.stdin.isatty():
+        value = typer.prompt(f"Value of {name}", hide_input=True, err=True)
+    else:
+        value = sys.stdin.read().removesuffix("\n")
+    secret = client.secrets.put(name, value)
+    return output.done(
+        as_json, secret.raw, f"Secret {secret.name} is stored. Jobs name it in `secrets`."
+    )
+
+
+@secrets.command("ls", epilog=examples("aitne secret ls"))
+def secret_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List your secrets. Values are never shown."""
+    return output.listing(
+        as_json,
+        connect(url, data_dir).secrets.list(),
+        ("NAME", "CHANGED"),
+        lambda secret: (secret.name, f"{output.since(secret.updated_at)} ago"),
+    )
+
+
+@secrets.command("rm", epilog=examples("aitne secret rm WANDB_API_KEY"))
+def secret_rm(
+    name: SecretName,
+    yes: Yes = False,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Delete a secret. Jobs that run keep it; jobs that have not started fail."""
+    client = connect(url, data_dir)
+    if not yes:
+        output.confirm(f"Delete the secret {name}?")
+    client.secrets.delete(name)
+    return output.done(as_json, {"deleted": name}, f"Secret {name} is deleted.")

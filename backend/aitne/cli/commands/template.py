@@ -1,0 +1,71 @@
+"""``template``: templates of sessions and jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, Url
+from aitne.cli.registry import LOOK, group
+
+
+@group("template", LOOK)
+def templates() -> None:
+    """Templates of sessions and jobs: list, show."""
+
+
+@templates.command("ls")
+def template_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+    """List the templates. Administrators also see the files that were rejected."""
+    templates = connect(url, data_dir).templates
+    valid_templates = templates.list()
+    for problem in templates.problems():
+        location = problem.path if problem.line is None else f"{problem.path}:{problem.line}"
+        output.say(f"Rejected {output.plain(location)}: {output.plain(problem.reason)}")
+    return output.listing(
+        as_json,
+        valid_templates,
+        ("NAME", "VERSION", "TYPE", "TITLE"),
+        lambda item: (item.name, item.version, item.type, item.title),
+    )
+
+
+@templates.command("show")
+def template_show(
+    name: Annotated[str, typer.Argument(help="A template's name.")],
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show one template and its parameters."""
+    template = connect(url, data_dir).templates.get(name)
+    if as_json:
+        output.answer_json(template.raw)
+        return 0
+    output.facts(
+        [
+            ("Name", f"{template.name} {template.version}"),
+            ("Title", template.title),
+            ("Type", template.type),
+            ("Image", template.image),
+            ("About", (template.description or "").strip()),
+        ]
+    )
+    if template.parameters:
+        output.answer("")
+        output.table(
+            ("PARAMETER", "TYPE", "DEFAULT", "ABOUT"),
+            [
+                (
+                    item.name,
+                    "|".join(item.choices) if item.choices else item.type,
+                    "(needed)" if item.default is None else output.plain(item.default, 40),
+                    item.description or item.title,
+                )
+                for item in template.parameters
+            ],
+        )
+    return 0

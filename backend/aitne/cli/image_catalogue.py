@@ -1,0 +1,107 @@
+"""The catalogue of images, as administrators change it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aitne.adapters.images.build import BuildResult
+    from aitne.client import Client
+    from aitne.client.images import ImageRecord
+    from aitne.core.settings import Settings
+
+ALL_USERS = "all users"
+
+
+def administrator_client(url: str | None, data_dir: str | None) -> Client:
+    """Return a client of the platform, after checking that it answers and that the user is an
+    administrator."""
+    client = connect(url, data_dir)
+    if client.me().user.role != "admin":
+        from aitne.core.errors import NotAllowed
+
+        raise NotAllowed("Only administrators of the platform manage images.")
+    return client
+
+
+def platform_settings(client: Client) -> Settings:
+    """Return the settings of the platform. Raise ``SetupError`` for a platform that is known only
+    by its address: it may be on another machine, or keep its images elsewhere, so that images here
+    would be mistaken for its own and marked as damaged or removed."""
+    from aitne.client.discovery import ask_supervisor
+    from aitne.core.errors import SetupError
+    from aitne.host.settings import load_settings
+
+    data_dir = client.platform.data_dir
+    if data_dir is None:
+        raise SetupError(
+            f"{client.platform.url} was selected by its address ({client.platform.source}), which "
+            "does not tell the folder of its images. Run this on the platform's own machine and "
+            "name its data directory with --data-dir."
+        )
+    # Options and variables of `aitne up` are not stored in a file.
+    stored = (ask_supervisor(data_dir, "settings") or {}).get("settings", {})
+    # Root may use another user's platform, which must not decide what root runs.
+    os.environ.update({name: value for name, value in stored.items() if name.startswith("AITNE_")})
+    return load_settings(Path(data_dir))
+
+
+def runtimes_without(client: Client, name: str, version: str, runtimes: Sequence[str]) -> list[str]:
+    """Return the runtimes for which the catalogue does not have this version."""
+    for image in client.images.list():
+        if (image.name, image.version) == (name, version):
+            if not image.offered:
+                from aitne.core.errors import Conflict
+
+                state = "damaged" if image.damage else "retired"
+                raise Conflict(
+                    f"{image.reference} is in the catalogue and {state}. Choose another version; or "
+                    f"`aitne admin image retire` and `gc` remove it."
+                )
+            there = {artifact.runtime for artifact in image.artifacts}
+            return [runtime for runtime in runtimes if runtime not in there]
+    return [*runtimes]
+
+
+def register(
+    client: Client, image: dict[str, object], made: BuildResult, projects: Sequence[str]
+) -> ImageRecord:
+    """Register a new image and return it; if the platform rejects it, its files are removed
+    again."""
+    from aitne.adapters.images.store import remove
+    from aitne.core.errors import AitneError, Unavailable
+
+    artifacts = [
+        artifact.model_dump(include={"runtime", "digest"})
+        | ({"path": artifact.path} if artifact.path else {"size_bytes": artifact.size_bytes})
+        for artifact in made.artifacts
+    ]
+    packages = [package.model_dump() for package in made.packages]
+    output.say("Registering it with the platform")
+    try:
+        return client.images.register(image, artifacts, packages=packages, projects=projects)
+    except AitneError as error:
+        # Without an answer it is unknown whether the image was registered; gc checks it later.
+        if not isinstance(error, Unavailable):
+            # Another process may have registered the same image at the same time.
+            with suppress(AitneError):
+                known_paths = {
+                    item.path for entry in client.images.list() for item in entry.artifacts
+                }
+                for artifact in made.artifacts:
+                    if artifact.path is not None and artifact.path not in known_paths:
+                        remove(Path(artifact.path))
+        raise
+
+
+def seen_by(image: ImageRecord) -> str:
+    """Return who may use an image: names of projects, or ``all users``."""
+    return ", ".join(image.projects) or ALL_USERS

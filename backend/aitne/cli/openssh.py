@@ -1,0 +1,196 @@
+"""OpenSSH's configuration for jobs, and the proxy for one of its connections."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+from aitne.cli.lookup import find_job
+from aitne.client import Client, Job
+from aitne.client.credentials import config_dir
+from aitne.client.record import LIVE
+from aitne.core.errors import InvalidInput, NotFound, SetupError
+
+DOMAIN = ".aitne"
+_BEGIN = "# Running jobs of Aitne; `aitne ssh-config --write` rewrites this file."
+_MARK = "# aitne"
+
+
+def folder() -> str:
+    """Return the folder of the client's key and of OpenSSH's files for jobs."""
+    return os.path.join(config_dir(), "ssh")
+
+
+def config(client: Client) -> str:
+    """Return the lines for ``~/.ssh/config``. Creates the key if there is none yet."""
+    _make_key()
+    program = shutil.which(sys.argv[0]) or sys.argv[0]
+    platform = client.platform
+    which = ["--url", platform.url]
+    if platform.data_dir is not None:
+        which = ["--data-dir", platform.data_dir]
+    command = shlex.join([os.path.abspath(program), "ssh-proxy", *which]).replace("%", "%%")
+    lines = [
+        f"User {client.jobs.ssh_account()}",
+        f"ProxyCommand {command} %h",
+        f"IdentityFile {_quoted(_key_file())}",
+        "IdentitiesOnly yes",
+        f"UserKnownHostsFile {_quoted(_known_hosts())}",
+        "GlobalKnownHostsFile /dev/null",
+        "StrictHostKeyChecking yes",
+        "HostKeyAlgorithms ssh-ed25519",
+        "ServerAliveInterval 30",
+    ]
+    return "\n".join([_BEGIN, f"Host *{DOMAIN}", *(f"    {line}" for line in lines)]) + "\n"
+
+
+class SshConfigChanges:
+    """Changes that ``--write`` would make."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self._files = files
+
+    @property
+    def changes(self) -> list[str]:
+        """Return descriptions of the changes; empty if there is nothing to change."""
+        return [f"Writes {path}." for path in self._files]
+
+    def carry_out(self) -> None:
+        """Write the files. Raises ``SetupError``."""
+        for path, text in self._files.items():
+            try:
+                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+                _replace(path, text)
+            except OSError as error:
+                raise SetupError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def plan_write(text: str) -> SshConfigChanges:
+    """Return the changes: the client's own file, and one line at the top of the user's file, where
+    it applies to all hosts."""
+    config_file = os.path.join(folder(), "config")
+    theirs = os.path.expanduser("~/.ssh/config")
+    line = f"Include {_quoted(config_file)} {_MARK}\n"
+    before = _read(theirs)
+    files = {} if _read(config_file) == text else {config_file: text}
+    if line not in before.splitlines(keepends=True):
+        files[theirs] = f"{line}\n{before}" if before else line
+    return SshConfigChanges(files)
+
+
+def proxy(client: Client, host: str) -> int:
+    """Forward data between ssh, on the standard streams, and the server that is started for it in
+    the job; return the exit status."""
+    from aitne.cli.remote_terminal import TerminalTraffic
+
+    job, node = find_host(client, host)
+    public_key = _make_key()
+    with client.jobs.attach_ssh(job.id, public_key, node=node) as terminal:
+        if terminal.host_key is None:
+            raise SetupError("The platform did not send the key of the job's SSH server.")
+        _pin(host, terminal.host_key)
+        return TerminalTraffic(terminal, tty=False, stdin=sys.stdin.fileno()).run()
+
+
+def find_host(client: Client, host: str) -> tuple[Job, str | None]:
+    """Return the job, and the node, that a host's name stands for: ``JOB.aitne`` or
+    ``NODE.JOB.aitne``.
+
+    ssh may write the name in small letters.
+
+    Raises:
+        NotFound: no live job has that name.
+        InvalidInput: several live jobs have that name.
+    """
+    name = host.removesuffix(DOMAIN)
+    for text, node in _readings(name):
+        try:
+            return find_job(client, text), node
+        except NotFound:
+            matches = [
+                job
+                for job in client.jobs.list(states=LIVE, top_level=True, search=text[:200])
+                if job.name.lower() == text
+            ]
+        if len(matches) == 1:
+            return matches[0], node
+        if matches:
+            raise InvalidInput(f"{len(matches)} jobs are called {text}: use the id of one.")
+    raise NotFound("job", name)
+
+
+def _readings(name: str) -> list[tuple[str, str | None]]:
+    node, _, rest = name.partition(".")
+    return [(name, None), *([(rest, node)] if rest else [])]
+
+
+def _pin(host: str, key: str) -> None:
+    """Store the only key that is accepted for the host from now on; lines of other hosts are
+    kept."""
+    path = _known_hosts()
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lines = [line for line in _read(path).splitlines() if line.split(" ")[0] != host]
+        _replace(path, "\n".join([*lines[-999:], f"{host} {key}"]) + "\n")
+    finally:
+        os.close(lock)
+
+
+def _make_key() -> str:
+    """Return the public half of the client's key for jobs, created by ssh-keygen the first time.
+
+    Raises:
+        SetupError: the key cannot be created.
+    """
+    path = _key_file()
+    try:
+        os.makedirs(folder(), mode=0o700, exist_ok=True)
+        if not os.path.exists(f"{path}.pub"):
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "aitne", "-f", path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SetupError(
+            f"A key cannot be created in {folder()}: {error}. Install OpenSSH's client, which has "
+            "ssh-keygen."
+        ) from error
+    kind, key = _read(f"{path}.pub").split()[:2]
+    return f"{kind} {key}"
+
+
+def _key_file() -> str:
+    return os.path.join(folder(), "id_ed25519")
+
+
+def _known_hosts() -> str:
+    return os.path.join(folder(), "known_hosts")
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def _replace(path: str, text: str) -> None:
+    target = os.path.realpath(path)  # it may be a link to a file in another folder
+    temporary = f"{target}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(text)
+    os.replace(temporary, target)
+
+
+def _quoted(path: str) -> str:
+    """Return a path quoted for OpenSSH's configuration."""
+    return '"' + path.replace("%", "%%") + '"' if set(path) & set(" \t%") else path

@@ -1,0 +1,201 @@
+"""``project limits`` and ``admin project limits``: one verb for both layers of limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from aitne.cli import output
+from aitne.cli.lookup import connect
+from aitne.cli.options import DataDir, Json, ProjectArgument, Url
+from aitne.client.project_records import ProjectLimitsRecord
+
+NONE = "none"
+WORDS = {
+    "max_gpus": "GPUs at once",
+    "max_cpus": "CPUs at once",
+    "max_memory_bytes": "memory at once",
+    "max_nodes": "nodes at once",
+    "max_jobs": "running jobs",
+    "max_submitted": "waiting and running jobs",
+    "max_wall_s": "time limit of a job",
+    "gpu_hours": "GPU-hours",
+    "qos": "QOS",
+}
+
+
+def _limit(name: str, what: str) -> Any:
+    return typer.Option(name, metavar="N|none", help=what)
+
+
+def limits_verb(*, granted: bool) -> Callable[..., int]:
+    """Return the verb. ``granted``: administrators set what the project is granted; otherwise its
+    managers set lower limits."""
+
+    def limits(
+        name: ProjectArgument,
+        user: Annotated[str | None, typer.Option("--user", help="Only of this member.")] = None,
+        max_gpus: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--max-gpus",
+                metavar="[TYPE=]N|none",
+                help="GPUs at once; may be repeated for types.",
+            ),
+        ] = None,
+        max_cpus: Annotated[str | None, _limit("--max-cpus", "CPUs at once.")] = None,
+        max_memory: Annotated[str | None, _limit("--max-memory", "Memory at once: 200G.")] = None,
+        max_nodes: Annotated[str | None, _limit("--max-nodes", "Nodes at once.")] = None,
+        max_jobs: Annotated[str | None, _limit("--max-jobs", "Jobs that run at once.")] = None,
+        max_submitted: Annotated[
+            str | None, _limit("--max-submitted", "Jobs that wait or run.")
+        ] = None,
+        max_wall: Annotated[
+            str | None, _limit("--max-wall", "Maximum time limit of a job: 2d.")
+        ] = None,
+        gpu_hours: Annotated[str | None, _limit("--gpu-hours", "GPU-hours in total.")] = None,
+        qos: Annotated[
+            str | None, typer.Option("--qos", metavar="A,B|none", help="QOS that jobs may name.")
+        ] = None,
+        as_json: Json = False,
+        url: Url = None,
+        data_dir: DataDir = None,
+    ) -> int:
+        values = {
+            "max_cpus": max_cpus,
+            "max_memory_bytes": max_memory,
+            "max_nodes": max_nodes,
+            "max_jobs": max_jobs,
+            "max_submitted": max_submitted,
+            "max_wall_s": max_wall,
+            "gpu_hours": gpu_hours,
+        }
+        client = connect(url, data_dir)
+        project_limits = client.projects.limits(name)
+        present = _own_limits(project_limits, user, granted=granted)
+        changed = _changed(present, values, max_gpus or [], qos)
+        if changed != present:
+            if user is None and granted:
+                project_limits = client.projects.set_limits(name, changed)
+            elif user is None:
+                project_limits = client.projects.set_own_limits(name, changed)
+            else:
+                client.projects.put_member(name, user, limits=changed)
+                project_limits = client.projects.limits(name)
+        if as_json:
+            output.answer_json(project_limits.raw)
+            return 0
+        if changed != present:
+            output.say(f"{name}: new limits. Slurm applies them after `aitne admin sync`.")
+        show_limits(project_limits)
+        return 0
+
+    return limits
+
+
+def _own_limits(
+    project_limits: ProjectLimitsRecord, user: str | None, *, granted: bool
+) -> dict[str, Any]:
+    from aitne.core.errors import InvalidInput
+
+    if user is None and granted:
+        # The lower limits that its managers have set are not changed.
+        return project_limits.granted or project_limits.limits
+    if user is None:
+        return project_limits.own or {}
+    for member in project_limits.members:
+        if member.user == user:
+            return member.limits
+    raise InvalidInput.field(
+        "--user",
+        f"is not a member of {project_limits.project}",
+        value=user,
+        allowed=", ".join(member.user for member in project_limits.members) or "none",
+    )
+
+
+def _changed(
+    present: dict[str, Any], values: dict[str, str | None], gpus: list[str], qos: str | None
+) -> dict[str, Any]:
+    changed = dict(present)
+    for name, text in values.items():
+        if text is not None:
+            changed[name] = _value(text, plain=name not in ("max_memory_bytes", "max_wall_s"))
+    types = dict(changed.get("max_gpus_by_type") or {})
+    for text in gpus:
+        kind, equals, count = text.partition("=")
+        if not equals:
+            changed["max_gpus"] = _value(text)
+        elif count == NONE:
+            types.pop(kind, None)
+        else:
+            types[kind] = _value(count)
+    changed["max_gpus_by_type"] = types
+    if qos is not None:
+        changed["qos"] = (
+            [] if qos == NONE else [qos_name for qos_name in qos.split(",") if qos_name]
+        )
+    return changed
+
+
+def _value(text: str, *, plain: bool = True) -> int | str | None:
+    """Return a number, or text that the platform parses: for memory and time, a bare number has no
+    unit."""
+    if text == NONE:
+        return None
+    return int(text) if plain and text.isdecimal() else text
+
+
+def show_limits(limits: ProjectLimitsRecord) -> None:
+    """Print a table of the limits and their use, and the members' own limits."""
+    used = {usage.limit: usage for usage in limits.use}
+    rows: list[tuple[str, ...]] = []
+    for name, value in each_limit(limits.limits):
+        use = used.pop(name, None)
+        by = "" if use is None else _by(name, use.by)
+        in_use = "" if use is None else shown(name, use.used)
+        rows.append(("", words(name), shown(name, value), in_use, by))
+    for name, use in used.items():
+        if use.used:
+            rows.append(("", words(name), "", shown(name, use.used), _by(name, use.by)))
+    for member in limits.members:
+        rows += [(member.user, words(n), shown(n, v), "", "") for n, v in each_limit(member.limits)]
+    if rows:
+        output.table(("USER", "LIMIT", "MOST", "IN USE", "BY"), rows)
+    else:
+        output.say("No limits.")
+
+
+def each_limit(limits: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the limits that are set, with one entry for each type of GPU."""
+    entries = []
+    for name, value in limits.items():
+        if name == "max_gpus_by_type":
+            entries += [(f"{name}.{kind}", count) for kind, count in value.items()]
+        elif value not in (None, []):
+            entries.append((name, value))
+    return entries
+
+
+def words(name: str) -> str:
+    """Return the description of a limit."""
+    kind = name.removeprefix("max_gpus_by_type.")
+    return f"{kind} GPUs at once" if kind != name else WORDS.get(name, name)
+
+
+def shown(name: str, value: Any) -> str:
+    """Return a limit's value with its unit."""
+    if value is None:
+        return ""
+    if name == "max_memory_bytes":
+        return output.memory(value) or "0"
+    if name == "max_wall_s":
+        return output.duration(value)
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def _by(name: str, users: dict[str, int]) -> str:
+    ranked = sorted(users.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{user} {shown(name, used)}" for user, used in ranked)

@@ -1,0 +1,114 @@
+"""Registration of commands: what the modules below ``commands`` add to ``aitne``.
+
+``scripts/gen_commands.py`` reads the registrations and writes ``table.py``, from which the help and
+the shell completion are made without an import of the modules.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from inspect import getdoc
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import typer
+
+WORK, LOOK, OPERATE = "Work", "Look", "Operate"
+"""Sections of `aitne --help`."""
+
+ORDER = (
+    *("session", "open", "extend", "keep", "apply", "plan", "import", "attach"),
+    *("ssh-config", "ssh-proxy", "resubmit", "stop"),
+    *("ps", "logs", "show", "watch", "snapshot", "files", "compare", "sweep", "profile"),
+    *("template", "node", "image", "dataset", "secret", "project", "usage"),
+    *("announce", "notifications", "webhook", "storage"),
+    *("up", "down", "status", "login", "account", "admin", "dev"),
+    *("admin sync", "admin health", "admin settings", "admin software"),
+    *("admin user", "admin token", "admin project", "admin member", "admin node"),
+    *("admin image", "admin audit", "admin ca", "admin maintenance"),
+)
+"""Order of the help. Commands that are not named here follow in the order of the alphabet."""
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+MARKUP: Literal["rich", None] = "rich" if sys.stdout.isatty() else None
+"""Boxes and colours in the help on a terminal; plain text elsewhere."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Registration(NamedTuple):
+    """A command or group with the module that defines it and its section of the help."""
+
+    app: typer.Typer
+    module: str
+    section: str | None
+
+
+registered: dict[str, Registration] = {}
+"""By the words of the command line, such as ``admin user``: the commands and groups of the modules
+that have been imported."""
+
+
+def command(
+    words: str, section: str | None = None, *, example: str
+) -> Callable[[Function], Function]:
+    """Register a function as the command ``aitne WORDS``, with examples below its help.
+
+    The first line of its docstring is the summary. ``section`` is one of those above, for a command
+    of one word.
+    """
+
+    def register(function: Function) -> Function:
+        app = typer.Typer(add_completion=False, rich_markup_mode=MARKUP)
+        name = words.rpartition(" ")[2]
+        app.command(name, epilog=examples(example), context_settings=CONTEXT)(function)
+        _register(words, app, function, section)
+        return function
+
+    return register
+
+
+def group(
+    words: str,
+    section: str | None = None,
+    *,
+    summary: str | None = None,
+    example: str | None = None,
+    alone: bool = False,
+) -> Callable[[Callable[..., Any]], typer.Typer]:
+    """Make a function the group of the commands that begin with ``aitne WORDS``.
+
+    Without ``summary`` the function's docstring is the group's help. The decorated name has Typer's ``command`` for
+    the group's commands. With ``alone`` the group is a command too, and the function is called.
+    """
+
+    def register(function: Callable[..., Any]) -> typer.Typer:
+        app = typer.Typer(
+            add_completion=False,
+            rich_markup_mode=MARKUP,
+            context_settings=CONTEXT,
+            epilog=None if example is None else examples(example),
+        )
+        app.callback(help=summary or getdoc(function), invoke_without_command=alone)(function)
+        _register(words, app, function, section)
+        return app
+
+    return register
+
+
+def examples(text: str) -> str:
+    """Return the epilog of a command's help, with its lines as they are written."""
+    lines = text.strip().splitlines()
+    if MARKUP is None:
+        # Click wraps paragraphs unless they begin with this character.
+        return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+    return "\n\n".join(["Examples:", *lines])
+
+
+def _register(
+    words: str, app: typer.Typer, function: Callable[..., Any], section: str | None
+) -> None:
+    if words in registered:
+        raise ValueError(f"`aitne {words}` is defined in {registered[words].module} already.")
+    registered[words] = Registration(app, function.__module__, section)

@@ -1,0 +1,27 @@
+"""Position of global options on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from aitne.cli.arguments import arrange
+
+
+@pytest.mark.parametrize(
+    ("given", "arranged"),
+    [
+        (["ps"], ["ps"]),
+        (["--url", "U", "ps", "-a"], ["ps", "--url", "U", "-a"]),
+        (["--json", "--data-dir=D", "ps"], ["ps", "--json", "--data-dir=D"]),
+        (["--url", "U", "admin", "user", "ls"], ["admin", "user", "ls", "--url", "U"]),
+        (["admin", "--url", "U", "user", "ls"], ["admin", "user", "ls", "--url", "U"]),
+        (["logs", "x", "--url", "U"], ["logs", "x", "--url", "U"]),
+        (["session"], ["session", "--help"]),
+        (["admin", "user"], ["admin", "user", "--help"]),
+        (["--version"], ["--version"]),
+        (["--url"], ["--url"]),
+        ([], []),
+    ],
+)
+def test_global_options_may_stand_before_the_verb(given: list[str], arranged: list[str]) -> None:
+    assert arrange(given) == arranged
