@@ -61,7 +61,7 @@ await step("find the dataset", async () => {
 });
 
 await step("launch JupyterLab in an image, with the dataset", async () => {
-  await page.getByRole("link", { name: "Home" }).click();
+  await page.getByRole("link", { name: "Home", exact: true }).click();
   await page.getByTestId("template-jupyterlab").click();
   await launchWith("jupyter");
   await card.waitFor(SLOW);
