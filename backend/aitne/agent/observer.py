@@ -26,7 +26,9 @@ _LEFT_S = 3.0
 
 
 class Observer:
-    """Observer that starts reporting and measuring once, after the first program has started."""
+    """Observer of the job's programs, which reports their start and end to the platform and starts
+    all measurements.
+    """
 
     def __init__(self, spec: Spec, reporter: Reporter, programs: Programs) -> None:
         self._spec = spec
@@ -40,7 +42,9 @@ class Observer:
         self._snapshot: SnapshotTaker | None = None
 
     def begin(self) -> None:
-        """Report that the job has started, and start measuring."""
+        """Report that the job has started, and start measuring; only the first call has
+        an effect.
+        """
         if not self._begun:
             self._begun = True
             self._reporter.phase("started")
@@ -48,7 +52,9 @@ class Observer:
             self.sample()
 
     def sample(self) -> None:
-        """Start the sampler, the profile watch and the other measurements."""
+        """Start the threads that measure the programs: resource use on every node; profile, metrics
+        and activity only on the first node. Does nothing if no platform is to be reported to.
+        """
         if self._spec.platform_url:
             from aitne.agent.sampler import Sampler  # its imports can wait until the program runs
 

@@ -28,9 +28,9 @@ NOT_FOUND, NOT_STARTED = 127, 126
 
 
 class Programs:
-    """Child processes of the agent.
+    """Child processes of the agent, which it starts, signals and waits for.
 
-    Each leads a process group of its own; their output is the log.
+    Each child leads a process group of its own; the output of all children is the log.
     """
 
     def __init__(self) -> None:
@@ -196,10 +196,11 @@ class Programs:
                 return pid, code if code >= 0 else 128 - code
 
     def clear(self, ask_s: float, kill_s: float) -> None:
-        """Wait until no process of a container program is left, and kill those that do not end.
+        """Wait until all descendants of this process have ended, and end those that remain.
 
-        Processes that outlive the program for a moment unmount its file systems. A server whose
-        launching program was killed ends when it is asked to.
+        Processes of a container runtime may outlive the program briefly to unmount file systems.
+        After ``ask_s`` seconds the remaining ones get SIGTERM and SIGINT, after ``kill_s`` seconds
+        SIGKILL.
         """
         from aitne.agent.sampler import descendants
 

@@ -20,7 +20,9 @@ T = TypeVar("T")
 
 
 class SharedQuery(Generic[T]):
-    """Shared query for all calls within ``fresh_s``; an error is shared, too."""
+    """Query of the scheduler whose answer is shared by all callers for ``fresh_s`` seconds; an
+    error is shared in the same way. ``ask`` performs the query.
+    """
 
     def __init__(self, ask: Callable[[], Awaitable[T]], fresh_s: float) -> None:
         self._ask = ask
@@ -51,9 +53,10 @@ class SharedQuery(Generic[T]):
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Mark a change of what the query returns.
+        """Wrap an action, such as a submission, that changes what the query returns.
 
-        Later calls never get an answer from before the change.
+        When the ``with`` block ends, the shared answer becomes invalid: later calls of ``get``
+        query the scheduler again.
         """
         try:
             yield
@@ -62,7 +65,8 @@ class SharedQuery(Generic[T]):
 
 
 class Generations:
-    """Numbering of records, so that a caller that names its generation gets only the changes.
+    """Numbered versions of the scheduler's list of jobs. A caller that names the version
+    (generation) it has gets only the records that have changed since.
 
     The scheduler's port promises that an unchanged record is the same object, so comparing two
     polls costs one lookup per record.

@@ -57,18 +57,21 @@ class Context:
     def open_channel(
         self, name: str, signature: Mapping[str, Any], set_id: int = 0, device: str = "cpu"
     ) -> ExchangeChannel:
-        """Open a transport for its caller only. Collective among the members of the set.
+        """Connect a transport for exclusive use by the caller, such as an optimizer that exchanges
+        gradients without negotiating each collective. Every member of the process set must call
+        this.
 
         Args:
-            name: Purpose of the channel, by which ranks match.
-            signature: Values that every member must have in common. JSON.
-            set_id: Process set of the members.
-            device: ``cpu`` or ``cuda``.
+            name: purpose of the channel; the ranks' calls are matched by it.
+            signature: JSON values that must be equal on all members.
+            set_id: number of the process set.
+            device: ``cpu`` or ``cuda``, where the tensors to exchange are.
 
         Raises:
-            JoinedError: on every calling rank; they may call it again with the same name.
-            HorovodInternalError: signatures differ (the message names the difference), or it cannot
-                be connected.
+            JoinedError: on all calling ranks, because another rank is in ``join``; they may call
+                again with the same name.
+            HorovodInternalError: signatures differ (the message names the difference), or the
+                transport cannot be connected.
         """
         text = json.dumps(signature, sort_keys=True)
         request = Request(Kind.CHANNEL, name, (), set_id=set_id, device=device, extra=text)

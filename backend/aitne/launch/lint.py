@@ -86,7 +86,11 @@ def of_this_node(ranks: int, size: int) -> NodeFacts:
 
 
 def hides_peers(environ: Mapping[str, str], local_size: int) -> str | None:
-    """Return a warning if a rank of another launcher sees only its own GPU; otherwise None."""
+    """Return a warning if ``CUDA_VISIBLE_DEVICES`` shows this rank only one GPU although its node
+    has several ranks, which prevents NCCL from copying between GPUs. Otherwise return None.
+
+    ``local_size`` is the number of ranks on this node.
+    """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None or local_size < 2 or len(_devices(visible)) != 1:
         return None

@@ -108,9 +108,10 @@ class Supervisor:
         return self._ending
 
     def status(self, *, brief: bool = False) -> dict[str, Any]:
-        """Return the answer to ``status``: live processes only.
+        """Return the answer to the request ``status``: the platform's addresses and its live
+        processes.
 
-        ``brief`` omits their memory.
+        ``brief`` leaves out the memory use of the processes.
         """
         self._reap()
         live = [child for child in self.children.values() if child.alive]

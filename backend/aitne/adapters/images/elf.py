@@ -21,7 +21,9 @@ Version = tuple[int, ...]
 
 
 class NotMovable(ValueError):
-    """The file needs something of the newer library that the older one does not have."""
+    """Error: the program cannot be adapted to the older C library, because it uses something that
+    only the newer one has.
+    """
 
 
 def unpin(content: bytes, have: Version) -> bytes | None:

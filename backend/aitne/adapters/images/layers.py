@@ -105,8 +105,8 @@ def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
 
 
 def stale() -> list[Path]:
-    """Return the layers that no build has used for as long as a layer is valid, and remains of
-    failed builds.
+    """Return the folders of layers that can be deleted: layers that no build has used for 30 days,
+    and the remains of failed builds of the same age.
     """
     stale_layers = []
     for path in sorted(cache().glob("*-*")):

@@ -219,7 +219,12 @@ class StopSpec(Frozen):
 
 
 class SweepSpec(Frozen):
-    """``SweepFile``, resolved. Its settings follow from it (``core.sweeps.expand``)."""
+    """A sweep with all defaults filled in: which parameter settings its tasks try, and when it
+    stops.
+
+    It is made from the ``SweepFile`` of a job file; ``core.sweeps.expand`` derives one parameter
+    setting for each task from it.
+    """
 
     method: Method
     """Method by which settings are chosen."""

@@ -135,8 +135,9 @@ class TemplateResources(Strict):
 
 
 class TemplateDistributed(Strict):
-    """Distribution of the commands over ranks by parameters of the form. What is left out is chosen
-    as for a job file."""
+    """Distribution of a template's commands over ranks: which parameters of the launch form set the
+    number of ranks per node and the backend. A field that is None has the default of a job file.
+    """
 
     ranks_per_node_from: str | None = None
     """The integer parameter; 0 is one rank for each GPU of a node, else one."""

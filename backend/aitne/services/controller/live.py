@@ -25,7 +25,7 @@ SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCER
 
 
 class LiveJob:
-    """Live job with the results of the polls."""
+    """Entry of ``LiveJobs``: the row of one live job, with the results of the polls."""
 
     __slots__ = (
         "absences",
@@ -67,7 +67,9 @@ class LiveJob:
 
 
 class LiveJobs:
-    """Live jobs by ID, and by the key of the scheduler's records."""
+    """The controller's copy of the database rows of all jobs that have not ended, found by job ID
+    or by the key of the scheduler's records.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -83,9 +85,9 @@ class LiveJobs:
         """Counter of new keys."""
 
     async def load(self) -> None:
-        """Read all live jobs.
+        """Read the rows of all live jobs from the database.
 
-        Called once for each lease, because the previous leader may have changed them.
+        Called once for each lease, because the previous leader may have changed the rows.
         """
         self._seen = await self._store.last_event_id()
         self._entries.clear()
@@ -119,7 +121,7 @@ class LiveJobs:
         return events
 
     def forget(self, job_id: UUID) -> None:
-        """Remove a row that no longer exists."""
+        """Remove a job from this copy, because its row in the database no longer exists."""
         entry = self._entries.get(job_id)
         if entry is not None:
             self._drop(entry)

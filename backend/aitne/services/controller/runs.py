@@ -21,7 +21,9 @@ def key_of(job: Job) -> Key:
 
 
 def run_of(job: Job) -> Run:
-    """Return the run of the job's present attempt; for an array's task, of that task alone."""
+    """Return the ``Run`` that identifies the job's present attempt in queries of the scheduler; for
+    a task of an array, that task alone.
+    """
     return Run(
         job_id=job.array_job_id or job.id,
         attempt=job.attempt,
@@ -31,7 +33,9 @@ def run_of(job: Job) -> Run:
 
 
 def indices_of(record: SchedulerJob) -> frozenset[int]:
-    """Return the indices of the tasks that the record is of; empty for one of no array."""
+    """Return the array indices of the tasks that the record covers; empty if the job is not an
+    array.
+    """
     if record.array_task_ids is not None:
         return _indices(record.array_task_ids)
     return frozenset() if record.array_task_id is None else frozenset({record.array_task_id})
@@ -43,7 +47,12 @@ def _indices(ranges: str) -> frozenset[int]:
 
 
 def task_record(record: SchedulerJob, index: int) -> SchedulerJob:
-    """Return the record as that of one of its tasks; a record of a single task stays as it is."""
+    """Return the scheduler's record of one task, made from a record that covers several tasks of an
+    array.
+
+    ``index`` is the array index of the task. A record that is already about a single job or task is
+    returned unchanged.
+    """
     if record.array_task_ids is None:
         return record
     fields = {

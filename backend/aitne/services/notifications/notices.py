@@ -48,10 +48,11 @@ def may_tell(event: Event) -> bool:
 
 
 def of_job(event: Event, job: Job, now: datetime) -> NotificationContent | None:
-    """Return the notice for the owner of ``job`` about the event; None if there is none.
+    """Return the content of the notification that the owner of ``job`` gets about the event; None
+    if the event causes no notification.
 
-    ``job`` is in its present state. An event that no longer holds after a long pause needs no
-    notice.
+    ``job`` is in its present state, which may be later than the event: an event that no longer
+    holds causes no notification.
     """
     if job.array_job_id is not None:
         return None  # its array has the notice for all tasks

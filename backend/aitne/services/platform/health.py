@@ -25,7 +25,9 @@ FRESH_S = 3.0
 
 
 class HealthService:
-    """Health of the parts, with the time since which each state holds."""
+    """Service that runs the health checks and reports their results, each with the time since which
+    its state holds.
+    """
 
     def __init__(
         self, checks: HealthChecks, restarts: ProcessRestarts, clock: Callable[[], datetime]

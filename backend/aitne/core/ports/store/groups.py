@@ -26,7 +26,7 @@ from aitne.core.ports.store.records import Check
 
 @dataclass(frozen=True, slots=True)
 class ProjectChange:
-    """Change of a project; ``fields`` are those of ``Project`` by name."""
+    """Change of some fields of a project, by the names that ``Project`` gives them."""
 
     what: str
     """In the event: ``title``, ``budget`` …"""
@@ -34,7 +34,9 @@ class ProjectChange:
 
 
 class StoredMonth(NamedTuple):
-    """Usage of one month as of ``taken_at``, from the records of ``source``."""
+    """Usage of one month by project and user, as ``source`` (such as Slurm's accounting) reported
+    it at ``taken_at``.
+    """
 
     taken_at: datetime
     source: str
@@ -42,7 +44,7 @@ class StoredMonth(NamedTuple):
 
 
 class JobTime(NamedTuple):
-    """One run on nodes: its resources and times."""
+    """Period in which one job occupied nodes, with the job's project, user and resources."""
 
     project: str
     user: str
@@ -56,14 +58,14 @@ class JobTime(NamedTuple):
 
 
 class WaitTime(NamedTuple):
-    """Waiting time of one job before it got its nodes."""
+    """Seconds that one job of ``user`` waited until it was assigned its nodes."""
 
     user: str
     seconds: float
 
 
 class GroupStore(Protocol):
-    """Life cycle, managers, invitations and usage of projects."""
+    """Storage of the life cycle, managers, invitations and usage of projects."""
 
     async def request_project(self, project: Project, *, actor: str) -> None:
         """Create the project with the actor as its manager. Raises ``Conflict`` if the name is

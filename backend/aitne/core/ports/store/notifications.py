@@ -24,7 +24,9 @@ from aitne.core.ports.store.records import Check, Page
 
 
 class NotificationStore(Protocol):
-    """Inboxes, choices, webhooks, deliveries, activity."""
+    """Storage of notifications, the users' choices of channels, webhooks, deliveries, and the
+    activity of sessions.
+    """
 
     async def cursor(self, name: str) -> int:
         """Return the last event that the named reader has processed; 0 before its first."""
@@ -153,10 +155,11 @@ class NotificationStore(Protocol):
     async def lease_deliveries(
         self, *, epoch: int, limit: int, lease_s: float, most_of_one: int | None = None
     ) -> Sequence[Delivery]:
-        """Lease the due deliveries for ``lease_s`` seconds; under another epoch a lease is void.
-        Their owners take turns, and no owner has more than ``most_of_one`` leased (None: no limit).
+        """Reserve up to ``limit`` due deliveries for the controller of this ``epoch``, and return
+        them. A reservation ends after ``lease_s`` seconds, or as soon as another controller leads.
 
-        Raises ``StaleEpoch``.
+        The users who own the deliveries take turns; ``most_of_one`` is the maximum number of
+        reserved deliveries of one user (None: no maximum). Raises ``StaleEpoch``.
         """
         ...
 
@@ -180,7 +183,9 @@ class NotificationStore(Protocol):
         ...
 
     async def prune_notifications(self, before: datetime) -> None:
-        """Delete older notifications, and deliveries that have finished."""
+        """Delete the notifications that are older than ``before``, and the deliveries that finished
+        earlier.
+        """
         ...
 
     async def note_activity(
@@ -195,7 +200,7 @@ class NotificationStore(Protocol):
         ...
 
     async def activities(self) -> Sequence[SessionActivity]:
-        """Return the activity of all sessions that have not ended."""
+        """Return the last activity of each session that has not ended."""
         ...
 
     async def warn_idle(

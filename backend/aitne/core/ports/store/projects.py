@@ -16,7 +16,7 @@ from aitne.core.ports.store.records import Check
 
 
 class ProjectStore(Protocol):
-    """Projects, memberships, limits, and the last snapshot of what is in use."""
+    """Storage of projects, their members and limits, and the last known use of the limits."""
 
     async def create_project(self, project: Project, limits: Limits, *, actor: str) -> None:
         """Create the project without members. Raises ``Conflict`` if the name is taken."""
@@ -72,9 +72,15 @@ class ProjectStore(Protocol):
         ...
 
     async def save_in_use(self, in_use: LimitUsage, taken_at: datetime, *, epoch: int) -> None:
-        """Replace the last snapshot. Raises ``StaleEpoch``."""
+        """Replace the stored use of all limits by ``in_use``, which accounting reported at
+        ``taken_at``.
+
+        Raises ``StaleEpoch``.
+        """
         ...
 
     async def in_use(self) -> tuple[LimitUsage, datetime] | None:
-        """Return the last snapshot and when it was taken; None before the first."""
+        """Return the stored use of all limits and the time at which accounting reported it; None if
+        none was stored yet.
+        """
         ...

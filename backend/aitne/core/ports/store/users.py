@@ -11,7 +11,7 @@ from aitne.core.ports.store.records import Check, Page
 
 
 class UserStore(Protocol):
-    """Users, their projects, and credentials."""
+    """Storage of users, their projects, and their credentials (tokens and single-use secrets)."""
 
     async def create_user(self, user: User, password_hash: str | None, project: Project) -> User:
         """Create the user, and the project if it is missing, and make the user its member.
@@ -97,19 +97,24 @@ class UserStore(Protocol):
     async def take_secret(
         self, purpose: str, secret_hash: str, now: datetime
     ) -> tuple[str, dict[str, Any]] | None:
-        """Return owner and data, once; return None if the secret was taken before, has expired, or
-        does not exist."""
+        """Delete a single-use secret and return its owner and data; None if it was taken before,
+        has expired or does not exist.
+        """
         ...
 
     async def note_attempt(self, key: str, now: datetime, *, window_s: float) -> int:
-        """Count one attempt under ``key`` (a name, an address) and return how many fall into the
-        window."""
+        """Count one event under ``key`` (such as an address that sends passwords) and return the
+        number of events under ``key`` in the last ``window_s`` seconds, this one included.
+        """
         ...
 
     async def take_back_noted(self, key: str) -> None:
-        """Remove the last attempt under ``key`` from the count."""
+        """Delete the newest event that ``note_attempt`` counted under ``key``.
+
+        For logins: a successful one does not count toward the limit of its address.
+        """
         ...
 
     async def clear_attempts(self, key: str) -> None:
-        """Delete the attempts that were counted under ``key``."""
+        """Delete all events that ``note_attempt`` counted under ``key``."""
         ...
