@@ -34,7 +34,9 @@ class SharedQuery(Generic[T]):
         self._error: AitneError | None = None
 
     async def get(self) -> T:
-        """Return an answer whose query began at most ``fresh_s`` before this call."""
+        """Return the shared answer; query the scheduler first if that answer is of a query that
+        began more than ``fresh_s`` seconds ago. Raises the query's error.
+        """
         clock = asyncio.get_running_loop().time
         earliest = clock() - self._fresh_s
         async with self._busy:
@@ -84,7 +86,7 @@ class Generations:
         self._forgotten_before = 0
 
     def update(self, records: Sequence[SchedulerJob]) -> None:
-        """Apply the latest poll."""
+        """Apply the records of the latest poll, as a new generation."""
         present: dict[int, int] = {}
         fresh: list[SchedulerJob] = []
         for record in records:
@@ -112,7 +114,9 @@ class Generations:
             self._forgotten_before = self._gone.popleft()[0]
 
     def since(self, caller_generation: str | None) -> PollResult:
-        """Return the changes since the generation that the caller holds."""
+        """Return what has changed since the generation that the caller holds; all records if that
+        is None or too old.
+        """
         generation = f"{self._origin}:{self._generation}"
         base = self._known(caller_generation)
         if base is None:

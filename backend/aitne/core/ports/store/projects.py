@@ -35,9 +35,10 @@ class ProjectStore(Protocol):
         default: bool = False,
         actor: str,
     ) -> Membership:
-        """Add the user as a member unless the user is one; set the user's own limits if they are
-        given, and make it the user's default project if ``default``. What changes nothing writes no
-        event.
+        """Make the user a member if that is not the case; set the user's limits in the project if
+        ``limits`` is given; with ``default`` make the project the user's default project.
+
+        A call that changes nothing writes no event.
 
         Raises:
             NotFound: no such project or user.
@@ -45,7 +46,7 @@ class ProjectStore(Protocol):
         ...
 
     async def remove_member(self, project: str, user: str, *, actor: str) -> None:
-        """Remove the member, with the user's own limits.
+        """Remove the member and the limits that were set for this member.
 
         Raises:
             NotFound: no such member.
@@ -68,7 +69,9 @@ class ProjectStore(Protocol):
         ...
 
     async def note_synced(self, changes: Sequence[Mapping[str, Any]], *, actor: str) -> None:
-        """Append an event ``accounting.synced``, for administrators: what was changed in Slurm."""
+        """Append the event ``accounting.synced``, which lists for administrators what was changed
+        in Slurm.
+        """
         ...
 
     async def save_in_use(self, in_use: LimitUsage, taken_at: datetime, *, epoch: int) -> None:

@@ -42,12 +42,12 @@ class UserStore(Protocol):
         source: str | None = None,
         check: Check[User] = None,
     ) -> User:
-        """Change the given fields of a user. Disabling or a new password ends the user's web
-        sessions.
+        """Change those fields of a user whose arguments are not None. Disabling the user or setting
+        a password ends the user's sign-ins.
 
-        ``source`` authenticates the user from now on, under any name; with one the password is
-        deleted. An empty one is the platform itself, an empty ``mail`` is none. Raises
-        ``NotFound``, and ``Conflict`` if no enabled administrator would be left.
+        ``source`` names the identity source that authenticates the user from now on, and deletes
+        the password; ``""`` stands for the platform's own passwords. ``mail=""`` removes the
+        address. Raises ``NotFound``, and ``Conflict`` if no enabled administrator would be left.
         """
         ...
 
@@ -75,8 +75,9 @@ class UserStore(Protocol):
         ...
 
     async def token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
-        """Return user and token, and note the use (at most once a minute); return None if the token
-        is unknown or expired, or its user is disabled."""
+        """Return the user and the access token, and record the token's use (at most once a minute);
+        None if the token is unknown or expired, or its user is disabled.
+        """
         ...
 
     async def list_tokens(self, owner: str) -> Sequence[Token]:
@@ -90,8 +91,9 @@ class UserStore(Protocol):
     async def put_secret(
         self, purpose: str, secret_hash: str, owner: str, expires_at: datetime, data: dict[str, Any]
     ) -> None:
-        """Store a short-lived single-use secret: a login link, an OAuth code, an OAuth access
-        token."""
+        """Store a short-lived secret that can be used once. ``purpose`` tells its kind: a login
+        link, an OAuth code or an OAuth access token.
+        """
         ...
 
     async def take_secret(
