@@ -55,7 +55,7 @@ class LiveJob:
         self.put(job, tick)
 
     def put(self, job: Job, tick: int) -> None:
-        """Replace the row by the present one."""
+        """Replace the job's row by a newer one."""
         self.job = job
         self.key: Key = key_of(job)
         self.changed_at = tick
@@ -97,7 +97,9 @@ class LiveJobs:
         self.put(await self._store.live_jobs())
 
     async def catch_up(self) -> Sequence[Event]:
-        """Read the changes since the last call; return the events, oldest first."""
+        """Update this copy with the changes in the database since the last call; return their
+        events, oldest first.
+        """
         events = await self._store.events_after(self._seen)
         changed: dict[UUID, Event] = {}
         for event in events:
@@ -127,7 +129,7 @@ class LiveJobs:
             self._drop(entry)
 
     def put(self, jobs: Iterable[Job | None]) -> None:
-        """Store rows after a change; jobs that have ended are removed."""
+        """Take over rows that this controller has changed; jobs that have ended are removed."""
         for job in jobs:
             if job is None:
                 continue
@@ -174,13 +176,12 @@ class LiveJobs:
         return iter(self._entries.values())
 
     def get(self, job_id: UUID) -> LiveJob | None:
-        """Return the job's entry; None if it has ended or is not known yet."""
+        """Return the entry of the job; None if the job has ended or is not known yet."""
         return self._entries.get(job_id)
 
     def of(self, record: SchedulerJob) -> Sequence[LiveJob]:
-        """List the live jobs that the record may be of.
-
-        There are several if the record stands for tasks of an array.
+        """List the live jobs to which the scheduler's record may belong: several if it covers
+        several tasks of an array.
         """
         run = (record.job_id, record.attempt)
         group = self._groups.get(run)

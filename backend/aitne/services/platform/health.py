@@ -41,7 +41,9 @@ class HealthService:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start periodic checks, so that a failure without any request has a start time too."""
+        """Start the periodic checks, so that the beginning of a failure is known even if no request
+        asks.
+        """
         self._task = asyncio.create_task(self._watch(), name="health")
 
     async def stop(self) -> None:
