@@ -59,9 +59,7 @@ class Fence(Frozen):
 
 
 class ProgramOutcome(Frozen):
-    """How the program of a run ended, as the agent recorded it in the job folder before
-    it exited.
-    """
+    """Outcome of a run's program, as the agent recorded it in the job folder before it exited."""
 
     owner: str
     restart_count: int

@@ -41,7 +41,7 @@ The job may be the cause.
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """How a run has ended, as state and changes of its job.
+    """Outcome of a run: the state and the changes of its job.
 
     ``again``: the run never began, so the job is submitted again even if its retry policy permits
     no retry.

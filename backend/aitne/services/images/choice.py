@@ -21,7 +21,7 @@ FIRST = "apptainer"
 
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
-    """What a job requires of its image: name, runtime, project and apps."""
+    """Requirements of a job on its image: name, runtime, project and apps."""
 
     reference: str
     runtime: str | None

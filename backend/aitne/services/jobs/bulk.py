@@ -21,7 +21,7 @@ MOST = 1_000
 
 
 class CancelOutcome(StrEnum):
-    """How the request to cancel one job ended, such as cancelled or refused."""
+    """Outcome of the request to cancel one job, such as cancelled or refused."""
 
     ASKED = "asked"
     """The job ends, now or shortly."""

@@ -24,7 +24,7 @@ CHUNK_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """Where a log is: the row of the job or task, and the location of its files."""
+    """Location of a log: the row of the job or task, and the location of its files."""
 
     row_id: UUID
     place: JobLocation

@@ -31,7 +31,7 @@ class NewInvitation:
 
 
 class InvitationPreview(Frozen):
-    """What the holder of an invitation's link sees before joining: the project and who invites."""
+    """Invitation as the holder of its link sees it before joining: the project and who invites."""
 
     project: str = Field(description="Name of the project.")
     title: str = Field(description="Title of the project.")

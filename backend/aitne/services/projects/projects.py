@@ -23,7 +23,7 @@ _BY_TRES = {GPU: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem": "max
 
 
 class Use(Frozen):
-    """How much of one limit is in use, in total and by user, as the scheduler counts."""
+    """Use of one limit, in total and by user, as the scheduler counts it."""
 
     limit: str
     """Name of a field of ``Limits``; for a GPU type ``max_gpus_by_type.<type>``."""

@@ -26,7 +26,7 @@ _MONTHS_BACK = 12
 
 
 class UserWait(Frozen):
-    """How long the jobs of one user waited for their nodes in the month."""
+    """Waiting times for nodes of one user's jobs that started in the month."""
 
     user: str = Field(description="Owner of the jobs.")
     jobs: int = Field(description="Number of jobs that started in the month.")

@@ -44,8 +44,8 @@ class AccountDetails:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """How an account is protected, as administrators see it: identity source, password, second
-    factor, lock and number of sign-ins.
+    """Protection of an account, as administrators see it: identity source, password, second factor,
+    lock and number of sign-ins.
     """
 
     source: str

@@ -42,7 +42,7 @@ class LoginExpired(NotAuthenticated):
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """Where a request comes from: network address, user agent and the cookie of a known browser."""
+    """Origin of a request: network address, user agent and the cookie of a known browser."""
 
     address: str | None = None
     agent: str | None = None
