@@ -36,7 +36,9 @@ R = TypeVar("R", Fence, ProgramOutcome)
 
 
 class OwnFiles:
-    """Implementation of ``core.ports.files.JobFiles`` that acts as this process's own Unix account."""
+    """Implementation of ``core.ports.files.JobFiles`` that reads and writes under this process's
+    own account.
+    """
 
     async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
         """Create the attempt's folder and write ``files`` into it, durably."""
@@ -53,17 +55,21 @@ class OwnFiles:
         return await asyncio.to_thread(read_log, place, task, offset=offset, limit=limit)
 
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
-        """Return the fence of the job, which names the run that took it, or None if no run did."""
+        """Return the fence of the attempt, which names the run that created it; None if
+        no run did.
+        """
         _own(place)
         return await asyncio.to_thread(read_fence, place, task)
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
-        """Take the fence for the platform unless it is taken; return the current one."""
+        """Create the fence for the platform unless a run has created it; return the fence that
+        exists then.
+        """
         _own(place)
         return await asyncio.to_thread(close_fence, place, task)
 
     async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
-        """Return how the job ended, or None if it has not ended by itself."""
+        """Return how the program ended; None if it has not ended by itself."""
         _own(place)
         return await asyncio.to_thread(read_outcome, place, task)
 

@@ -84,12 +84,14 @@ class Observer:
             self._metrics.start()
 
     def last_look(self) -> None:
-        """Report the last profile after a program has ended."""
+        """Report the latest profile, after a program has ended."""
         if self._profile is not None:
             self._profile.look()
 
     def end(self) -> None:
-        """Report what all programs left when they ended; the job waits for this, so it is brief."""
+        """Report the last metrics, the written files and the snapshot after all programs have
+        ended. The job waits for this, at most a few seconds.
+        """
         if self._snapshot is None:
             return
         looking = threading.Thread(target=self._look_back, name="left", daemon=True)

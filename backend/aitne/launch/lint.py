@@ -23,15 +23,15 @@ _LEFT_OVER = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_GLO
 
 
 class NodeFacts:
-    """Facts about this node besides its environment.
+    """Facts about this node on which ``findings`` bases its warnings, beside environment variables.
 
     Args:
-        ranks: on this node.
-        size: of the whole run.
-        cpus: that its ranks may use.
-        shm_bytes: free in ``/dev/shm``; None if it does not exist.
+        ranks: number of ranks on this node.
+        size: number of ranks of the whole run.
+        cpus: number of CPUs that the ranks of this node may use.
+        shm_bytes: free bytes in ``/dev/shm``; None if it does not exist.
         interfaces: names of network interfaces.
-        resolves: whether a host name has an address.
+        resolves: returns whether a host name has an address.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class NodeFacts:
 
 
 def findings(environ: Mapping[str, str], facts: NodeFacts) -> list[str]:
-    """Return a message for each wrong or doubtful setting: its effect and the remedy."""
+    """Return a warning for each setting that is wrong or doubtful: its effect and the remedy."""
     return [
         text
         for check in (

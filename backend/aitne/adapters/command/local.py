@@ -16,8 +16,8 @@ MOST_CONNECTED = 200
 
 
 class LocalCommand:
-    """Implementation of ``core.ports.command.Command`` without a broker, only as the process's own
-    account.
+    """Implementation of ``core.ports.command.Command`` without a broker: commands run under this
+    process's own account. ``prefix`` is put before each command.
     """
 
     alone = True
