@@ -23,7 +23,9 @@ NOT_INITIALISED = "Horovod has not been initialized; use hvd.init()."
 
 
 class Context:
-    """Context of this rank: its world, engine, process sets and connections."""
+    """Everything that exists on this rank between ``init`` and ``shutdown``: its position among the
+    ranks, the engine, the process sets and the connections.
+    """
 
     def __init__(
         self,
@@ -51,7 +53,9 @@ class Context:
         self._closers: list[Callable[[], None]] = []
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Register a callback for the beginning of ``shutdown``; the last one is called first."""
+        """Register a callback that ``shutdown`` calls first; the callback registered last is called
+        first.
+        """
         self._closers.append(callback)
 
     def open_channel(
@@ -111,7 +115,9 @@ def is_initialized() -> bool:
 
 
 def replace(context: Context | None) -> Context | None:
-    """Set the context, or none, and return the previous one; ``lifecycle`` calls it."""
+    """Set the context of this process (None: no context) and return the previous one; for
+    ``lifecycle``.
+    """
     global _current
     previous, _current = _current, context
     return previous

@@ -19,7 +19,7 @@ _LIBRARY = (os.path.dirname(os.__file__) + os.sep,)
 
 
 class Heartbeat(NamedTuple):
-    """Last heartbeat of a rank."""
+    """Time of a rank's last heartbeat, and how long the rank was waiting then."""
 
     at: float
     """Time of arrival, by ``time.monotonic()`` of the receiver."""
@@ -28,8 +28,9 @@ class Heartbeat(NamedTuple):
 
 
 class StalledCollective(NamedTuple):
-    """Collective that does not progress, with the ranks that wait in it and the ranks that are
-    missing."""
+    """A collective that does not progress: the ranks that wait in it, and the ranks that are
+    missing.
+    """
 
     ranks: tuple[int, ...]
     """Ranks that are waited for; none: all are present, and yet nothing progresses."""

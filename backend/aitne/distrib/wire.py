@@ -14,7 +14,9 @@ _CAPACITY = int(os.environ.get("HOROVOD_CACHE_CAPACITY", "1024"))
 
 
 class RequestEncoder:
-    """Sender of requests on a rank, with its cache."""
+    """Encoder of the requests that a rank sends to rank 0. A request that repeats an earlier one is
+    sent as its number in a cache.
+    """
 
     def __init__(self) -> None:
         self._known: dict[RequestMetadata, int] = {}
@@ -36,7 +38,9 @@ class RequestEncoder:
 
 
 class RequestDecoder:
-    """Receiver of requests at rank 0, for one rank."""
+    """Decoder of the requests that one rank sends to rank 0, with the same cache as the rank's
+    encoder.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, RequestMetadata] = {}
