@@ -55,7 +55,7 @@ class AnnouncementRecord(Record):
 
 
 class MaintenanceRecord(Record):
-    """Maintenance as shown to users: whether new jobs start, and when that changes."""
+    """The present or next maintenance as users see it: its phase, its period and its message."""
 
     phase: str
     starts_at: datetime | None

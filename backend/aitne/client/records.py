@@ -243,9 +243,7 @@ class Node(Record, gpus=GpuCountRecord):
 
 
 class QueuePlaceRecord(Record):
-    """Position in the queue, counted from 1, among ``waiting`` jobs of this platform in
-    ``partition``.
-    """
+    """A job's position among the waiting jobs of this platform in one partition."""
 
     position: int
     waiting: int
@@ -262,7 +260,9 @@ class AdviceRecord(Record):
 
 
 class GpuSumRecord(Record):
-    """GPUs of one type on several nodes. ``free`` counts those that a job could get now."""
+    """Number of GPUs of one type on all nodes of a partition. ``free`` counts those that a job
+    could get now.
+    """
 
     type: str | None
     total: int
@@ -271,7 +271,7 @@ class GpuSumRecord(Record):
 
 
 class PartitionRecord(Record, gpus=GpuSumRecord):
-    """Partition with the resources and states of its nodes."""
+    """A partition with the sums of its nodes' resources and the number of nodes in each state."""
 
     name: str
     up: bool

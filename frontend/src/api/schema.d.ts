@@ -3183,7 +3183,7 @@ export interface components {
             /** @description Number of entries that match. */
             total: number;
         };
-        /** @description Budget of a project and its use. */
+        /** @description Budget of a project, and how much of it is used in the present period. */
         Balance: {
             /** @description The project. */
             project: string;
@@ -3246,7 +3246,7 @@ export interface components {
             expected?: number | null;
         };
         /**
-         * @description Outcome of the request to cancel one job.
+         * @description Outcome of the request to cancel one job, such as cancelled or refused.
          * @enum {string}
          */
         CancelOutcome: "asked" | "ended" | "not_found" | "not_allowed";
@@ -3257,7 +3257,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Cancelled"][];
         };
-        /** @description Result of the request to cancel one job. */
+        /** @description One job of a request to cancel several, and the outcome for this job. */
         Cancelled: {
             /**
              * Format: uuid
@@ -3273,7 +3273,10 @@ export interface components {
             /** @description Sentence that tells why nothing was done. */
             reason?: string | null;
         };
-        /** @description GPUs of the cluster by type; ``stale`` if the scheduler was silent for too long. */
+        /**
+         * @description Free and used GPUs of the cluster by type; ``stale`` if the scheduler has not answered for
+         *     too long.
+         */
         Capacity: {
             /** @description GPUs, by type. */
             gpus: components["schemas"]["GpuCapacity"][];
@@ -3282,7 +3285,7 @@ export interface components {
             /** @description Whether the data is older than it should be. */
             stale: boolean;
         };
-        /** @description Difference from the state when the job ran. */
+        /** @description A difference between now and the time when the job ran, such as a newer image. */
         Change: {
             /** @description Kind: code, packages, image, dataset or template. */
             kind: string;
@@ -3480,7 +3483,7 @@ export interface components {
             /** @description Time at which it was sent or given up. */
             finished_at: string | null;
         };
-        /** @description One difference between Slurm and the platform, in words. */
+        /** @description One difference between Slurm's accounting and the platform, in words. */
         Difference: {
             /** @description Project of the account. */
             project: string;
@@ -3803,7 +3806,10 @@ export interface components {
             /** @description Type. */
             type?: string | null;
         };
-        /** @description GPUs of one type on several nodes. ``free`` counts those that a job could get now. */
+        /**
+         * @description Number of GPUs of one type on all nodes of a partition. ``free`` counts those that a job
+         *     could get now.
+         */
         GpuSum: {
             /** @description GPU type; null means GPUs without a type. */
             type: string | null;
@@ -4089,7 +4095,7 @@ export interface components {
             /** @description The invitations. */
             items: components["schemas"]["Invitation"][];
         };
-        /** @description Invitation as it is shown before a user joins: who invites to which project. */
+        /** @description Invitation as the holder of its link sees it before joining: the project and who invites. */
         InvitationPreview: {
             /** @description Name of the project. */
             project: string;
@@ -4865,7 +4871,7 @@ export interface components {
             /** @description Identity providers that users can log in with. */
             buttons: components["schemas"]["LoginButton"][];
         };
-        /** @description Maintenance as shown to users: whether new jobs start, and when that changes. */
+        /** @description The present or next maintenance as users see it: its phase, its period and its message. */
         MaintenanceView: {
             /** @description `on`: new jobs are held until the end. */
             phase: components["schemas"]["Phase"];
@@ -4921,7 +4927,7 @@ export interface components {
             /** @description Project of jobs that name none. */
             default_project: string;
         };
-        /** @description Member with its limits in force, and whether the scheduler knows it. */
+        /** @description Member of a project with the limits that apply, and whether Slurm has the membership. */
         Member: {
             /** @description The project. */
             project: string;
@@ -5005,7 +5011,7 @@ export interface components {
          * @enum {string}
          */
         Method: "grid" | "random" | "list";
-        /** @description Usage of all members together in one month. */
+        /** @description Usage of a project in one month, summed over all its members. */
         MonthSum: {
             /** @description The month, such as 2026-03. */
             month: string;
@@ -5054,7 +5060,7 @@ export interface components {
              */
             ends_at?: string | null;
         };
-        /** @description Image as one runtime takes it. */
+        /** @description Artifact to register: the file or Docker image that one runtime starts. */
         NewArtifact: {
             /**
              * @description Name of the runtime that starts it.
@@ -5071,7 +5077,7 @@ export interface components {
             /** @description File in the folder of images; omitted: the image is in the runtime's own store. */
             path?: string | null;
         };
-        /** @description Dataset whose manifest was uploaded. */
+        /** @description Dataset version to add to the catalogue; its manifest was uploaded before. */
         NewDataset: {
             /** @description Name. */
             name: string;
@@ -5099,7 +5105,7 @@ export interface components {
             /** @description Its end; null: it has no end. */
             expires_at: string | null;
         };
-        /** @description Version of an image that was built and tested. */
+        /** @description Version of an image to register, with its artifacts; it was built and tested before. */
         NewImage: {
             /** @description Name. */
             name: string;
@@ -5162,7 +5168,7 @@ export interface components {
              */
             message: string;
         };
-        /** @description Entry of the software bill. */
+        /** @description Package in the software bill of an image that is registered. */
         NewPackage: {
             /** @description Name. */
             name: string;
@@ -5639,7 +5645,7 @@ export interface components {
             /** @description Whether the data is older than it should be. */
             stale: boolean;
         };
-        /** @description Partition with the resources and states of its nodes. */
+        /** @description A partition with the sums of its nodes' resources and the number of nodes in each state. */
         PartitionSummary: {
             /** @description Name. */
             name: string;
@@ -5675,7 +5681,7 @@ export interface components {
             allow_qos: string[] | null;
         };
         /**
-         * @description State of the platform with regard to maintenance.
+         * @description Phase of a maintenance: off (there is none), scheduled, or on.
          * @enum {string}
          */
         Phase: "off" | "scheduled" | "on";
@@ -5895,7 +5901,7 @@ export interface components {
             /** @description Description of the project. */
             description?: string | null;
         };
-        /** @description Limits of a project and of its members, and their use. */
+        /** @description Limits of a project and its members, and how much of each limit is in use. */
         ProjectLimits: {
             /** @description The project. */
             project: string;
@@ -5929,7 +5935,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Project"][];
         };
-        /** @description Month of one project: usage by user, waiting times and how jobs ended. */
+        /** @description Usage report of one project for a month: usage by user, waiting times, and how jobs ended. */
         ProjectReport: {
             /** @description The month, such as 2026-03. */
             month: string;
@@ -5995,16 +6001,13 @@ export interface components {
             /** @description Number of browsers in which the user is logged in. */
             sign_ins: number;
         };
-        /**
-         * @description Position in the queue, counted from 1, among ``waiting`` jobs of this platform in
-         *     ``partition``.
-         */
+        /** @description A job's position among the waiting jobs of this platform in one partition. */
         QueuePlace: {
             /** @description Counted from 1. */
             position: number;
             /** @description Number of jobs that wait there. */
             waiting: number;
-            /** @description The partition it waits for. */
+            /** @description Partition in which the job waits. */
             partition: string;
         };
         /** @description Limits of a user or project on a file system, and how much of them is used. */
@@ -6139,7 +6142,7 @@ export interface components {
             /** @description The reason. */
             reason: string;
         };
-        /** @description Preview of running a job again. Nothing is stored. */
+        /** @description Preview of running a job again: whether that is possible, and what has changed since. */
         Rerun: {
             /** @description Whether the job can run again unchanged. */
             possible: boolean;
@@ -6583,7 +6586,7 @@ export interface components {
          * @enum {string}
          */
         Severity: "info" | "warning" | "critical";
-        /** @description Used and budgeted hours of one kind. */
+        /** @description Budgeted, used and remaining hours of one kind: GPU-hours or CPU-hours. */
         Share: {
             /** @description Hours that may be used; null: no limit. */
             budget: number | null;
@@ -6796,7 +6799,7 @@ export interface components {
             /** @description Free space of the target in bytes. */
             free_bytes?: number | null;
         };
-        /** @description Storage areas of one user. */
+        /** @description The storage areas of one user with their quotas, and problems in reading them. */
         StorageView: {
             /** @description Unix account of the areas; null if the user has none; `problems` tells why. */
             account: string | null;
@@ -6899,7 +6902,13 @@ export interface components {
             /** @description Condition under which the other tasks are cancelled as soon as one meets it. */
             stop_when?: components["schemas"]["StopWhen"] | null;
         };
-        /** @description ``SweepFile``, resolved. Its settings follow from it (``core.sweeps.expand``). */
+        /**
+         * @description A sweep with all defaults filled in: which parameter settings its tasks try, and when it
+         *     stops.
+         *
+         *     It is made from the ``SweepFile`` of a job file; ``core.sweeps.expand`` derives one parameter
+         *     setting for each task from it.
+         */
         SweepSpec: {
             /** @description Method by which settings are chosen. */
             method: components["schemas"]["Method"];
@@ -6950,7 +6959,10 @@ export interface components {
             /** @description Time at which it ended. */
             ended_at: string | null;
         };
-        /** @description Report of the differences. ``digest`` identifies them, so that only seen ones are applied. */
+        /**
+         * @description All differences between Slurm's accounting and the platform. ``digest`` identifies them, so
+         *     that an administrator applies only those that were shown.
+         */
         SyncReport: {
             /** @description Name of the cluster. */
             cluster: string;
@@ -7040,8 +7052,8 @@ export interface components {
             workdir_from?: string | null;
         };
         /**
-         * @description Distribution of the commands over ranks by parameters of the form. What is left out is chosen
-         *     as for a job file.
+         * @description Distribution of a template's commands over ranks: which parameters of the launch form set the
+         *     number of ranks per node and the backend. A field that is None has the default of a job file.
          */
         TemplateDistributed: {
             /** @description The integer parameter; 0 is one rank for each GPU of a node, else one. */
@@ -7121,7 +7133,10 @@ export interface components {
          * @enum {string}
          */
         TerminationReason: "completed" | "failed" | "cancelled" | "timed_out" | "out_of_memory" | "node_failed" | "preempted" | "lost" | "rejected" | "dependency_failed" | "duplicate" | "idle" | "goal_reached" | "start_failed";
-        /** @description Ticket that opens one WebSocket, once. */
+        /**
+         * @description A secret with which a browser may open one WebSocket to a terminal, once and before
+         *     ``expires_at``.
+         */
         Ticket: {
             /** @description Send it as the first message; it works once. */
             ticket: string;
@@ -7222,7 +7237,7 @@ export interface components {
             unread: number;
         };
         /**
-         * @description Usage of a month, from its first to its last moment in UTC.
+         * @description Usage of one month, from its first to its last moment in UTC, by project and user.
          *
          *     The present month counts until ``as_of``.
          */
@@ -7264,7 +7279,7 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description Use of one limit, as the scheduler counts it. */
+        /** @description Use of one limit, in total and by user, as the scheduler counts it. */
         Use: {
             /** @description Name of a field of `Limits`; for a GPU type `max_gpus_by_type.<type>`. */
             limit: string;
@@ -7363,7 +7378,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["UserSecret"][];
         };
-        /** @description Waiting times of the jobs of one user. */
+        /** @description Waiting times for nodes of one user's jobs that started in the month. */
         UserWait: {
             /** @description Owner of the jobs. */
             user: string;
@@ -7376,7 +7391,7 @@ export interface components {
             /** @description Longest waiting time in seconds. */
             max_s: number;
         };
-        /** @description Waiting job with its pending reason. */
+        /** @description Queued job of the project, with its pending reason. */
         WaitingJob: {
             /** @description ID of the job. */
             id: string;
@@ -7396,7 +7411,7 @@ export interface components {
             /** @description Start that the scheduler expects. */
             expected_start_at: string | null;
         };
-        /** @description Page of waiting jobs, the oldest request last. */
+        /** @description Page of the project's queued jobs, the oldest request last. */
         WaitingPage: {
             /** @description Jobs of this page. */
             items: components["schemas"]["WaitingJob"][];
