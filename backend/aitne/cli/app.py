@@ -23,7 +23,7 @@ aitne ps --help                              the options of a verb
 
 
 class LazyCommand(typer.core.TyperCommand):
-    """A verb of which only name and summary are known; the rest is imported when it is used."""
+    """Command of the CLI whose implementation is imported only when the command is used."""
 
     def __init__(self, name: str) -> None:
         _, panel, summary = VERBS[name]

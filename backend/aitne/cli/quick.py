@@ -8,7 +8,8 @@ from __future__ import annotations
 
 
 class QuickVerb:
-    """One verb: its function in ``aitne.cli.verbs``, and the function's parameter for each option.
+    """Description of a CLI command that is run without the full command line parser: its function
+    in ``aitne.cli.verbs``, and the function's parameter for each option.
 
     ``argument`` is the parameter for its only positional argument; None if it has none.
     """

@@ -49,7 +49,7 @@ def config(client: Client) -> str:
 
 
 class SshConfigChanges:
-    """Changes that ``--write`` would make."""
+    """Changes to the configuration files of the SSH client that ``--write`` makes."""
 
     def __init__(self, files: dict[str, str]) -> None:
         self._files = files
