@@ -21,7 +21,7 @@ class BudgetRecord(Record):
 
 
 class ExtensionRequestRecord(Record):
-    """Request of a manager for a later end."""
+    """Request of a project's manager to extend the project until a later end."""
 
     until: datetime
     reason: str

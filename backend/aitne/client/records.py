@@ -19,7 +19,7 @@ class GpuRecord(GpuBase):
 
 
 class ResourcesRecord(Record, gpu=GpuRecord):
-    """Resolved resources: nothing is left open."""
+    """Resources of a job with all defaults filled in."""
 
     nodes: int
     cpu: int
@@ -29,7 +29,9 @@ class ResourcesRecord(Record, gpu=GpuRecord):
 
 
 class StageRecord(Record):
-    """One stage; ``detail`` states why it lasts or why it ended, for the stage that matters now."""
+    """A stage in the life of a job, as the portal draws it; ``detail`` says why the present
+    stage lasts or how it ended.
+    """
 
     key: str
     title: str
@@ -173,7 +175,9 @@ class Event(Record):
 
 
 class ParameterRecord(Record):
-    """One typed field of a template. Its value reaches the job as ``AITNE_PARAM_<NAME>``."""
+    """Field of a template's launch form. Its value reaches the job as the variable
+    ``AITNE_PARAM_<NAME>``.
+    """
 
     name: str
     type: str
@@ -215,7 +219,7 @@ class TemplateProblemRecord(Record):
 
 
 class GpuCountRecord(Record):
-    """GPUs of one type on one node (a MIG profile is a type of its own)."""
+    """Number of GPUs of one type on one node (a MIG profile is a type of its own)."""
 
     type: str | None
     total: int
@@ -223,7 +227,7 @@ class GpuCountRecord(Record):
 
 
 class Node(Record, gpus=GpuCountRecord):
-    """One node: what it has, and how much of that is given to jobs."""
+    """A node with its resources, and how much of them is allocated to jobs."""
 
     name: str
     cluster: str
@@ -252,7 +256,7 @@ class QueuePlaceRecord(Record):
 
 
 class AdviceRecord(Record):
-    """One action that would help, or the time at which the job can start."""
+    """A piece of advice on a queued job: an action that would help, or when the job can start."""
 
     text: str
     at: datetime | None

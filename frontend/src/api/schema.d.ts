@@ -2869,7 +2869,7 @@ export interface components {
          * @enum {string}
          */
         Action: "open" | "extend" | "stop" | "cancel" | "attach" | "resubmit" | "continue";
-        /** @description One action that would help, or the time at which the job can start. */
+        /** @description A piece of advice on a queued job: an action that would help, or when the job can start. */
         Advice: {
             /** @description A sentence, or its beginning where `at` or `jobs` complete it. */
             text: string;
@@ -2949,7 +2949,7 @@ export interface components {
             /** @description Whether you may dismiss it; false for critical ones. */
             dismissible: boolean;
         };
-        /** @description ``AppSpec`` as a template file writes it: strict. */
+        /** @description ``AppSpec`` as a template file contains it; unknown fields are errors. */
         AppFile: {
             /** @description Name. */
             name: string;
@@ -2985,11 +2985,11 @@ export interface components {
             readiness: components["schemas"]["ReadinessFile"];
         };
         /**
-         * @description An app of a session. The first is the program that listens on a port; the others are further
-         *     pages of that program.
+         * @description An app of a session. The first one is the program that listens on a port; the others are
+         *     further pages of that program.
          *
-         *     ``kind`` names its starter: ``jupyterhub`` is the single-user server that the Hub hands its
-         *     environment to.
+         *     ``kind`` names what starts the app: ``jupyterhub`` is the single-user server, which gets its
+         *     environment from JupyterHub.
          */
         AppSpec: {
             /** @description Name. */
@@ -3034,7 +3034,7 @@ export interface components {
             /** @description Limits of its resources. */
             limits?: components["schemas"]["Limits-Input"] | null;
         };
-        /** @description A user's or project's folder. */
+        /** @description Storage area: a folder of a user or project, and the adapter of its storage system. */
         Area: {
             /** @description `home`, `scratch`, … */
             name: string;
@@ -3052,7 +3052,10 @@ export interface components {
             /** @description The mount point it lies on, where a site named one. */
             mount?: string | null;
         };
-        /** @description Facts about an area. What could not be determined is None, and ``problem`` states why. */
+        /**
+         * @description Facts about a storage area. A fact that could not be determined is None, and ``problem``
+         *     states why.
+         */
         AreaFacts: {
             /** @description The folder. */
             area: components["schemas"]["Area"];
@@ -3084,11 +3087,11 @@ export interface components {
             problem?: string | null;
         };
         /**
-         * @description Kind of owner of an area.
+         * @description Kind of a storage area: whether it belongs to a user or to a project.
          * @enum {string}
          */
         AreaKind: "user" | "project";
-        /** @description An image as one runtime takes it. */
+        /** @description The file or Docker image with which one runtime starts an image. */
         Artifact: {
             /** @description The runtime's name: `apptainer` or `docker`. */
             runtime: string;
@@ -3109,7 +3112,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Artifact"][];
         };
-        /** @description Result of a check of the whole chain. */
+        /** @description Result of checking the hashes of the whole audit log. */
         AuditCheck: {
             /** @description Whether no entry was changed, removed or inserted. */
             intact: boolean;
@@ -3313,7 +3316,7 @@ export interface components {
              */
             code: string;
         };
-        /** @description One of the two runs, for the head of its column. */
+        /** @description One of the two compared jobs, as the head of its column shows it. */
         Compared: {
             /**
              * Format: uuid
@@ -3336,7 +3339,7 @@ export interface components {
             /** @description Uncommitted changes; null: unknown. */
             diff: string | null;
         };
-        /** @description Everything in which two runs may differ. */
+        /** @description Comparison of two jobs: all fields in which they may differ. */
         Comparison: {
             /** @description The first run. */
             a: components["schemas"]["Compared"];
@@ -3518,7 +3521,10 @@ export interface components {
             /** @description Omitted: one for each GPU of a node, else one. */
             ranks_per_node?: number | null;
         };
-        /** @description ``DistributedFile``, resolved: how the ranks of a program are started and exchange. */
+        /**
+         * @description Distribution of a job's program over ranks: ``DistributedFile`` with all defaults
+         *     filled in.
+         */
         DistributedSpec: {
             /**
              * @description Transport of the tensors: auto, gloo, nccl, or the name of a transport.
@@ -3638,7 +3644,7 @@ export interface components {
             /** @description Time to add to the remaining time, such as 1h. */
             duration: number | string;
         };
-        /** @description Request of a manager for a later end. */
+        /** @description Request of a project's manager to extend the project until a later end. */
         ExtensionRequest: {
             /**
              * Format: date-time
@@ -3711,7 +3717,7 @@ export interface components {
             /** @description Amount that is free. */
             free: number;
         };
-        /** @description The working copy that the job's folder lies in. */
+        /** @description State of the git working copy that contains the job's folder: commit, branch and changes. */
         GitState: {
             /** @description Top folder of the working copy. */
             root: string;
@@ -3778,7 +3784,7 @@ export interface components {
             /** @description Steps of how many are free, the first of them now, if nothing else is started. */
             forecast: components["schemas"]["FreeGpus"][];
         };
-        /** @description GPUs of one type on one node (a MIG profile is a type of its own). */
+        /** @description Number of GPUs of one type on one node (a MIG profile is a type of its own). */
         GpuCount: {
             /** @description null: GPUs without a type. */
             type: string | null;
@@ -3820,7 +3826,7 @@ export interface components {
             /** @description Amount that is free. */
             free: number;
         };
-        /** @description Another generic resource on one node, such as ``shard``. */
+        /** @description Number of units of a generic resource other than GPUs, such as ``shard``, on one node. */
         GresCount: {
             /** @description Name. */
             name: string;
@@ -3829,7 +3835,7 @@ export interface components {
             /** @description Amount in use. */
             used: number;
         };
-        /** @description Every part, the worst first. */
+        /** @description Health of the platform: the state of every part, the worst first. */
         Health: {
             /** @description State of the worst part. */
             state: components["schemas"]["HealthState"];
@@ -3851,7 +3857,10 @@ export interface components {
          * @enum {string}
          */
         HealthState: "ok" | "unknown" | "degraded" | "down";
-        /** @description Components that, beside the scheduler, enforce a job's limits of memory and CPUs. */
+        /**
+         * @description Components that enforce the job's limits of memory and CPUs beside the scheduler: the runtime
+         *     or the agent.
+         */
         HeldBy: {
             /**
              * @description The container runtime holds it.
@@ -3869,7 +3878,7 @@ export interface components {
              */
             agent_cpus: boolean;
         };
-        /** @description Host facts of the first node. */
+        /** @description Facts about the first node of the job: system, kernel, CPU and GPU driver. */
         HostState: {
             /** @description Name of the node. */
             node: string;
@@ -3982,8 +3991,8 @@ export interface components {
          */
         ImageState: "offered" | "retired";
         /**
-         * @description Image that a job runs in, fixed when the job is created, so that a new version changes
-         *     nothing.
+         * @description The image that a job uses, fixed when the job is created, so that later versions of the image
+         *     do not change the job.
          */
         ImageUse: {
             /** @description `name:version`, or the path of an image of the user's own. */
@@ -4041,7 +4050,7 @@ export interface components {
             /** @description Maximum. */
             max?: number | null;
         };
-        /** @description A count with its default and its bounds for this template. */
+        /** @description A number in the launch form, such as of nodes, with its default and bounds. */
         IntLimit: {
             /** @description Default value. */
             default: number;
@@ -4506,7 +4515,7 @@ export interface components {
          */
         JobState: "PENDING_SUBMIT" | "SUBMITTING" | "UNCERTAIN" | "QUEUED" | "STARTING" | "RUNNING" | "READY" | "SUSPENDED" | "COMPLETING" | "COMPLETED" | "FAILED" | "CANCELLED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "NODE_FAILED" | "PREEMPTED" | "LOST" | "UNKNOWN";
         /**
-         * @description A batch job ends by itself; a session is a job with an app in which its owner works.
+         * @description Type of a job: a batch job ends by itself; a session has apps in which its owner works.
          * @enum {string}
          */
         JobType: "job" | "session";
@@ -4706,7 +4715,7 @@ export interface components {
              */
             views: components["schemas"]["SavedView"][];
         };
-        /** @description Latest launches, newest first. */
+        /** @description The user's latest launches, newest first. */
         "LastLaunch-Input": {
             /**
              * @description Newest first.
@@ -4714,7 +4723,7 @@ export interface components {
              */
             items: components["schemas"]["Launch-Input"][];
         };
-        /** @description Latest launches, newest first. */
+        /** @description The user's latest launches, newest first. */
         "LastLaunch-Output": {
             /**
              * @description Newest first.
@@ -4722,7 +4731,7 @@ export interface components {
              */
             items: components["schemas"]["Launch-Output"][];
         };
-        /** @description Something that was launched, so that it can be launched again. */
+        /** @description A job file that the user has launched, so that it can be launched again. */
         "Launch-Input": {
             /**
              * @description Title under which it is offered.
@@ -4737,7 +4746,7 @@ export interface components {
              */
             launched_at: string;
         };
-        /** @description Something that was launched, so that it can be launched again. */
+        /** @description A job file that the user has launched, so that it can be launched again. */
         "Launch-Output": {
             /**
              * @description Title under which it is offered.
@@ -4969,7 +4978,7 @@ export interface components {
              */
             default: boolean;
         };
-        /** @description One user in one project. */
+        /** @description Membership of one user in one project, with the user's role and limits there. */
         Membership: {
             /** @description The project. */
             project: string;
@@ -5007,7 +5016,7 @@ export interface components {
             max?: number | null;
         };
         /**
-         * @description Method by which a sweep chooses its settings.
+         * @description Method by which a sweep chooses its parameter settings.
          * @enum {string}
          */
         Method: "grid" | "random" | "list";
@@ -5271,7 +5280,7 @@ export interface components {
             /** @description Created if missing; omitted: a project with the user's name. */
             default_project?: string | null;
         };
-        /** @description One node: what it has, and how much of that is given to jobs. */
+        /** @description A node with its resources, and how much of them is allocated to jobs. */
         Node: {
             /** @description Name. */
             name: string;
@@ -5351,7 +5360,7 @@ export interface components {
             /** @description Drains, by the node's name. */
             items: components["schemas"]["NodeDrain"][];
         };
-        /** @description One event in a node's history. */
+        /** @description Entry in the history of a node: a change of its state, or an administrator's action. */
         NodeEvent: {
             /** @description Identifier, which never changes. */
             id: number;
@@ -5545,7 +5554,7 @@ export interface components {
             /** @description `debian` or `python`. */
             source: string;
         };
-        /** @description The environment that the job's programs found, by its packages' own records. */
+        /** @description The Python packages that the job's programs could import, by the packages' own metadata. */
         Packages: {
             /** @description Kind of environment. */
             kind: components["schemas"]["EnvironmentKind"];
@@ -5563,7 +5572,10 @@ export interface components {
              */
             cut: boolean;
         };
-        /** @description One typed field of a template. Its value reaches the job as ``AITNE_PARAM_<NAME>``. */
+        /**
+         * @description Field of a template's launch form. Its value reaches the job as the variable
+         *     ``AITNE_PARAM_<NAME>``.
+         */
         Parameter: {
             /** @description Name. */
             name: string;
@@ -5593,11 +5605,12 @@ export interface components {
             max_length: number;
         };
         /**
-         * @description Control of a parameter in the form, which determines the accepted values.
+         * @description Type of a parameter in the launch form, which determines its control and the
+         *     accepted values.
          * @enum {string}
          */
         ParameterType: "string" | "text" | "integer" | "number" | "boolean" | "choice" | "path";
-        /** @description One part of the platform. */
+        /** @description Health of one part of the platform, such as the database. */
         PartHealth: {
             /**
              * @description api, database, controller, scheduler, queue, events, hub, proxy, broker, storage, disk or templates.
@@ -5741,7 +5754,7 @@ export interface components {
              */
             sessions_address: string | null;
         };
-        /** @description A stretch of the run, for a chart. */
+        /** @description A point of the profile's chart: measurements of a part of the run. */
         Point: {
             /** @description Seconds since the run started. */
             t_s: number;
@@ -5791,7 +5804,7 @@ export interface components {
              */
             problems: components["schemas"]["FieldProblemView"][];
         };
-        /** @description Profile of a run's collectives so far. */
+        /** @description Profile of the collectives of a distributed job until ``written_at``. */
         Profile: {
             /**
              * @description The version of this document.
@@ -6010,7 +6023,10 @@ export interface components {
             /** @description Partition in which the job waits. */
             partition: string;
         };
-        /** @description Limits of a user or project on a file system, and how much of them is used. */
+        /**
+         * @description Quota of a user or project on a file system: limits of bytes and files, and how
+         *     much is used.
+         */
         Quota: {
             /** @description Amount that is used, in bytes. */
             used_bytes?: number | null;
@@ -6021,7 +6037,7 @@ export interface components {
             /** @description null: no limit. */
             limit_files?: number | null;
         };
-        /** @description Numbers that a random sweep draws from. */
+        /** @description Range of numbers from which a random sweep draws the values of a parameter. */
         Range: {
             /** @description Smallest number. */
             min: number;
@@ -6038,7 +6054,7 @@ export interface components {
              */
             type: components["schemas"]["NumberType"];
         };
-        /** @description ``Range`` with its values resolved. */
+        /** @description Range of numbers, with all defaults of ``Range`` filled in. */
         RangeSpec: {
             /** @description Minimum. */
             min: number;
@@ -6055,7 +6071,7 @@ export interface components {
              */
             type: components["schemas"]["NumberType"];
         };
-        /** @description Measurements of one rank. */
+        /** @description Measurements of one rank: its steps and its time in communication. */
         RankRow: {
             /** @description Its number. */
             rank: number;
@@ -6111,7 +6127,7 @@ export interface components {
              */
             timeout_s: number;
         };
-        /** @description ``Readiness`` as a template file writes it: strict. */
+        /** @description ``Readiness`` as a template file contains it; unknown fields are errors. */
         ReadinessFile: {
             /**
              * @description Path of the request, below the app's base URL.
@@ -6153,7 +6169,7 @@ export interface components {
             /** @description What could not be compared, as sentences. */
             notes: string[];
         };
-        /** @description Nodes that are kept for some accounts or users for a time. */
+        /** @description Reservation of nodes for some accounts or users during a period. */
         Reservation: {
             /** @description Name. */
             name: string;
@@ -6204,7 +6220,7 @@ export interface components {
              */
             delete_tokens: boolean;
         };
-        /** @description Resolved resources: nothing is left open. */
+        /** @description Resources of a job with all defaults filled in. */
         Resources: {
             /**
              * @description Number of nodes of the job.
@@ -6269,7 +6285,10 @@ export interface components {
                 [key: string]: number;
             } | null;
         };
-        /** @description Measurements of a run's program, read by its agent from the files that the program writes. */
+        /**
+         * @description Metrics of a job's program, which its agent has read from the files that the
+         *     program writes.
+         */
         Results: {
             /**
              * @description Version of this schema.
@@ -6313,7 +6332,10 @@ export interface components {
             /** @description The reasons that start another attempt. Omitted: node_failed, preempted, lost. */
             on?: components["schemas"]["TerminationReason"][];
         };
-        /** @description ``RetryFile``, resolved. The default never retries. */
+        /**
+         * @description Conditions and number of retries of a job: ``RetryFile`` with all defaults filled in. The
+         *     default permits no retry.
+         */
         RetryPolicy: {
             /**
              * @description Maximum number of retries.
@@ -6331,7 +6353,7 @@ export interface components {
          * @enum {string}
          */
         Role: "user" | "admin";
-        /** @description One field that both runs have, or one of them. */
+        /** @description A field of one or both of the compared jobs, with its values. */
         Row: {
             /** @description Name of a field of the job file, a package or a metric. */
             field: string;
@@ -6344,7 +6366,7 @@ export interface components {
             /** @description Unit of the values: bytes, seconds or share; null: none. */
             unit?: string | null;
         };
-        /** @description One measurement of a job's own processes on one node. */
+        /** @description Measurement of the resource use of a job's processes on one node, at one time. */
         Sample: {
             /**
              * Format: date-time
@@ -6379,7 +6401,7 @@ export interface components {
             /** @description Maximum of memory in use, in bytes. */
             memory_max_bytes: number | null;
         };
-        /** @description A table of jobs with a name. */
+        /** @description Table of jobs that a user has saved under a name. */
         SavedView: {
             /**
              * @description Columns in this order; empty: those of a new table.
@@ -6410,7 +6432,10 @@ export interface components {
              */
             name: string;
         };
-        /** @description Availability of the scheduler. While it does not answer, every state of a job may be old. */
+        /**
+         * @description Availability of the scheduler. While it does not answer, the states of jobs may be out of
+         *     date.
+         */
         SchedulerStatus: {
             /** @description Whether it answered when it was asked last. */
             answering: boolean;
@@ -6423,7 +6448,7 @@ export interface components {
             message?: string | null;
         };
         /**
-         * @description Permission of a personal access token. Never more than its owner has.
+         * @description Scope of an access token: what the token permits, at most what its owner may do.
          * @enum {string}
          */
         Scope: "read" | "write" | "admin";
@@ -6462,7 +6487,7 @@ export interface components {
             /** @description Value of the environment variable. It is never shown again. */
             value: string;
         };
-        /** @description Rows that belong together. */
+        /** @description Section of a comparison: fields of the jobs that belong together. */
         Section: {
             /** @description job, resources, parameters, code, packages, data, node, outcome, use or metrics. */
             key: string;
@@ -6659,7 +6684,10 @@ export interface components {
             /** @description Codes of a second factor that was just set up, shown only once; else empty. */
             recovery_codes: string[];
         };
-        /** @description One operation, and one range of message sizes: the row of a histogram. */
+        /**
+         * @description Row of the profile's table: the collectives of one operation within one range of message
+         *     sizes.
+         */
         SizeRow: {
             /** @description The operation: `allreduce`, `broadcast`, … */
             op: string;
@@ -6737,7 +6765,7 @@ export interface components {
          * @enum {string}
          */
         SourceKind: "default" | "file" | "environment" | "command_line" | "found";
-        /** @description Settings that an SSH client needs. */
+        /** @description Facts that an SSH client needs to connect to a job. */
         SshFacts: {
             /**
              * @description The user name for `ssh`.
@@ -6745,7 +6773,10 @@ export interface components {
              */
             account: string;
         };
-        /** @description One stage; ``detail`` states why it lasts or why it ended, for the stage that matters now. */
+        /**
+         * @description A stage in the life of a job, as the portal draws it; ``detail`` says why the present stage
+         *     lasts or how it ended.
+         */
         Stage: {
             /** @description Key of the step. */
             key: components["schemas"]["StageKey"];
@@ -6779,7 +6810,7 @@ export interface components {
             /** @description Value that is good enough. */
             value: number;
         };
-        /** @description Condition under which a run is good enough to cancel the others. */
+        /** @description Condition under which the result of one task is good enough to cancel the other tasks. */
         StopWhen: {
             /** @description Value that is good enough. */
             value: number;
@@ -6788,7 +6819,7 @@ export interface components {
             /** @description Direction of the metric; omitted: the sweep's. */
             goal?: components["schemas"]["Goal"] | null;
         };
-        /** @description One place that a parallel file system keeps content at. */
+        /** @description Storage target of a parallel file system: a device that stores parts of files. */
         StorageTarget: {
             /** @description Name. */
             name: string;
@@ -6813,7 +6844,7 @@ export interface components {
              */
             as_of: string;
         };
-        /** @description The rank that the others wait for. */
+        /** @description The straggler: the rank for which the others wait. */
         Straggler: {
             /** @description Its number. */
             rank: number;
@@ -6923,19 +6954,19 @@ export interface components {
              * @default 0
              */
             seed: number;
-            /** @description At most so many tasks at once; null: no bound. */
+            /** @description Maximum number of tasks that run at once; null means no maximum. */
             max_parallel?: number | null;
             /** @description The metric by which settings are ranked. */
             metric?: string | null;
             /**
-             * @description Whether more of it is better.
+             * @description Whether larger or smaller values of the metric are better.
              * @default max
              */
             goal: components["schemas"]["Goal"];
-            /** @description null: all are tried. */
+            /** @description Condition under which the remaining tasks are cancelled; null: all tasks run. */
             stop_when?: components["schemas"]["StopSpec"] | null;
         };
-        /** @description One setting, and what came of it. */
+        /** @description Task of a sweep: its parameter setting and its results. */
         SweepTask: {
             /** @description The task's index in the array. */
             task: number;
@@ -6983,7 +7014,7 @@ export interface components {
             /** @description Digest of the differences that were shown. */
             digest: string;
         };
-        /** @description Snapshot as the agent sends it. */
+        /** @description The part of a job's snapshot that its agent sends. */
         Taken: {
             /**
              * @description Version of this schema.
@@ -7056,9 +7087,12 @@ export interface components {
          *     number of ranks per node and the backend. A field that is None has the default of a job file.
          */
         TemplateDistributed: {
-            /** @description The integer parameter; 0 is one rank for each GPU of a node, else one. */
+            /**
+             * @description Name of the integer parameter with the number of ranks per node; its value 0 stands for one
+             *     rank for each GPU of a node, or one rank without GPUs.
+             */
             ranks_per_node_from?: string | null;
-            /** @description The choice parameter. */
+            /** @description Name of the choice parameter with the backend. */
             backend_from?: string | null;
         };
         /** @description Templates; ``problems`` is filled for administrators only. */
@@ -7177,7 +7211,7 @@ export interface components {
              */
             reason: string;
         };
-        /** @description A personal access token, without its secret: only a hash of that is stored. */
+        /** @description Access token of a user, without its secret, of which only a hash is stored. */
         Token: {
             /** @description Identifier, which never changes. */
             id: string;
