@@ -252,7 +252,7 @@ class FilesByVerb:
         self._caller = caller
 
     async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
-        """Create the attempt's folder and write ``files`` into it, durably."""
+        """Create the attempt's folder and write ``files`` into it, synchronized to disk."""
         await self._caller.call(
             "create", {"place": _place(place), "files": _base64(files)}, EmptyResult
         )

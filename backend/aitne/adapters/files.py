@@ -41,7 +41,7 @@ class OwnFiles:
     """
 
     async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
-        """Create the attempt's folder and write ``files`` into it, durably."""
+        """Create the attempt's folder and write ``files`` into it, synchronized to disk."""
         _own(place)
         await asyncio.to_thread(create, place, files)
 
@@ -75,7 +75,8 @@ class OwnFiles:
 
 
 def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
-    """Create the attempt's folder (0700) and write ``files`` (0600) into it, durably.
+    """Create the attempt's folder (mode 0700) and write ``files`` (0600) into it, synchronized to
+    disk.
 
     Raises:
         InvalidInput: a name is not a plain file name, or is one that the job itself writes.
@@ -117,7 +118,7 @@ def read_log(place: JobLocation, task: int | None, *, offset: int, limit: int) -
 
 
 def read_fence(place: JobLocation, task: int | None) -> Fence | None:
-    """Return the fence of the job, which names the run that took it, or None if no run did.
+    """Return the fence of the attempt, which names the run that created it; None if no run did.
 
     Raises:
         Unavailable: the folder is inaccessible, or the fence exists but cannot be read.
@@ -126,7 +127,8 @@ def read_fence(place: JobLocation, task: int | None) -> Fence | None:
 
 
 def close_fence(place: JobLocation, task: int | None) -> Fence:
-    """Take the fence for ``CLOSED`` unless it is taken; return the current one.
+    """Create the fence with the owner ``CLOSED`` unless a run has created it; return the fence that
+    exists then.
 
     Raises:
         Unavailable: the folder is inaccessible, or the fence exists but cannot be read.
@@ -154,7 +156,7 @@ def close_fence(place: JobLocation, task: int | None) -> Fence:
 
 
 def read_outcome(place: JobLocation, task: int | None) -> ProgramOutcome | None:
-    """Return how the job ended, or None if it has not ended by itself.
+    """Return how the program ended; None if it has not ended by itself.
 
     Raises:
         Unavailable: the folder is inaccessible, or the outcome exists but cannot be read.

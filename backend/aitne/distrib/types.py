@@ -108,7 +108,7 @@ class RequestMetadata(NamedTuple):
 
     @classmethod
     def from_wire(cls, fields: Sequence[Any]) -> RequestMetadata:
-        """Return the ``RequestMetadata`` of fields that were ``tuple(ask)`` before JSON."""
+        """Return the metadata of a request from the list of its fields, as JSON transmits it."""
         (
             kind,
             set_id,

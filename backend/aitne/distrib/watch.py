@@ -48,7 +48,8 @@ def late(
 ) -> StalledCollective | None:
     """Return the collective that has not progressed for ``lag_s`` seconds; None if there is none.
 
-    ``beats`` has one entry for every rank that is alive.
+    ``beats`` has the last heartbeat of every rank that is alive, ``pending`` the incomplete
+    requests.
     """
     silent = frozenset(rank for rank, beat in beats.items() if now - beat.at >= lag_s)
     waiting = {
@@ -98,10 +99,11 @@ def sentence(stall: StalledCollective, nodes: Sequence[int]) -> str:
 
 
 def entry(frame: FrameType | None) -> FrameType | None:
-    """Return the frame in which the program entered the training runtime; None if it is not inside.
+    """Return the frame in which the program's code called the training runtime; None if it is
+    outside of the runtime.
 
-    From the innermost call outwards: PyTorch and the standard library may work for either; the
-    first call of the program or the runtime decides.
+    The frames are examined from the innermost outwards. PyTorch and the standard library may work
+    for either; the first frame of the program or the runtime decides.
     """
     entry_frame = None
     while frame is not None:

@@ -78,7 +78,7 @@ class Launcher:
         all nodes.
 
         The ranks use the rendezvous store of ``client`` and reach the first node under the address
-        ``master``. ``run_dir`` None: a new temporary folder.
+        ``master``. ``run_dir`` None: ``AITNE_RUN_DIR``, or else a new temporary folder.
         """
         self.supervisor.index = index
         self.supervisor.node = LaunchNode(

@@ -166,9 +166,9 @@ class TorchProcessGroup:
         self._run(lambda pg: [pg.alltoall_base(to, of, received, sent)])
 
     def barrier(self) -> None:
-        """Wait by an allreduce of one element on the device.
+        """Wait until all ranks have called this, by an allreduce of one element on the device.
 
-        With NCCL later work waits for it as for any other.
+        With NCCL the call may return earlier; later work on the GPU waits instead.
         """
         device = "cuda" if self._backend == "NCCL" else "cpu"
         self.allreduce(torch.zeros(1, device=device), Reduction.SUM)

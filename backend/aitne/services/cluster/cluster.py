@@ -163,7 +163,8 @@ class ClusterService:
         return page
 
     async def drains(self, actor: Actor) -> dict[str, NodeEvent]:
-        """List the last drain of each node by the platform.
+        """Return for each node the last event in which an administrator drained it through the
+        platform.
 
         Raises ``NotAllowed`` if the actor is no administrator.
         """
