@@ -24,8 +24,8 @@ _READ = 1 << 16
 
 
 class RankStream:
-    """An output stream of a rank: ``source`` is the descriptor that is read, ``target`` the one to
-    which lines are written, each after ``prefix``.
+    """Output stream of a rank: ``source`` is the descriptor to read, ``target`` the descriptor to
+    which each line is written after ``prefix``.
     """
 
     def __init__(self, rank: int, source: int, target: int, prefix: bytes = b"") -> None:

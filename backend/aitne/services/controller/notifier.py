@@ -171,7 +171,9 @@ class NotificationCreator:
     async def _notice(
         self, event: Event
     ) -> tuple[NotificationContent | None, Sequence[str] | None]:
-        """Return the notice about the event and its recipients; recipients None means all users."""
+        """Return the content of the notification about the event, and its recipients; recipients
+        None means all users.
+        """
         if event.kind in notices.JOB_EVENTS and event.job_id is not None:
             return await self._of_job(event), [event.owner or ""]
         if event.kind == "project.requested":

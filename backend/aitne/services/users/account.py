@@ -361,7 +361,7 @@ class AccountService:
         await self._store.clear_lockout(_password_key(actor))
 
     async def _count_password(self, actor: Actor) -> None:
-        """Count an attempt with the actor's password; a correct password resets the count.
+        """Count one check of the actor's password; a correct password resets the count of failures.
 
         Raises ``RateLimited``.
         """

@@ -460,9 +460,8 @@ class IdentityService:
             raise _too_many(float(auth.failure_window))
 
     async def _count(self, key: str) -> bool:
-        """Count a login attempt.
-
-        Return whether its failure locks the name, or the name in this browser.
+        """Count one login with a password; return whether its failure locks the name, or the name
+        in this browser.
         """
         auth = self._settings.auth
         attempt = await self._store.begin_attempt(
