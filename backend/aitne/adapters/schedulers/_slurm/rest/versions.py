@@ -14,7 +14,7 @@ _PATH = re.compile(r"/slurm/v0\.0\.([0-9]{1,4})/job/submit")
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """A version of slurmrestd's API, and whether it supports queries for changes only."""
+    """A version of slurmrestd's API, and whether it answers cheaply that no job has changed."""
 
     number: int
     """Last part of ``v0.0.N``."""
