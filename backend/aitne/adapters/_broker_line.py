@@ -29,15 +29,17 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class BrokerRequestNotSent(Exception):
-    """Failure before the broker received the request."""
+    """Error: the request certainly did not reach the broker, so it had no effect."""
 
 
 class BrokerResponseLost(Exception):
-    """Failure after the broker may have received the request: no response came."""
+    """Error: the broker may have received and executed the request, but no response came."""
 
 
 class BrokerConnection:
-    """Connection that is opened on demand and, after a loss, reopened with growing delays."""
+    """Broker connection that is opened by the first request and reopened after a loss, with growing
+    delays.
+    """
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
@@ -52,7 +54,7 @@ class BrokerConnection:
         return (await self._connected()).welcome
 
     async def ask(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:
-        """Send a request and return the ``ok`` of its response.
+        """Send a request and return the result (field ``ok``) in the broker's response.
 
         Raises:
             BrokerRequestNotSent: the broker did not receive the request.

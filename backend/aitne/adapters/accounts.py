@@ -19,7 +19,9 @@ _NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 @dataclass(frozen=True, slots=True)
 class UnixUser:
-    """An account of this machine (``getpwnam``, ``getgrouplist``)."""
+    """Unix account of this machine with uid, groups and home folder (``getpwnam``,
+    ``getgrouplist``).
+    """
 
     name: str
     uid: int
@@ -69,10 +71,11 @@ def permitted_user(name: str, settings: AccountSettings) -> UnixUser:
 
 
 def jobs_folder(pattern: str, user: UnixUser) -> PurePath:
-    """Return ``[slurm] jobs_dir`` for this account.
+    """Return the folder below which the job folders of this account lie: ``pattern`` (``[slurm]
+    jobs_dir``) with the account filled in.
 
     Raises:
-        NotAllowed: the result for the account's home is not an absolute path.
+        NotAllowed: the result is not an absolute path.
     """
     folder = PurePath(pattern.replace("{user}", user.name).replace("{home}", user.home))
     homeless = "{home}" in pattern and user.home.strip("/") == ""
@@ -85,14 +88,17 @@ def jobs_folder(pattern: str, user: UnixUser) -> PurePath:
 
 
 class UnixAccounts:
-    """Implementation of ``core.ports.accounts.Accounts`` where a broker acts as users."""
+    """Implementation of ``core.ports.accounts.Accounts`` for platforms with a broker: each user's
+    jobs run under an account of the user.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._accounts = settings.accounts
         self._pattern = settings.slurm.jobs_dir
 
     def of(self, user: str) -> UnixAccount:
-        """Return the account that ``[accounts] map`` names, else the one of the user's own name.
+        """Return the account that ``[accounts] map`` names for the user, otherwise the account with
+        the user's name.
 
         Raises:
             InvalidInput: the user has no account that jobs may run as.
@@ -114,8 +120,8 @@ class UnixAccounts:
 
 
 class OwnAccount:
-    """Implementation of ``core.ports.accounts.Accounts`` without a broker: jobs run as the
-    platform.
+    """Implementation of ``core.ports.accounts.Accounts`` without a broker: the jobs of all users
+    run under the platform's own account.
     """
 
     def __init__(self, settings: Settings) -> None:

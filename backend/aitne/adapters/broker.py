@@ -55,15 +55,19 @@ _Key = tuple[UUID, int, int | None, str]
 
 
 class VerbCaller(Protocol):
-    """Protocol of an object that executes the broker's verbs."""
+    """Interface of an object that executes the broker's verbs, by a request or in this process."""
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Execute ``verb``; raises the errors of the port that it belongs to."""
+        """Execute ``verb`` and return its result, of the type ``answer``; raises the errors of the
+        port to which the verb belongs.
+        """
         ...
 
 
 class BrokerClient:
-    """Client of the broker: long responses use one connection, all others another."""
+    """Client of the broker with two connections, so that verbs with long responses do not delay the
+    others.
+    """
 
     def __init__(self, settings: Settings) -> None:
         if settings.broker.socket is None:
@@ -72,10 +76,10 @@ class BrokerClient:
         self._lines = {bulk: BrokerConnection(self._socket) for bulk in (False, True)}
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Send a request and wait for its response.
+        """Send a request to the broker and return its result, of the type ``answer``.
 
         Raises:
-            Unavailable: the request was lost; the class depends on the verb.
+            Unavailable: the request was lost; the class of the error depends on the verb.
             AitneError: the error that the broker returned.
         """
         entry = VERBS[verb]
@@ -108,8 +112,8 @@ class BrokerClient:
 
 
 class BrokerScheduler:
-    """Implementation of ``core.ports.scheduler.Scheduler`` over the broker, which runs the
-    adapter.
+    """Implementation of ``core.ports.scheduler.Scheduler`` that sends every call to the broker,
+    which runs the real scheduler adapter.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -123,8 +127,9 @@ class BrokerScheduler:
 
     @cached_property
     def capabilities(self) -> SchedulerCapabilities:
-        """Return the capabilities of the broker's scheduler; the broker itself serves several
-        processes."""
+        """Return the capabilities of the scheduler behind the broker, except that several processes
+        may use the broker at once.
+        """
         return self.settings.capabilities.model_copy(update={"shared": True})
 
     async def start(self) -> Sequence[str]:
@@ -185,8 +190,8 @@ class BrokerScheduler:
         return answer.jobs
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs. Only changes come over the socket; unchanged jobs are the same
-        objects.
+        """Return all jobs. The broker sends only changed records; unchanged records are the same
+        objects as before.
         """
         async with self._polling:
             answer = await self._client.call("poll", {"since": self._generation}, PollResult)
@@ -239,13 +244,15 @@ class BrokerScheduler:
 
 
 class FilesByVerb:
-    """Implementation of ``core.ports.files.JobFiles`` over any caller of the verbs for files."""
+    """Implementation of ``core.ports.files.JobFiles`` that executes each method as a verb of the
+    broker, through any ``VerbCaller``.
+    """
 
     def __init__(self, caller: VerbCaller) -> None:
         self._caller = caller
 
     async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
-        """Create the attempt's folder and write ``files`` into it, durably."""
+        """Create the attempt's folder and write ``files`` into it, synchronized to disk."""
         await self._caller.call(
             "create", {"place": _place(place), "files": _base64(files)}, EmptyResult
         )
@@ -261,12 +268,16 @@ class FilesByVerb:
         return LogChunk(data=read.data, offset=read.offset, size=read.size)
 
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
-        """Return the fence of the job, which names the run that took it, or None if no run did."""
+        """Return the fence of the attempt, which names the run that created it; None if
+        no run did.
+        """
         args = {"place": _place(place), "task": task}
         return (await self._caller.call("fence", args, FenceResult)).fence
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
-        """Take the fence for the platform unless it is taken; return the current one."""
+        """Create the fence for the platform unless a run has created it; return the fence that
+        exists then.
+        """
         args = {"place": _place(place), "task": task}
         fence = (await self._caller.call("close_fence", args, FenceResult)).fence
         if fence is None:
@@ -274,13 +285,15 @@ class FilesByVerb:
         return fence
 
     async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
-        """Return how the job ended, or None if it has not ended by itself."""
+        """Return how the program ended; None if it has not ended by itself."""
         args = {"place": _place(place), "task": task}
         return (await self._caller.call("outcome", args, OutcomeResult)).outcome
 
 
 class BrokerFiles(FilesByVerb):
-    """The files of jobs, read and written by the broker as the job's account."""
+    """Implementation of ``core.ports.files.JobFiles`` through the broker, which acts as the job's
+    account.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)

@@ -23,8 +23,8 @@ _LONGEST_LINE = 1 << 20
 
 
 class BrokerAttacher:
-    """Implementation of ``core.ports.attach.Attacher``: the broker runs srun as the job's
-    account.
+    """Implementation of ``core.ports.attach.Attacher`` through the broker, which runs srun as the
+    job's account.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -33,7 +33,8 @@ class BrokerAttacher:
         self._socket = settings.broker.socket
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Request a program beside the job from the broker and return its socket.
+        """Let the broker start the agent beside the job, and return the socket to it that the
+        broker passes on.
 
         Raises:
             SchedulerRejected: the job does not run there, or the broker refuses.

@@ -36,10 +36,12 @@ R = TypeVar("R", Fence, ProgramOutcome)
 
 
 class OwnFiles:
-    """Implementation of ``core.ports.files.JobFiles`` that acts as this process's own Unix account."""
+    """Implementation of ``core.ports.files.JobFiles`` that reads and writes under this process's
+    own account.
+    """
 
     async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
-        """Create the attempt's folder and write ``files`` into it, durably."""
+        """Create the attempt's folder and write ``files`` into it, synchronized to disk."""
         _own(place)
         await asyncio.to_thread(create, place, files)
 
@@ -53,23 +55,28 @@ class OwnFiles:
         return await asyncio.to_thread(read_log, place, task, offset=offset, limit=limit)
 
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
-        """Return the fence of the job, which names the run that took it, or None if no run did."""
+        """Return the fence of the attempt, which names the run that created it; None if
+        no run did.
+        """
         _own(place)
         return await asyncio.to_thread(read_fence, place, task)
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
-        """Take the fence for the platform unless it is taken; return the current one."""
+        """Create the fence for the platform unless a run has created it; return the fence that
+        exists then.
+        """
         _own(place)
         return await asyncio.to_thread(close_fence, place, task)
 
     async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
-        """Return how the job ended, or None if it has not ended by itself."""
+        """Return how the program ended; None if it has not ended by itself."""
         _own(place)
         return await asyncio.to_thread(read_outcome, place, task)
 
 
 def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
-    """Create the attempt's folder (0700) and write ``files`` (0600) into it, durably.
+    """Create the attempt's folder (mode 0700) and write ``files`` (0600) into it, synchronized to
+    disk.
 
     Raises:
         InvalidInput: a name is not a plain file name, or is one that the job itself writes.
@@ -111,7 +118,7 @@ def read_log(place: JobLocation, task: int | None, *, offset: int, limit: int) -
 
 
 def read_fence(place: JobLocation, task: int | None) -> Fence | None:
-    """Return the fence of the job, which names the run that took it, or None if no run did.
+    """Return the fence of the attempt, which names the run that created it; None if no run did.
 
     Raises:
         Unavailable: the folder is inaccessible, or the fence exists but cannot be read.
@@ -120,7 +127,8 @@ def read_fence(place: JobLocation, task: int | None) -> Fence | None:
 
 
 def close_fence(place: JobLocation, task: int | None) -> Fence:
-    """Take the fence for ``CLOSED`` unless it is taken; return the current one.
+    """Create the fence with the owner ``CLOSED`` unless a run has created it; return the fence that
+    exists then.
 
     Raises:
         Unavailable: the folder is inaccessible, or the fence exists but cannot be read.
@@ -148,7 +156,7 @@ def close_fence(place: JobLocation, task: int | None) -> Fence:
 
 
 def read_outcome(place: JobLocation, task: int | None) -> ProgramOutcome | None:
-    """Return how the job ended, or None if it has not ended by itself.
+    """Return how the program ended; None if it has not ended by itself.
 
     Raises:
         Unavailable: the folder is inaccessible, or the outcome exists but cannot be read.

@@ -24,7 +24,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _Refused(Exception):
-    """Reason why a folder is not created; the message is a sentence."""
+    """Error: a folder is not created; the message is a sentence with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class _Ownership:
 
 
 def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str | None:
-    """Create the area's folder if it is missing; return a sentence about what is wrong, or None if
-    the folder is correct.
+    """Create the folder of a storage area if it is missing; return a sentence about what is wrong
+    with it, or None if it is correct.
 
-    A user's folder belongs to that user alone (0700), a project's to root and the Unix group of the
-    project's name (2770), which the user must be in. The folder above must exist already and belong
-    to root or to this process's own account, where no other user can put anything in its place. No
-    link is followed. An existing folder is never changed. The call does not return while the file
-    system hangs.
+    The folder of a user belongs to that user alone (0700), that of a project to root and the Unix
+    group of the project's name (2770), which the user must be in. The parent folder must exist
+    already and belong to root or to this process's own account, so that no other user can put
+    anything in its place. Symbolic links are not followed. An existing folder is never changed. The
+    call blocks while the file system hangs.
     """
     path = PurePath(area.path)
     try:

@@ -22,7 +22,9 @@ REMOVED_WITHIN_S = 20.0
 
 
 class HubClient:
-    """Implementation of ``core.ports.hub.Hub``; ``base_url``: such as ``http://127.0.0.1:8002``."""
+    """Implementation of ``core.ports.hub.Hub`` with the REST API of JupyterHub at ``base_url``,
+    such as ``http://127.0.0.1:8002``.
+    """
 
     def __init__(
         self,
@@ -44,7 +46,9 @@ class HubClient:
         await self._http.aclose()
 
     async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
-        """Let the hub adopt the job as the user's named server; return when it is routed."""
+        """Let JupyterHub adopt the job as the user's named server; return when requests are routed
+        to it.
+        """
         path = _server_path(owner, server)
         body = {"display_name": title, "user_options": {"job_id": str(job_id)}}
         while True:
@@ -65,7 +69,9 @@ class HubClient:
         await self._until_ready(path, server)
 
     async def remove_server(self, owner: str, server: str) -> None:
-        """Let the hub remove the server; wait until its route is gone."""
+        """Let JupyterHub remove the named server; return when requests are no longer
+        routed to it.
+        """
         path = _server_path(owner, server)
         for _ in range(int(REMOVED_WITHIN_S / PENDING_S)):
             answer = await self._call("DELETE", path, {"remove": True})

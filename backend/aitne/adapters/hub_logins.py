@@ -15,7 +15,9 @@ ANSWER_WITHIN_S = 5.0
 
 
 class HubLoginsClient:
-    """The port ``HubLogins`` as calls to JupyterHub's API."""
+    """Implementation of ``core.ports.hub.HubLogins`` with calls to JupyterHub's API on this
+    machine.
+    """
 
     def __init__(self, port: int, token: Callable[[], str]) -> None:
         """Initialize it; ``port``: JupyterHub's on loopback; ``token`` reads the platform's secret."""

@@ -17,7 +17,9 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class ImagesFolder(ImageFiles):
-    """Implementation of ``core.ports.catalogue_files.ImageFiles`` for files below one folder."""
+    """Implementation of ``core.ports.catalogue_files.ImageFiles`` for image files below
+    ``folder``.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -35,7 +35,9 @@ _Result = tuple[int, T | None, Exception | None]
 
 
 class TimeoutExecutor:
-    """Executor of tasks that may hang. May be used by several threads."""
+    """Executor that runs tasks on file systems in threads and gives up those that take longer than
+    ``limit_s`` seconds. May be used by several threads.
+    """
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
         self._limit_s = limit_s
@@ -43,10 +45,11 @@ class TimeoutExecutor:
         self._lock = Lock()
 
     def gather(self, tasks: Sequence[Task[T]]) -> list[T | None]:
-        """Run the tasks and return the result of each, or None if its file system hangs.
+        """Run the tasks and return the result of each; None for a task that did not end in time
+        because its file system hangs.
 
-        A task is a key and a callable. Tasks with the same key run one after another, different
-        keys concurrently. If a task raises an exception, it is raised here after the others have
+        A task is a key and a callable. Tasks with the same key run one after another, those with
+        different keys concurrently. An exception of a task is raised here after the others have
         ended.
         """
         results: list[T | None] = [None] * len(tasks)
@@ -113,8 +116,8 @@ def look_at_paths(patience: TimeoutExecutor, paths: Sequence[str]) -> list[PathF
 
 
 def path_facts(path: str) -> PathFacts:
-    """Return the facts about ``path``, links followed. Never raises; may hang with the file
-    system.
+    """Return the facts about the file or folder to which ``path`` leads, following links. Never
+    raises; blocks if the file system hangs.
     """
     if not path.startswith("/") or "\0" in path:
         return PathFacts(path=path, problem="it is not an absolute path")
@@ -172,7 +175,9 @@ def _first_bytes(path: Path) -> str:
 
 
 def file_system_of(path: str) -> str:
-    """Return the mount point that the path's name lies below; this lookup never hangs."""
+    """Return the mount point of the file system that contains ``path``, by its name alone; never
+    blocks.
+    """
     try:
         mount = _MOUNTS.of(path)
     except OSError:

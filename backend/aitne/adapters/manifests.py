@@ -41,8 +41,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class ManifestFolder(Manifests):
-    """Implementation of ``core.ports.catalogue_files.Manifests``. Its folder is created by the
-    first upload.
+    """Implementation of ``core.ports.catalogue_files.Manifests`` with files below ``folder``, which
+    the first upload creates.
     """
 
     def __init__(

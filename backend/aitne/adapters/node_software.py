@@ -44,8 +44,8 @@ def own_software() -> NodeSoftware:
 
 
 def write_own_software() -> None:
-    """Write what ``own_software`` names and the installation lacks: the spawner as one file, which
-    can be bound into a container.
+    """Write the files that ``own_software`` names and that the installation lacks: the spawner as a
+    single file, for a bind mount in containers.
 
     Raises:
         SetupError: the cache folder cannot be written to.
@@ -60,7 +60,9 @@ def write_own_software() -> None:
 
 
 class SoftwareFolder:
-    """``[slurm] software_dir``. Constructing it writes nothing."""
+    """The folder ``[slurm] software_dir``, from which nodes run the platform's software for jobs.
+    Constructing the object writes nothing.
+    """
 
     def __init__(self, settings: Settings) -> None:
         """Read the settings. Raises ``SetupError`` if they do not name the folder."""
@@ -112,7 +114,8 @@ class SoftwareFolder:
         return all(path.is_file() for path in (self.agent, self.launcher, self.spawner))
 
     def check_owner(self) -> None:
-        """Check that only the folder's owner can put anything there: all users' jobs run it.
+        """Check that only the folder's owner can write to it, because the jobs of all users run its
+        programs.
 
         Raises:
             SetupError: any user can put files there, or another account has created the folder.
@@ -162,7 +165,7 @@ class SoftwareFolder:
             raise SetupError(self.why_not(error)) from error
 
     def why_not(self, error: OSError) -> str:
-        """Return a sentence about a folder that cannot be written to."""
+        """Return a sentence that explains ``error``, which occurred on writing to the folder."""
         return (
             f"{error.filename or self.root} cannot be written: {error.strerror}. Let the account that "
             "owns [slurm] software_dir run `aitne admin software` once, on a machine that sees it; "

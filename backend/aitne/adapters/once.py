@@ -10,7 +10,9 @@ from pathlib import Path
 
 @contextmanager
 def only_builder(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Let one process at a time make ``folder``; ``waiting`` is called if another one does."""
+    """Hold a lock, so that only one process at a time makes ``folder``. ``waiting`` is called
+    before waiting for another process.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f".{folder.name}.lock").open("w") as lock:
         try:

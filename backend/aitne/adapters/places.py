@@ -30,7 +30,7 @@ from aitne.host.account import own_account_name
 
 
 class OwnUserFolders:
-    """Implementation of ``core.ports.storage.UserFolders`` with the process's own account."""
+    """Implementation of ``core.ports.storage.UserFolders`` under this process's own account."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class OwnUserFolders:
 
 
 class BrokerUserFolders:
-    """Implementation of ``core.ports.storage.UserFolders`` over the broker's socket."""
+    """Implementation of ``core.ports.storage.UserFolders`` that sends every call to the broker."""
 
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)
@@ -105,7 +105,8 @@ class BrokerUserFolders:
 def make_folders(
     patience: TimeoutExecutor, settings: StorageSettings, user: UnixUser, areas: Sequence[Area]
 ) -> list[str]:
-    """Create the missing folders that ``settings`` give this account; return what went wrong.
+    """Create those missing folders that the settings define for this account; return a sentence for
+    each that could not be created.
 
     Blocking; may be called by a thread.
     """

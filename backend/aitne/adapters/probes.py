@@ -19,7 +19,9 @@ WITHIN_S = 3.0
 
 
 class LocalProbes(Probes):
-    """Probes of services from this machine; implements ``core.ports.probes.Probes``."""
+    """Implementation of ``core.ports.probes.Probes`` that checks from this machine; each check
+    takes at most ``within_s`` seconds.
+    """
 
     def __init__(self, *, within_s: float = WITHIN_S) -> None:
         self._within_s = within_s

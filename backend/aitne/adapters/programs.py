@@ -55,11 +55,11 @@ def run(
 
 @contextmanager
 def unbroken() -> Iterator[None]:
-    """Delay signals that would interrupt the main thread until the end of the block.
+    """Delay signals that would interrupt the main thread until the end of the ``with`` block.
 
-    For taking ownership of a process: interrupted between its start and the code that will end it,
-    it would continue unattended. Signals are delayed with handlers and not with a mask, which the
-    program would inherit.
+    For the moment between the start of a child process and the code that ensures its end: an
+    interruption there would leave the child running. Signals are delayed with handlers and not with
+    a mask, which the child would inherit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # Python runs handlers in the main thread alone.
@@ -85,5 +85,5 @@ def unbroken() -> Iterator[None]:
 
 
 def tail(lines: Iterable[str]) -> str:
-    """Return the last lines that are not empty, joined to one."""
+    """Return the last lines that are not empty, joined to one line."""
     return " / ".join([line.strip() for line in lines if line.strip()][-TAIL_LINES:])

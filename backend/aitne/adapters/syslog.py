@@ -17,7 +17,9 @@ _DEFAULT_PORTS = {"udp": 514, "tcp": 601, "tls": 6514}
 
 
 class SyslogReceiver:
-    """A receiver at ``udp://HOST:PORT``, ``tcp://HOST:PORT``, ``tls://HOST:PORT`` or a socket's path."""
+    """Sender to a syslog server at ``udp://HOST:PORT``, ``tcp://HOST:PORT``, ``tls://HOST:PORT`` or
+    a UNIX socket's path.
+    """
 
     def __init__(self, target: str) -> None:
         self._target = target

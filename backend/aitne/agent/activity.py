@@ -34,7 +34,7 @@ _MOST_DOCUMENTS = 200
 
 
 class Jupyter:
-    """Client of the Jupyter server on this node that reads its activity."""
+    """Client of the session's Jupyter server that asks since when it has been idle."""
 
     def __init__(
         self, base: str, token: str, root: str, context: ssl.SSLContext | None = None
@@ -50,7 +50,9 @@ class Jupyter:
         self._saved: dict[str, float] = {}
 
     def idle_s(self) -> float | None:
-        """Return the seconds without activity, or None if unknown or if there was none yet."""
+        """Return for how many seconds the Jupyter server has been idle; None if unknown, or if
+        there was no activity yet.
+        """
         times_s = [
             _since(entry.get("last_activity"))
             for path in ("/api/kernels", "/api/terminals")
@@ -111,7 +113,9 @@ class Jupyter:
 
 
 class ActivityWatch:
-    """Thread that checks for activity at intervals and reports the time of the last one."""
+    """Thread that checks at intervals whether the session is active, and reports the time of the
+    last activity.
+    """
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ _TERM_NAME = "xterm-256color"
 
 
 class FrameDecoder:
-    """Decoder that splits a byte stream into frames."""
+    """Decoder that splits the bytes from the platform into frames."""
 
     def __init__(self) -> None:
         self._data = b""
@@ -78,7 +78,9 @@ def frame(kind: bytes, content: bytes) -> bytes:
 
 
 class AttachedProcess:
-    """Started process with the file descriptors that this program holds."""
+    """Program that was started for a terminal or SSH, with the file descriptors that connect it to
+    this process.
+    """
 
     def __init__(self, pid: int, stdin: int, outputs: dict[int, bytes], terminal: bool) -> None:
         self.pid = pid
@@ -89,7 +91,9 @@ class AttachedProcess:
 
 
 class Attachment:
-    """State and main loop of one connection."""
+    """One connection of a terminal or SSH client: starts a program beside the job and forwards its
+    input and output.
+    """
 
     def __init__(self, job_dir: str) -> None:
         self._job_dir = job_dir

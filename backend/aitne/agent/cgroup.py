@@ -33,7 +33,9 @@ _EMPTY_WITHIN_S = 2.0
 
 
 class Cgroup:
-    """Control group: one folder for version 2, one for each controller for version 1."""
+    """Control group of the job's programs with limits of memory and CPUs: one folder in version 2,
+    one for each controller in version 1.
+    """
 
     def __init__(self, folders: dict[str, str], unified: bool, home: dict[str, str]) -> None:
         self._folders = folders
@@ -46,7 +48,7 @@ class Cgroup:
         return set(self._folders)
 
     def enter(self) -> list[str]:
-        """Return the arguments that precede the program's own and enter the group."""
+        """Return the command prefix that makes a program enter the group before it starts."""
         files = sorted({f"{folder}/cgroup.procs" for folder in self._folders.values()})
         return ["/bin/sh", "-c", *ENTER, *files, "--"]
 
@@ -236,7 +238,9 @@ def _delegated(folder: str) -> bool:
 
 
 def settle() -> None:
-    """Move a delegated version 2 group's processes aside, so that it can hold groups for jobs."""
+    """Move the processes of a delegated version 2 group to a subgroup, because a group that
+    contains processes cannot contain groups for jobs.
+    """
     own_folder = _own_unified()
     if own_folder is None or not _delegated(own_folder) or _unified_base() is not None:
         return

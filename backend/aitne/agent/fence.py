@@ -14,7 +14,9 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
 
 
 class DuplicateRunError(Exception):
-    """Error: another run of this attempt is in progress or has ended."""
+    """Error: another run of this attempt is in progress or has ended, so this run must not start
+    the program.
+    """
 
 
 class RunEndedError(Exception):
@@ -65,8 +67,8 @@ def leave_outcome(
     """Store how the program ended. Raises ``OSError``.
 
     ``interrupted``: the scheduler had asked the program to end and may start it again, regardless
-    of the exit code. ``reason`` and ``message``: why the agent ended the program or did not start
-    it, in the platform's terms.
+    of the exit code. ``reason`` and ``message``: termination reason and sentence if the agent
+    itself ended the program or did not start it.
     """
     path = _outcome_path(job_dir, task)
     temporary = f"{path}.{os.urandom(8).hex()}"

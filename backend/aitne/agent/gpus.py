@@ -22,8 +22,9 @@ class _Memory(ctypes.Structure):
 
 
 class Gpus:
-    """GPUs that ``CUDA_VISIBLE_DEVICES`` names; none if it is unset or ambiguous or the driver is
-    missing."""
+    """Meter of the GPUs that ``CUDA_VISIBLE_DEVICES`` names; it has none if the variable is unset
+    or ambiguous, or if the driver is missing.
+    """
 
     def __init__(self, visible: str | None) -> None:
         self._devices: list[tuple[int, ctypes.c_void_p]] = []
@@ -49,7 +50,7 @@ class Gpus:
                 self._devices.append((index.value, handle))
 
     def measure(self) -> list[dict[str, Any]]:
-        """Return index, utilization (0..1) and memory in use of each GPU."""
+        """Return index, utilization (0..1) and used memory in bytes of each GPU."""
         samples = []
         for index, handle in self._devices:
             busy, memory = _Utilization(), _Memory()

@@ -40,7 +40,9 @@ itself."""
 
 
 class ProgramEnvironment:
-    """Execution environment of the job's program on this node."""
+    """Environment (variables, folder, container) of the job's running program, in which further
+    programs such as a terminal's shell are started.
+    """
 
     def __init__(self, spec: Spec, node: str | None, task: str | None) -> None:
         """Find the program of the job.
@@ -59,11 +61,13 @@ class ProgramEnvironment:
 
     @property
     def beside(self) -> bool:
-        """Return whether the job has a container that this environment is outside of."""
+        """Return whether the job has a container and programs are started outside of it."""
         return bool(self._spec.launch.prefix) and not self.contained
 
     def environment(self, extra: dict[str, str]) -> dict[str, str]:
-        """Return the program's variables; if none runs, those that it would be started with."""
+        """Return the environment variables of the running program, or those with which it would be
+        started, and ``extra``.
+        """
         environ = None if self._program is None else _environ(self._program)
         if environ is None:
             environ = dict(os.environ)
@@ -89,10 +93,11 @@ class ProgramEnvironment:
         extra: dict[str, str],
         prepare: Callable[[], None],
     ) -> NoReturn:
-        """Execute a program, or the user's shell, in this environment. Call it in a child process.
+        """Replace this process by a program, or by the user's shell, in the job's environment. Call
+        it in a child process.
 
-        ``prepare`` is called by the process that becomes the program (it may become a session
-        leader).
+        ``prepare`` is called in the process that becomes the program, for example to become a
+        session leader.
         """
         environment = self.environment(extra)
         self._enter_cgroups()
@@ -201,7 +206,9 @@ def session_command(folder: str) -> NoReturn:
 
 
 def end_marked(terminal: str, number: int) -> int:
-    """Signal all processes that a terminal started, also detached ones; return their number."""
+    """Signal all processes that the terminal with this mark started, also detached ones; return
+    their number.
+    """
     mark = os.fsencode(f"{MARK}={terminal}")
     own_pids = {os.getpid(), os.getppid()}
     pids = set(descendants(os.getpid()))

@@ -95,7 +95,9 @@ class ProgramStartError(Exception):
 
 
 class ProgramLauncher:
-    """Resources of a job's programs, created by ``prepare`` and released by ``close``."""
+    """Component that starts the job's programs through the runtime: ``prepare`` creates temporary
+    folders and the cgroup, and ``close`` removes them.
+    """
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -108,9 +110,10 @@ class ProgramLauncher:
         self._ended_for_memory = False
 
     def prepare(self, stopped: Callable[[], bool], reads: Callable[[], None]) -> None:
-        """Check the requirements and create what is missing.
+        """Check the requirements of the programs, and create temporary folders and the cgroup.
 
-        ``reads`` is called before lengthy reads.
+        ``stopped`` returns whether the job was asked to end; ``reads`` is called before lengthy
+        reads.
 
         Raises:
             ProgramStartError: nothing can be started.
@@ -139,7 +142,7 @@ class ProgramLauncher:
             self._cgroup = cgroup.make(spec.memory_bytes, spec.cpus)
 
     def argv(self, command: Sequence[str]) -> list[str]:
-        """Return the complete argument vector.
+        """Return the argument vector that starts ``command`` through the runtime.
 
         Raises:
             OSError: there is no such program, or it cannot be run.
@@ -160,7 +163,7 @@ class ProgramLauncher:
         return [*self._cgroup.enter(), *arguments]
 
     def environment(self) -> dict[str, str]:
-        """Return the environment of the started program."""
+        """Return the environment variables with which the programs are started."""
         launch_env = {name: self._fill(value) for name, value in self._launch.env.items()}
         prefix = self._launch.env_prefix
         if prefix is None:
@@ -231,7 +234,9 @@ class ProgramLauncher:
 
     @property
     def pids_file(self) -> str | None:
-        """File in which a launching program lists job processes that are a daemon's children."""
+        """Path of the file in which a launching program lists the processes of the job that are
+        children of a daemon; None if there is none.
+        """
         return None if self._tmp is None else f"{self._tmp}/pids"
 
     # --- the watch and the end -----------------------------------------------------------------
@@ -244,7 +249,8 @@ class ProgramLauncher:
         return code != 0 and self._cgroup is not None and self._cgroup.oom_kills() > 0
 
     def watch(self) -> None:
-        """Start a thread that ends the whole program once a part of it was killed for its memory.
+        """Start a thread that ends the whole program after the kernel has killed a part of it for
+        lack of memory.
 
         The rest of the program would only hang.
         """

@@ -12,9 +12,10 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
 
 
 def read(path: str, most_bytes: int) -> tuple[os.stat_result, dict[str, Any]] | None:
-    """Return the stat result of a file and its one JSON object.
+    """Read a file that must contain one JSON object; return its stat result and the object.
 
-    Return None if the file is missing, too large, not a regular file or not a JSON object.
+    Return None if the file is missing, larger than ``most_bytes``, not a regular file or not a JSON
+    object.
     """
     try:
         # Do not wait for a pipe or follow a link.

@@ -159,7 +159,9 @@ def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Repor
 
 
 class _Ending:
-    """Outcome of the job: exit code and, if the agent ended or refused it, reason and message."""
+    """Outcome of the job: exit code and, if the agent ended or refused the job, reason
+    and message.
+    """
 
     def __init__(
         self,

@@ -35,7 +35,7 @@ _STEPS = ("step", "_step", "global_step", "iteration", "epoch")
 
 
 class ProgramMetrics:
-    """Metrics that were read so far."""
+    """The metrics that the job's programs have written so far."""
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
@@ -79,7 +79,7 @@ class ProgramMetrics:
             self._stride[name] *= 2
 
     def document(self) -> dict[str, Any]:
-        """Return the document in the format of the platform."""
+        """Return the metrics as the document that the platform expects."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return {
             "schema": 1,
@@ -92,7 +92,9 @@ class ProgramMetrics:
 
 
 class MetricsWatch:
-    """Thread that checks for new metrics at growing intervals: a few thousand checks in a week."""
+    """Thread that reads the metrics of the job's programs and reports new ones, at growing
+    intervals: a few thousand reads in a week.
+    """
 
     def __init__(self, reporter: Reporter, folder: str, workdir: str | None, since: float) -> None:
         self._reporter = reporter

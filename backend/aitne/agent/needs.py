@@ -18,11 +18,13 @@ _BROKEN = (errno.ENOTCONN, errno.EIO, errno.ESTALE, errno.EHOSTDOWN, errno.ETIME
 
 
 class MissingRequirementError(Exception):
-    """Error: a requirement is missing; the message is for the user and has no full stop."""
+    """Error: a file or folder that the job needs is missing; the message is for the user and has no
+    full stop.
+    """
 
 
 class StopRequested(Exception):
-    """Error: the job was asked to end during the check."""
+    """Error: the job was asked to end while requirements were being checked."""
 
 
 def check(

@@ -94,7 +94,7 @@ _LISTENING = "0A"
 
 
 class Listener(Enum):
-    """Owner of the program that listens on an address."""
+    """Owner of the program that listens on an address: this account, another one, or none."""
 
     OURS = "ours"
     ANOTHERS = "another's"

@@ -26,7 +26,9 @@ _LEFT_S = 3.0
 
 
 class Observer:
-    """Observer that starts reporting and measuring once, after the first program has started."""
+    """Observer of the job's programs, which reports their start and end to the platform and starts
+    all measurements.
+    """
 
     def __init__(self, spec: Spec, reporter: Reporter, programs: Programs) -> None:
         self._spec = spec
@@ -40,7 +42,9 @@ class Observer:
         self._snapshot: SnapshotTaker | None = None
 
     def begin(self) -> None:
-        """Report that the job has started, and start measuring."""
+        """Report that the job has started, and start measuring; only the first call has
+        an effect.
+        """
         if not self._begun:
             self._begun = True
             self._reporter.phase("started")
@@ -48,7 +52,9 @@ class Observer:
             self.sample()
 
     def sample(self) -> None:
-        """Start the sampler, the profile watch and the other measurements."""
+        """Start the threads that measure the programs: resource use on every node; profile, metrics
+        and activity only on the first node. Does nothing if no platform is to be reported to.
+        """
         if self._spec.platform_url:
             from aitne.agent.sampler import Sampler  # its imports can wait until the program runs
 
@@ -78,12 +84,14 @@ class Observer:
             self._metrics.start()
 
     def last_look(self) -> None:
-        """Report the last profile after a program has ended."""
+        """Report the latest profile, after a program has ended."""
         if self._profile is not None:
             self._profile.look()
 
     def end(self) -> None:
-        """Report what all programs left when they ended; the job waits for this, so it is brief."""
+        """Report the last metrics, the written files and the snapshot after all programs have
+        ended. The job waits for this, at most a few seconds.
+        """
         if self._snapshot is None:
             return
         looking = threading.Thread(target=self._look_back, name="left", daemon=True)

@@ -13,7 +13,9 @@ LOOKS_PER_INTERVAL = 300
 
 
 def slowing(interval_s: float) -> Iterator[None]:
-    """Sleep before each check, at growing intervals, without end."""
+    """Yield without end, each time after a sleep: first of ``interval_s`` seconds, later of longer
+    ones.
+    """
     while True:
         for _ in range(LOOKS_PER_INTERVAL):
             time.sleep(interval_s)

@@ -15,8 +15,9 @@ _EVERY_S = 2.0
 
 
 class ProfileWatch:
-    """Thread that checks for a new profile at growing intervals: a few thousand checks in a
-    week."""
+    """Thread that reports new profiles of the ranks, which it looks for at growing intervals: a few
+    thousand times in a week.
+    """
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -32,9 +33,9 @@ class ProfileWatch:
             self.look()
 
     def look(self) -> None:
-        """Report the profile if it is new.
+        """Read the profile's file and report it if it is new.
 
-        A file that is too large or no JSON object is ignored.
+        A file that is too large or not a JSON object is ignored.
         """
         with self._lock:
             document = left.read(f"{os.environ.get('AITNE_RUN_DIR')}/profile.json", MOST_BYTES)

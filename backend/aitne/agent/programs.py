@@ -28,9 +28,9 @@ NOT_FOUND, NOT_STARTED = 127, 126
 
 
 class Programs:
-    """Child processes of the agent.
+    """Child processes of the agent, which it starts, signals and waits for.
 
-    Each leads a process group of its own; their output is the log.
+    Each child leads a process group of its own; the output of all children is the log.
     """
 
     def __init__(self) -> None:
@@ -120,11 +120,11 @@ class Programs:
         most_bytes: int,
         counted_bytes: int,
     ) -> tuple[bytes, int, bool]:
-        """Return output, length and completion of a helper program; call it in a helper thread.
+        """Run a short helper program, such as git, and return its output, the length of the output,
+        and whether it ended by itself. Call it in a helper thread.
 
-        The output has up to ``most_bytes``; its length is counted up to ``counted_bytes``; the last
-        value is whether the program ended by itself. The thread that waits for the job's programs
-        collects it.
+        At most ``most_bytes`` of the output are returned; its length is counted up to
+        ``counted_bytes``. The thread that waits for the job's programs collects the process.
 
         Raises:
             OSError: there is no such program, or it cannot be run.
@@ -175,14 +175,17 @@ class Programs:
                     os.killpg(pid, signal.SIGKILL)
 
     def wait(self, pid: int) -> int:
-        """Collect ended processes until ``pid`` ends; return its exit code, 128 + n for signal n.
+        """Wait until the process ``pid`` has ended; return its exit code, 128 + n for signal n.
 
-        Orphans of the job may have become the agent's children: they are collected on the way.
+        Other ended children are collected meanwhile, because orphans of the job become the agent's
+        children.
         """
         return self.wait_any((pid,))[1]
 
     def wait_any(self, pids: Collection[int]) -> tuple[int, int]:
-        """Collect ended processes until one of ``pids`` ends; return its PID and exit code."""
+        """Wait until one of the processes ``pids`` has ended; return its PID and exit code, as
+        ``wait`` does.
+        """
         while True:
             child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             if child is None:
@@ -196,10 +199,11 @@ class Programs:
                 return pid, code if code >= 0 else 128 - code
 
     def clear(self, ask_s: float, kill_s: float) -> None:
-        """Wait until no process of a container program is left, and kill those that do not end.
+        """Wait until all descendants of this process have ended, and end those that remain.
 
-        Processes that outlive the program for a moment unmount its file systems. A server whose
-        launching program was killed ends when it is asked to.
+        Processes of a container runtime may outlive the program briefly to unmount file systems.
+        After ``ask_s`` seconds the remaining ones get SIGTERM and SIGINT, after ``kill_s`` seconds
+        SIGKILL.
         """
         from aitne.agent.sampler import descendants
 

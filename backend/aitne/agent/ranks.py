@@ -33,7 +33,9 @@ _MOST_BYTES = 4_096
 
 
 class RanksOutcome:
-    """Outcome of the ranks of all nodes."""
+    """Outcome of the ranks of all nodes: exit code, and reason and message if the agent
+    ended them.
+    """
 
     def __init__(
         self,
@@ -50,7 +52,8 @@ class RanksOutcome:
 
 
 def enter(spec: Spec, command: int) -> list[str]:
-    """Create the folder of a command's ranks, set their environment; return the launch arguments.
+    """Prepare the ranks of the job's command number ``command`` on this node: create their folder
+    and set their environment. Return the arguments of the program that starts them.
 
     Raises:
         OSError: the folder cannot be made.
@@ -70,8 +73,9 @@ def enter(spec: Spec, command: int) -> list[str]:
 
 
 def failure(spec: Spec) -> str | None:
-    """Return a sentence, without full stop, that names this node's failed rank, or None
-    without a failure."""
+    """Return a sentence, without full stop, that names the failed rank of this node; None if no
+    rank failed.
+    """
     record = _failed(f"{os.environ.get('AITNE_RUN_DIR')}/failed-{spec.node_rank or 0}.json")
     return None if record is None else _sentence(record[1], spec.node)
 
@@ -79,7 +83,9 @@ def failure(spec: Spec) -> str | None:
 def leave(
     spec: Spec, code: int, reason: str | None, message: str | None, stop_requested: bool
 ) -> None:
-    """Write how the ranks of this node have ended (called by its agent). Raises ``OSError``."""
+    """Write how the ranks of this node have ended, for the first node's agent to read. Raises
+    ``OSError``.
+    """
     facts = {
         "node": spec.node,
         "exit_code": code,

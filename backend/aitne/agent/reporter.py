@@ -28,7 +28,7 @@ _LAST_DOCUMENTS_S = 5.0
 
 
 class Reporter:
-    """Bounded queue and the thread that sends its content to the platform."""
+    """Sender of reports to the platform: a bounded queue, and a thread that sends what is in it."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
@@ -46,7 +46,7 @@ class Reporter:
             self._thread = threading.Thread(target=self._run, name="report", daemon=True)
 
     def start(self) -> None:
-        """Start sending what is queued."""
+        """Start the thread that sends the queued reports."""
         if self._thread is not None and self._thread.ident is None:
             self._thread.start()
 
@@ -68,7 +68,7 @@ class Reporter:
             self._condition.notify()
 
     def sample(self, sample: dict[str, Any]) -> None:
-        """Queue a sample; the oldest is dropped while the platform does not accept any."""
+        """Queue a measurement; while the platform does not accept any, the oldest is dropped."""
         with self._condition:
             self._samples.append(sample)
             if len(self._samples) >= _BATCH:
@@ -95,13 +95,15 @@ class Reporter:
             self._condition.notify()
 
     def finish(self, exit_code: int, message: str | None = None) -> None:
-        """Report that the job has ended and wait for delivery: one second, with documents five."""
+        """Report that the job has ended, and wait at most one second for the delivery (five seconds
+        if documents are queued).
+        """
         self.phase("finished", exit_code=exit_code, message=message)
         self.flush()
 
     def flush(self) -> None:
-        """Send what is queued and wait for delivery: up to one second, or five if documents are
-        queued.
+        """Send all queued reports, and wait at most one second for the delivery (five seconds if
+        documents are queued).
 
         Does not wait while the platform is unreachable.
         """

@@ -23,7 +23,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Sampler:
-    """Thread that measures at growing intervals."""
+    """Thread that measures the CPU, memory and GPU use of the job's processes at growing intervals,
+    and reports it.
+    """
 
     def __init__(self, spec: Spec, reporter: Reporter, pids_file: str | None = None) -> None:
         """Initialize the sampler.
@@ -62,7 +64,7 @@ class Sampler:
         self._gpus = Gpus(os.environ.get("CUDA_VISIBLE_DEVICES"))
 
     def measure(self) -> dict[str, Any]:
-        """Return one sample in the format of the protocol."""
+        """Measure once; return the result in the format of the agent's reports."""
         pids = descendants(os.getpid(), *self._elsewhere())
         # The times of the parent include those of ended children that were waited for.
         times = os.times()

@@ -14,11 +14,13 @@ _PAUSE_S = 2.0
 
 
 class SecretsUnavailable(Exception):
-    """Error: the secrets are unavailable; the message states the reason."""
+    """Error: the platform did not provide the secrets that the job names; the message states the
+    reason.
+    """
 
 
 def load(spec: Spec) -> None:
-    """Add the secrets to the environment of the job's programs.
+    """Fetch the secrets that the job names, and add them to the environment of its programs.
 
     Raises:
         SecretsUnavailable: the platform refuses, or does not answer for some minutes.

@@ -35,7 +35,7 @@ and the key of both, as ``aitne_certificate`` names them."""
 
 
 class AppRunner:
-    """Runner of one app from start to end."""
+    """Runner of one app of a session: chooses its port, starts it, and waits for its end."""
 
     def __init__(
         self,

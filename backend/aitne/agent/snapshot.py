@@ -36,7 +36,7 @@ _QUIET = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
 
 
 class SnapshotTaker:
-    """Thread that takes one snapshot."""
+    """Thread that takes the snapshot of the job's environment and code once, and reports it."""
 
     def __init__(self, spec: Spec, programs: Programs, reporter: Reporter, workdir: str) -> None:
         self._spec = spec
@@ -102,7 +102,7 @@ def _fitting(document: dict[str, Any]) -> dict[str, Any]:
 
 
 class Git:
-    """Queries to git about a folder. Each may have no result."""
+    """Queries of git about a folder, each with a limited time and output."""
 
     def __init__(self, programs: Programs, notes: list[str]) -> None:
         self._programs = programs
@@ -212,7 +212,9 @@ def _below_git(folder: str) -> bool:
 
 
 def environment(spec: Spec) -> dict[str, Any] | None:
-    """Return the packages of the job's programs by their metadata, without starting any program."""
+    """Return the Python packages that the job's programs see, from metadata files, without starting
+    a program; None if they are unknown.
+    """
     if spec.launch.prefix:
         return {"kind": "image"}  # its digest identifies the packages
     if spec.conda is not None:

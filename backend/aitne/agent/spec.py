@@ -15,7 +15,7 @@ VERSION = 1
 
 
 class App:
-    """App of a session."""
+    """An app of the session, as ``agent.json`` describes it."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.name = str(facts["name"])
@@ -26,7 +26,7 @@ class App:
 
 
 class Need:
-    """File or folder that must exist before a program starts."""
+    """A file or folder that must exist before a program starts, as ``agent.json`` describes it."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.what = str(facts["what"])
@@ -39,7 +39,9 @@ class Need:
 
 
 class LaunchSpec:
-    """Arguments before each program's own, and environment of the launching program."""
+    """Description in ``agent.json`` of how the runtime starts programs
+    (``core.ports.runtime.RuntimeLaunch``).
+    """
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.prefix = [str(part) for part in facts.get("prefix") or ()]
@@ -79,8 +81,9 @@ class RanksSpec:
 
 
 class Spec:
-    """Content of ``agent.json`` and ``token`` in a job's folder, read leniently: the platform may
-    be newer."""
+    """Everything that the agent knows about its job: the content of ``agent.json`` and of the job
+    token's file. Unknown fields are ignored, because the platform may be newer than the agent.
+    """
 
     def __init__(self, job_dir: str, environ: Mapping[str, str]) -> None:
         with open(os.path.join(job_dir, "agent.json"), encoding="utf-8") as file:
@@ -129,7 +132,9 @@ class Spec:
 
     @property
     def restarts(self) -> int:
-        """Number of earlier starts of the job by the platform or the scheduler."""
+        """Number of earlier starts of the job, by retries of the platform and requeues of the
+        scheduler.
+        """
         return self.attempt - 1 + self.restart_count
 
     @property
@@ -152,7 +157,9 @@ class Spec:
 
     @property
     def plain(self) -> bool:
-        """Return whether programs use the node unchanged: nothing to check, create or remove."""
+        """Return whether programs start directly on the node, without requirements to check and
+        without temporary folders.
+        """
         limited = self.memory_bytes is not None or self.cpus is not None
         launch = self.launch.prefix or self.launch.env or self.launch.env_prefix is not None
         return not (launch or self.needs or self.datasets or limited)

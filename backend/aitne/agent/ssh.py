@@ -53,7 +53,7 @@ ForceCommand {command}
 
 
 class SshServer:
-    """Files and arguments of one SSH server; ``close`` removes the files."""
+    """An SSH server for one connection: its files and its command. ``close`` removes the files."""
 
     def __init__(self, job_dir: str, node: str, terminal: str, public_key: str) -> None:
         """Create the server's files. Raises ``AttachError`` if this node cannot run one."""

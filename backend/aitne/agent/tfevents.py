@@ -20,11 +20,12 @@ _FLOAT, _DOUBLE = 1, 2
 
 
 class EventFileError(Exception):
-    """Error: the following data is not an event file or was overwritten."""
+    """Error: the data is not that of a TensorBoard event file, or was overwritten."""
 
 
 def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
-    """Return the scalars of ``data``, the bytes of its whole records, and the bytes to skip.
+    """Return the scalars in ``data``, a piece of a TensorBoard event file, the number of bytes of
+    its complete records, and the number of bytes to skip after them.
 
     Scalars are ``(tag, step, value)``. The bytes to skip belong to a record that is too large and
     not complete yet.
@@ -55,9 +56,9 @@ def read(data: bytes) -> tuple[list[tuple[str, int, float]], int, int]:
 
 
 def scalars(record: bytes) -> list[tuple[str, int, float]]:
-    """Return the scalars of one Event.
+    """Return the scalars of one TensorBoard event.
 
-    Raises ``struct.error``, ``IndexError`` or ``ValueError`` if it is not an Event.
+    Raises ``struct.error``, ``IndexError`` or ``ValueError`` if the record is not an event.
     """
     step, summaries = 0, []
     for number, kind, value in _fields(record):

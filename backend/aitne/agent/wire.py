@@ -22,7 +22,7 @@ _contexts: list[ssl.SSLContext] = []
 
 
 class InvalidResponseError(Exception):
-    """Error: the response is not HTTP."""
+    """Error: the server's response is not HTTP."""
 
 
 def trust(authority: str) -> None:
@@ -32,7 +32,8 @@ def trust(authority: str) -> None:
 
 
 def own_context(authority: str, certificate: str, key: str) -> ssl.SSLContext:
-    """Return a context that trusts one CA alone (PEM), with a certificate and its key (files).
+    """Return a TLS context that trusts only the CA ``authority`` (PEM) and identifies itself with a
+    certificate and its key (paths of files).
 
     Raises:
         OSError: a file is missing or invalid.

@@ -20,7 +20,8 @@ _PASSED_OVER = frozenset({"__pycache__", "node_modules"})
 
 
 def look(folder: str, since: float) -> dict[str, Any]:
-    """Return the newest files, as ``core.models.snapshot.WrittenFiles`` reads them.
+    """Return the newest files in ``folder`` that changed after ``since``, as
+    ``core.models.snapshot.WrittenFiles`` reads them.
 
     Names that begin with a dot and links are skipped.
     """

@@ -46,7 +46,9 @@ NotesDep = Annotated[dict[str, Any], Depends(get_notes)]
 
 
 class AuditMiddleware:
-    """Middleware that writes the entries. Plain ASGI: streams pass through."""
+    """ASGI middleware that writes an audit log entry for each request that may change something;
+    streams pass through.
+    """
 
     def __init__(self, app: ASGIApp, *, audit: AuditService) -> None:
         self._app = app

@@ -43,7 +43,9 @@ def etag_of(model: BaseModel) -> str:
 
 
 class RequestETags:
-    """ETags of one request and its answer."""
+    """Component that compares the request's ``If-Match`` with the ETag of the object, and sets the
+    response's ETag.
+    """
 
     def __init__(self, response: Response, if_match: str | None) -> None:
         self._response = response

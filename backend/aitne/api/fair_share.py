@@ -66,7 +66,7 @@ class _Usage:
 
 
 class RequestQueue:
-    """The requests of all users, running and waiting."""
+    """The requests of all users, both those in progress and those that wait."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -190,7 +190,9 @@ class RequestQueue:
 
 
 class FairShare:
-    """Middleware that schedules requests. Plain ASGI: streams pass through."""
+    """ASGI middleware that lets users take turns when requests have to wait; streams pass
+    through.
+    """
 
     def __init__(self, app: ASGIApp, *, cookie: str) -> None:
         """Wrap ``app``. ``cookie`` is the name of the portal's login cookie."""

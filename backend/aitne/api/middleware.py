@@ -46,7 +46,9 @@ def portal_csp(nonce: str) -> str:
 
 
 class EdgeMiddleware:
-    """The outermost middleware of the application."""
+    """Outermost ASGI middleware of the API, which limits the size of requests, measures their
+    times, adds security headers and reports errors.
+    """
 
     def __init__(
         self,

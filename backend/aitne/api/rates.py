@@ -61,7 +61,7 @@ class TokenBuckets:
 
 
 class RateLimits:
-    """Token buckets of one application."""
+    """Rate limits of one application: the token buckets of changing requests and of logins."""
 
     def __init__(self, settings: RateSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self.changes = TokenBuckets(settings.changes_per_minute, settings.changes_burst, clock)

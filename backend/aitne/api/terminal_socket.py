@@ -75,7 +75,7 @@ _LATER: TypeAdapter[_Resize | _Ack | _Eof | _Close] = TypeAdapter(
 
 
 class UnauthenticatedSockets:
-    """WebSockets of one application that have sent no ticket yet.
+    """The WebSockets of one application that have sent no ticket yet, whose number is limited.
 
     If there are too many, the one that has waited longest is closed: a client with a ticket sends
     it at once, so that idle connections do not block other clients.

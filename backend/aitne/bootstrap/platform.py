@@ -92,7 +92,9 @@ from aitne.services.users.users import UserService
 
 @dataclass(frozen=True, slots=True)
 class PlatformServices:
-    """Services over one store."""
+    """All services of the platform, created from one ``Settings`` over one shared store. The API,
+    the controller and commands take the services they need from here.
+    """
 
     settings: Settings
     store: SqlStore

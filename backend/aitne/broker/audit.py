@@ -15,9 +15,9 @@ _LOG = logging.getLogger("aitne.broker")
 
 
 class BrokerAuditLog:
-    """Log file of root, with mode 0600.
+    """The broker's log of all requests, a file of root with mode 0600.
 
-    After it was moved (log rotation), a new one is created.
+    If log rotation has moved the file, the next entry creates a new one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +35,9 @@ class BrokerAuditLog:
             raise SetupError(f"The audit log {self._path} cannot be written: {error}") from error
 
     def write(self, **facts: Any) -> None:
-        """Append a line. Never raises; ``trouble`` is the reason of a failure."""
+        """Append an entry with these fields. Never raises; after a failure the attribute
+        ``trouble`` holds the reason.
+        """
         line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts})
         try:
             self._follow_rotation()

@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 20
 
 
 class BrokerConfig(Strict):
-    """``broker.toml``: a file of root's that no other account can write."""
+    """The broker's settings, from ``broker.toml``, which only root can write."""
 
     socket: Path = Field(
         Path("/run/aitne/broker.sock"), description="Socket to which the platform connects."
@@ -49,7 +49,7 @@ class BrokerConfig(Strict):
     storage: StorageSettings = StorageSettings()
 
     def for_adapter(self) -> Settings:
-        """Return the settings for the scheduler adapter."""
+        """Return the settings with which the broker creates its scheduler adapter."""
         return _OnlyGiven(
             data_dir=self.socket.parent,
             scheduler=self.scheduler,

@@ -18,7 +18,9 @@ _REMEMBER_S = 10.0
 
 
 class Guard:
-    """Check of a request before it is executed. May be used by several threads."""
+    """Checks of requests before the broker acts on them: accounts, folders, options and limits. May
+    be used by several threads.
+    """
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
@@ -26,7 +28,7 @@ class Guard:
         self._lock = Lock()
 
     def account(self, name: str | None) -> UnixUser:
-        """Return the account, if jobs may run as it.
+        """Return the Unix account ``name``, after checking that jobs may run under it.
 
         Raises:
             NotAllowed: the account does not exist, or its uid or groups do not permit it.
@@ -58,7 +60,7 @@ class Guard:
             self.account(user)
 
     def place(self, place: JobLocation) -> UnixUser:
-        """Return the Unix account of the job folder.
+        """Return the Unix account that owns the job folder, after checking the folder's path.
 
         Raises:
             NotAllowed: the folder is not where ``slurm.jobs_dir`` puts this account's job.
@@ -102,9 +104,8 @@ class Guard:
         return user
 
     def duration(self, time_limit_s: int) -> None:
-        """Check the time limit.
-
-        Raises ``InvalidInput`` if it exceeds this site's maximum.
+        """Check that the time limit does not exceed the broker's ``max_duration``; raise
+        ``InvalidInput`` otherwise.
         """
         if time_limit_s > self._config.max_duration:
             raise InvalidInput.field(

@@ -72,10 +72,10 @@ A = TypeVar("A", bound=BaseModel)
 
 
 class Handlers:
-    """Implementation of the verbs.
+    """Implementation of the broker's verbs: one method for each verb.
 
-    Requests are checked with ``guard``, then passed to the scheduler's adapter or an account's
-    helper.
+    A request is checked by ``guard``, then passed to the scheduler adapter or to the account's
+    per-user helper.
     """
 
     def __init__(
@@ -114,7 +114,9 @@ class Handlers:
             return SubmitResult(scheduler_id=await self._scheduler.submit(args.request))
 
     async def forecast(self, args: SubmitArgs) -> ForecastResult:
-        """Forecast the job like ``submit``, without queueing it."""
+        """Return the scheduler's forecast for a job, with the checks of ``submit`` but without
+        queueing it.
+        """
         await asyncio.to_thread(self._guard.request, args.request)
         return ForecastResult(forecast=await self._scheduler.forecast(args.request))
 
@@ -141,9 +143,9 @@ class Handlers:
         return EmptyResult()
 
     async def attach(self, args: AttachArgs) -> AttachResult:
-        """Attach to a running job of the account, as that account.
+        """Start a program inside the allocation of a running job, as the job's account.
 
-        Slurm's record must confirm it.
+        Slurm's own record must confirm that the job belongs to the account.
         """
         user = await asyncio.to_thread(self._guard.place, args.place)
         if self._attacher is None:
@@ -158,7 +160,9 @@ class Handlers:
         return AttachResult.with_socket(await self._attacher.attach(target))
 
     async def extend(self, args: ExtendArgs) -> EmptyResult:
-        """Extend the job as the operator account, within this site's maximum."""
+        """Extend the job's time limit as the operator account, up to the broker's
+        ``max_duration``.
+        """
         await asyncio.to_thread(self._guard.account, args.run.account)
         self._guard.duration(args.time_limit_s)
         if not args.run.possible:
@@ -186,40 +190,39 @@ class Handlers:
         return EmptyResult()
 
     async def create(self, args: CreateArgs) -> EmptyResult:
-        """Create the files of a job as the account, by its helper."""
+        """Create the files of a job under its account, in the per-user helper."""
         return await self._by_helper("create", args, EmptyResult)
 
     async def read_log(self, args: ReadLogArgs) -> ReadLogResult:
-        """Read a piece of a log as the account, by its helper."""
+        """Read a piece of a job's log under its account, in the per-user helper."""
         return await self._by_helper("read_log", args, ReadLogResult)
 
     async def fence(self, args: TaskArgs) -> FenceResult:
-        """Read the fence as the account, by its helper."""
+        """Read the fence of an attempt under its account, in the per-user helper."""
         return await self._by_helper("fence", args, FenceResult)
 
     async def close_fence(self, args: TaskArgs) -> FenceResult:
-        """Close the fence as the account, by its helper."""
+        """Close the fence of an attempt under its account, in the per-user helper."""
         return await self._by_helper("close_fence", args, FenceResult)
 
     async def outcome(self, args: TaskArgs) -> OutcomeResult:
-        """Read the outcome as the account, by its helper."""
+        """Read the recorded outcome of a program under its account, in the per-user helper."""
         return await self._by_helper("outcome", args, OutcomeResult)
 
     async def areas(self, args: AreasArgs) -> AreasResult:
-        """Query storage areas as the account, by a helper of its own.
+        """Query storage areas under the account, in a second per-user helper.
 
-        A scratch file system that hangs does not delay the logs of jobs.
+        So a scratch file system that hangs does not delay the logs of jobs.
         """
         return await self._by_looker("areas", args, AreasResult)
 
     async def paths(self, args: PathsArgs) -> PathsResult:
-        """Inspect paths with the same helper as ``areas``."""
+        """Inspect paths under the account, in the same helper as ``areas``."""
         return await self._by_looker("paths", args, PathsResult)
 
     async def make_areas(self, args: AreasArgs) -> MakeAreasResult:
-        """Create storage areas as root.
-
-        Limited to what this broker's own settings give the account.
+        """Create the folders of storage areas as root, only where the broker's own settings place
+        areas of the account.
         """
         user = await asyncio.to_thread(self._guard.account, args.account)
         problems = await asyncio.to_thread(
@@ -232,9 +235,9 @@ class Handlers:
         return await self._accounting.read()
 
     async def accounting_apply(self, args: AccountingArgs) -> EmptyResult:
-        """Apply changes of accounting as the operator account.
+        """Apply changes to accounting as the operator account.
 
-        Limited to accounts and users that jobs may run as.
+        Only accounts and users under which jobs may run can be changed.
         """
         for change in args.changes:
             await asyncio.to_thread(self._guard.accounting, change)
@@ -250,7 +253,9 @@ class Handlers:
         return await self._in_use.get()
 
     async def check_password(self, args: CheckPasswordArgs) -> CheckPasswordResult:
-        """Check a password by PAM as root, with the service that the broker's own settings name."""
+        """Check a password through PAM as root, with the service that the broker's own settings
+        name.
+        """
         service = self._config.pam_service
         if service is None:
             raise NotSupported(
@@ -263,9 +268,9 @@ class Handlers:
         return CheckPasswordResult(right=right)
 
     async def notes(self, args: NoArgs) -> NotesResult:
-        """Return the notes of the scheduler adapter's start.
+        """Return the sentences for administrators that the scheduler adapter gave at its start.
 
-        They name the account that queries Slurm.
+        They also name the account that queries Slurm.
         """
         return NotesResult(notes=list(self.start_notes))
 

@@ -37,7 +37,11 @@ _Key = tuple[str, str]
 
 
 class Helpers:
-    """Handling of the verbs for files (``adapters.broker.FilesByVerb`` makes a ``JobFiles``)."""
+    """The broker's per-user helpers, which execute the verbs for files; they are forked when
+    needed.
+
+    ``adapters.broker.FilesByVerb`` makes this a ``JobFiles``.
+    """
 
     def __init__(self, zygote: Zygote, guard: Guard) -> None:
         self._zygote = zygote
@@ -46,24 +50,24 @@ class Helpers:
         self._forking = asyncio.Lock()
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Let the account's helper execute the verb.
+        """Execute a verb on a job's folder in the per-user helper for job files; return its answer,
+        of the type ``answer``.
 
         Raises:
             NotAllowed: the account or the folder is not permitted.
-            Unavailable: the file system does not answer. An error that the helper raised is raised
-                here too.
+            Unavailable: the file system does not answer. Errors that the helper reports are raised
+                too.
         """
         place = JobLocationArgs.model_validate({"place": args["place"]}).place
         user = await asyncio.to_thread(self._guard.place, place)
         return await self._ask(user, "files", verb, args, answer)
 
     async def look(self, user: UnixUser, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Let another helper of the account execute the verb.
-
-        The files of jobs never wait for that helper.
+        """Execute a verb in the user's second helper, which is for storage areas and may hang
+        without blocking the files of jobs; return its answer.
 
         Raises:
-            Unavailable: the helper does not answer. An error that it raised is raised here too.
+            Unavailable: the helper does not answer. Errors that the helper reports are raised too.
         """
         return await self._ask(user, "areas", verb, args, answer)
 
@@ -93,7 +97,7 @@ class Helpers:
             raise Unavailable(f"The helper of {user.name} gave an invalid answer.") from error
 
     async def close_idle(self) -> None:
-        """Close the helpers that are idle for some time, and forget those that have ended."""
+        """Close the helpers that have been idle for long, and drop those that have ended."""
         for name, helper in list(self._helpers.items()):
             if helper.may_go(IDLE_S):
                 del self._helpers[name]
@@ -153,7 +157,9 @@ class _Gone(Exception):
 
 
 class _Helper:
-    """One helper. When a file system hangs, only its own account waits."""
+    """Connection to one per-user helper. If a file system hangs, only this helper's
+    account waits.
+    """
 
     def __init__(
         self,
@@ -193,9 +199,8 @@ class _Helper:
         return self._reader.at_eof() or self._writer.is_closing()
 
     async def gone(self) -> None:
-        """Wait briefly for the end of the process.
-
-        The kernel closes a process's connection slightly before that.
+        """Wait briefly for the helper's process to end; the kernel closes its connection slightly
+        earlier.
         """
         if self._process is not None:
             # A concurrent request may have noticed the end first and closed the descriptor.

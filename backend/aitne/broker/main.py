@@ -35,9 +35,10 @@ MakeScheduler = Callable[..., Scheduler]
 
 
 def main(make: MakeScheduler | None = None) -> int:
-    """Parse the arguments, run, and report expected errors in one sentence.
+    """Parse the arguments and run the broker; print expected errors as one sentence. Return the
+    exit status.
 
-    ``make`` is for tests of the broker.
+    ``make`` creates the scheduler adapter in tests.
     """
     parser = argparse.ArgumentParser(
         prog="aitne-broker", description="Execute requests of the platform as users."

@@ -20,7 +20,9 @@ T = TypeVar("T")
 
 
 class SharedQuery(Generic[T]):
-    """Shared query for all calls within ``fresh_s``; an error is shared, too."""
+    """Query of the scheduler whose answer is shared by all callers for ``fresh_s`` seconds; an
+    error is shared in the same way. ``ask`` performs the query.
+    """
 
     def __init__(self, ask: Callable[[], Awaitable[T]], fresh_s: float) -> None:
         self._ask = ask
@@ -32,7 +34,9 @@ class SharedQuery(Generic[T]):
         self._error: AitneError | None = None
 
     async def get(self) -> T:
-        """Return an answer whose query began at most ``fresh_s`` before this call."""
+        """Return the shared answer; query the scheduler first if that answer is of a query that
+        began more than ``fresh_s`` seconds ago. Raises the query's error.
+        """
         clock = asyncio.get_running_loop().time
         earliest = clock() - self._fresh_s
         async with self._busy:
@@ -51,9 +55,10 @@ class SharedQuery(Generic[T]):
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Mark a change of what the query returns.
+        """Wrap an action, such as a submission, that changes what the query returns.
 
-        Later calls never get an answer from before the change.
+        When the ``with`` block ends, the shared answer becomes invalid: later calls of ``get``
+        query the scheduler again.
         """
         try:
             yield
@@ -62,7 +67,8 @@ class SharedQuery(Generic[T]):
 
 
 class Generations:
-    """Numbering of records, so that a caller that names its generation gets only the changes.
+    """Numbered versions of the scheduler's list of jobs. A caller that names the version
+    (generation) it has gets only the records that have changed since.
 
     The scheduler's port promises that an unchanged record is the same object, so comparing two
     polls costs one lookup per record.
@@ -80,7 +86,7 @@ class Generations:
         self._forgotten_before = 0
 
     def update(self, records: Sequence[SchedulerJob]) -> None:
-        """Apply the latest poll."""
+        """Apply the records of the latest poll, as a new generation."""
         present: dict[int, int] = {}
         fresh: list[SchedulerJob] = []
         for record in records:
@@ -108,7 +114,9 @@ class Generations:
             self._forgotten_before = self._gone.popleft()[0]
 
     def since(self, caller_generation: str | None) -> PollResult:
-        """Return the changes since the generation that the caller holds."""
+        """Return what has changed since the generation that the caller holds; all records if that
+        is None or too old.
+        """
         generation = f"{self._origin}:{self._generation}"
         base = self._known(caller_generation)
         if base is None:

@@ -64,7 +64,7 @@ _MOST_REFUSED = 1_000
 
 
 class VerbHandler(Protocol):
-    """Execution of the verbs of the broker."""
+    """Interface of the object that executes the broker's verbs."""
 
     async def handle(self, verb: str, args: Args) -> BaseModel:
         """Execute the verb and return its answer; raises ``AitneError``."""
@@ -73,7 +73,9 @@ class VerbHandler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Process at the other end, as the kernel reports it (SO_PEERCRED)."""
+    """Process that has connected to the broker, with the pid and uid that the kernel reports
+    (SO_PEERCRED).
+    """
 
     pid: int
     uid: int
@@ -87,7 +89,7 @@ class Peer:
 
 
 def peer_uids(peers: list[int | str]) -> frozenset[int]:
-    """Return the uids of these accounts.
+    """Return the uids of these accounts, which are given by name or uid.
 
     Raises ``SetupError`` for an account that does not exist.
     """
@@ -104,7 +106,9 @@ def peer_uids(peers: list[int | str]) -> frozenset[int]:
 
 
 class BrokerServer:
-    """Server that offers the verbs to the peers."""
+    """UNIX socket server of the broker, which answers requests of the accounts in ``peers`` and
+    refuses all others.
+    """
 
     def __init__(
         self,
@@ -127,9 +131,9 @@ class BrokerServer:
         self._refused: dict[int, tuple[float, int]] = {}
 
     async def start(self) -> None:
-        """Listen on the socket.
+        """Create the socket and listen on it.
 
-        Any process may connect, so that a refused one gets an answer and is logged.
+        Any process can connect, so that a refused one gets an answer and is logged.
 
         Raises:
             SetupError: the socket cannot be created.
@@ -440,7 +444,7 @@ def _field(location: tuple[int | str, ...]) -> str:
 
 
 def lock_socket(path: Path) -> int:
-    """Lock the socket while the process lives.
+    """Lock the socket's path for the life of this process, and return the descriptor of the lock.
 
     Raises ``SetupError`` if another broker holds it.
     """

@@ -47,9 +47,11 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 
 
 class Zygote:
-    """Connection of the broker to the zygote.
+    """The broker's connection to the zygote: a small process of root, forked at the start, that
+    forks the per-user helpers.
 
-    Create it before any thread and before any secret is read.
+    Create it before any thread starts and before any secret is read, because helpers inherit its
+    memory.
     """
 
     def __init__(self, storages: Mapping[str, Storage]) -> None:
@@ -104,7 +106,7 @@ class Zygote:
 
 
 class _Work:
-    """Execution of verbs in a helper, with the rights of its account."""
+    """Execution of verbs inside a per-user helper, with the rights of its account."""
 
     def __init__(self, storages: Mapping[str, Storage]) -> None:
         self._storages = storages

@@ -6,12 +6,14 @@ from aitne.core.errors import AitneError
 
 
 class Declined(AitneError):
-    """The user answered a question with no."""
+    """Error: the user answered a confirmation with no."""
 
     code = "declined"
 
 
 class JobFailed(AitneError):
-    """The job that the command waited for failed. Its record was the answer; this is the reason."""
+    """Error: the job for which the command waited has failed. The command has printed the job
+    before; the message is the reason.
+    """
 
     code = "job_failed"

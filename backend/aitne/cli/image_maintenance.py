@@ -63,7 +63,9 @@ def damage(image: ImageRecord, daemon: DockerDaemon) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class GarbageCandidates:
-    """Candidates for garbage collection, before the catalogue is asked for each image."""
+    """Images, files and layers that garbage collection may remove, before the catalogue is asked
+    whether jobs use the images.
+    """
 
     retired: tuple[ImageRecord, ...]
     files: tuple[store.Leftover, ...]

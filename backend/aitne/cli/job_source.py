@@ -63,7 +63,9 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _integer)
 
 
 class JobFileSource:
-    """A job file as it was read: ``content`` for the API, and the line of each field."""
+    """Content of a job file with the line number of each field, so that errors can name
+    the line.
+    """
 
     def __init__(self, name: str, content: dict[str, Any], lines: dict[str, int]) -> None:
         self.name = name
@@ -85,7 +87,7 @@ class JobFileSource:
 
 
 class JobFileInvalid(InvalidInput):
-    """A job file that the platform rejects; ``source`` has the lines."""
+    """Error: the platform rejects the job file; ``source`` has the line number of each field."""
 
     def __init__(self, error: InvalidInput, source: JobFileSource) -> None:
         super().__init__(error.message, error.problems)

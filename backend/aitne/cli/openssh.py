@@ -49,7 +49,7 @@ def config(client: Client) -> str:
 
 
 class SshConfigChanges:
-    """Changes that ``--write`` would make."""
+    """Changes to the configuration files of the SSH client that ``--write`` makes."""
 
     def __init__(self, files: dict[str, str]) -> None:
         self._files = files
@@ -70,8 +70,11 @@ class SshConfigChanges:
 
 
 def plan_write(text: str) -> SshConfigChanges:
-    """Return the changes: the client's own file, and one line at the top of the user's file, where
-    it applies to all hosts."""
+    """Return the changes to files of the SSH client that make ``text`` part of its configuration.
+
+    ``text`` goes to a file of this program's own; an ``Include`` line at the top of
+    ``~/.ssh/config`` refers to that file. At the top, the line applies to all hosts.
+    """
     config_file = os.path.join(folder(), "config")
     theirs = os.path.expanduser("~/.ssh/config")
     line = f"Include {_quoted(config_file)} {_MARK}\n"

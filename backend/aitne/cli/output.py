@@ -97,7 +97,9 @@ def duration(seconds: float) -> str:
 
 
 def moment(time: datetime | None) -> str:
-    """Return a local time to the minute, or an empty text for None."""
+    """Return the time as text in the local time zone, such as ``2025-03-01 14:05``; an empty text
+    for None.
+    """
     return "" if time is None else f"{time.astimezone():%Y-%m-%d %H:%M}"
 
 

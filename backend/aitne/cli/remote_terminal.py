@@ -48,7 +48,9 @@ def _size() -> tuple[int, int]:
 
 
 class TerminalTraffic:
-    """Data in both directions: output by a thread of its own, input by this one."""
+    """Transfer of a terminal's data in both directions: output in a thread of its own, input in the
+    calling thread.
+    """
 
     def __init__(self, terminal: TerminalConnection, *, tty: bool, stdin: int) -> None:
         self._terminal = terminal
@@ -122,7 +124,9 @@ class TerminalTraffic:
 
 
 class EscapeDetector:
-    """Detector of Enter ``~`` ``.`` in the input, as in ssh; ``~~`` there is one ``~``."""
+    """Detector of the key sequence Enter ``~`` ``.`` in the input, which disconnects as in ssh;
+    ``~~`` stands for one ``~``.
+    """
 
     def __init__(self) -> None:
         self._line_begins = True

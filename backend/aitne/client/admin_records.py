@@ -28,7 +28,7 @@ class AuditEntryRecord(Record):
 
 
 class AuditCheckRecord(Record):
-    """Result of a check of the whole chain."""
+    """Result of checking the hashes of the whole audit log."""
 
     intact: bool
     entries: int
@@ -55,7 +55,7 @@ class AnnouncementRecord(Record):
 
 
 class MaintenanceRecord(Record):
-    """Maintenance as shown to users: whether new jobs start, and when that changes."""
+    """The present or next maintenance as users see it: its phase, its period and its message."""
 
     phase: str
     starts_at: datetime | None
@@ -66,7 +66,7 @@ class MaintenanceRecord(Record):
 
 
 class NodeEventRecord(Record):
-    """One event in a node's history."""
+    """Entry in the history of a node: a change of its state, or an administrator's action."""
 
     id: int
     time: datetime
@@ -77,7 +77,7 @@ class NodeEventRecord(Record):
 
 
 class PartHealthRecord(Record):
-    """One part of the platform."""
+    """Health of one part of the platform, such as the database."""
 
     name: str
     state: str
@@ -91,7 +91,7 @@ class PartHealthRecord(Record):
 
 
 class HealthRecord(Record, parts=PartHealthRecord):
-    """Every part, the worst first."""
+    """Health of the platform: the state of every part, the worst first."""
 
     state: str
     version: str

@@ -21,7 +21,7 @@ class BudgetRecord(Record):
 
 
 class ExtensionRequestRecord(Record):
-    """Request of a manager for a later end."""
+    """Request of a project's manager to extend the project until a later end."""
 
     until: datetime
     reason: str
@@ -48,7 +48,7 @@ class ProjectRecord(Record, budget=BudgetRecord, extension=ExtensionRequestRecor
 
 
 class MembershipRecord(Record):
-    """Member with its limits in force, and whether the scheduler knows it."""
+    """Member of a project with the limits that apply, and whether Slurm has the membership."""
 
     project: str
     user: str
@@ -82,7 +82,7 @@ class InvitationLinkRecord(Record, invitation=InvitationRecord):
 
 
 class InvitationPreviewRecord(Record):
-    """Invitation as it is shown before a user joins: who invites to which project."""
+    """Invitation as the holder of its link sees it before joining: the project and who invites."""
 
     project: str
     title: str
@@ -97,7 +97,7 @@ class InvitationPreviewRecord(Record):
 
 
 class BudgetShareRecord(Record):
-    """Used and budgeted hours of one kind."""
+    """Budgeted, used and remaining hours of one kind: GPU-hours or CPU-hours."""
 
     budget: int | None
     used: float | None
@@ -106,7 +106,7 @@ class BudgetShareRecord(Record):
 
 
 class BalanceRecord(Record, gpu_hours=BudgetShareRecord, cpu_hours=BudgetShareRecord):
-    """Budget of a project and its use."""
+    """Budget of a project, and how much of it is used in the present period."""
 
     project: str
     period: str
@@ -119,7 +119,7 @@ class BalanceRecord(Record, gpu_hours=BudgetShareRecord, cpu_hours=BudgetShareRe
 
 
 class WaitingJobRecord(Record):
-    """Waiting job with its pending reason."""
+    """Queued job of the project, with its pending reason."""
 
     id: str
     name: str
@@ -133,7 +133,7 @@ class WaitingJobRecord(Record):
 
 
 class LimitUseRecord(Record):
-    """Use of one limit, as the scheduler counts it."""
+    """Use of one limit, in total and by user, as the scheduler counts it."""
 
     limit: str
     used: int
@@ -144,7 +144,7 @@ class LimitUseRecord(Record):
 
 
 class ProjectLimitsRecord(Record, members=MembershipRecord, use=LimitUseRecord):
-    """Limits of a project and of its members, and their use."""
+    """Limits of a project and its members, and how much of each limit is in use."""
 
     project: str
     limits: dict[str, Any]
@@ -167,7 +167,7 @@ class UsageRowRecord(Record):
 
 
 class UsageReportRecord(Record, rows=UsageRowRecord):
-    """Usage of a month, from its first to its last moment in UTC.
+    """Usage of one month, from its first to its last moment in UTC, by project and user.
 
     The present month counts until ``as_of``.
     """
@@ -180,7 +180,7 @@ class UsageReportRecord(Record, rows=UsageRowRecord):
 
 
 class UserWaitRecord(Record):
-    """Waiting times of the jobs of one user."""
+    """Waiting times for nodes of one user's jobs that started in the month."""
 
     user: str
     jobs: int
@@ -192,7 +192,7 @@ class UserWaitRecord(Record):
 
 
 class MonthSumRecord(Record):
-    """Usage of all members together in one month."""
+    """Usage of a project in one month, summed over all its members."""
 
     month: str
     jobs: int
@@ -208,7 +208,7 @@ class ProjectReportRecord(
     months=MonthSumRecord,
     balance=BalanceRecord,
 ):
-    """Month of one project: usage by user, waiting times and how jobs ended."""
+    """Usage report of one project for a month: usage by user, waiting times, and how jobs ended."""
 
     month: str
     starts_at: datetime
@@ -226,7 +226,7 @@ class ProjectReportRecord(
 
 
 class SyncDifferenceRecord(Record):
-    """One difference between Slurm and the platform, in words."""
+    """One difference between Slurm's accounting and the platform, in words."""
 
     project: str
     user: str | None
@@ -237,7 +237,9 @@ class SyncDifferenceRecord(Record):
 
 
 class SyncReportRecord(Record, differences=SyncDifferenceRecord):
-    """Report of the differences. ``digest`` identifies them, so that only seen ones are applied."""
+    """All differences between Slurm's accounting and the platform. ``digest`` identifies them,
+    so that an administrator applies only those that were shown.
+    """
 
     cluster: str
     differences: list[SyncDifferenceRecord]

@@ -19,7 +19,7 @@ class GpuRecord(GpuBase):
 
 
 class ResourcesRecord(Record, gpu=GpuRecord):
-    """Resolved resources: nothing is left open."""
+    """Resources of a job with all defaults filled in."""
 
     nodes: int
     cpu: int
@@ -29,7 +29,9 @@ class ResourcesRecord(Record, gpu=GpuRecord):
 
 
 class StageRecord(Record):
-    """One stage; ``detail`` states why it lasts or why it ended, for the stage that matters now."""
+    """A stage in the life of a job, as the portal draws it; ``detail`` says why the present
+    stage lasts or how it ended.
+    """
 
     key: str
     title: str
@@ -173,7 +175,9 @@ class Event(Record):
 
 
 class ParameterRecord(Record):
-    """One typed field of a template. Its value reaches the job as ``AITNE_PARAM_<NAME>``."""
+    """Field of a template's launch form. Its value reaches the job as the variable
+    ``AITNE_PARAM_<NAME>``.
+    """
 
     name: str
     type: str
@@ -215,7 +219,7 @@ class TemplateProblemRecord(Record):
 
 
 class GpuCountRecord(Record):
-    """GPUs of one type on one node (a MIG profile is a type of its own)."""
+    """Number of GPUs of one type on one node (a MIG profile is a type of its own)."""
 
     type: str | None
     total: int
@@ -223,7 +227,7 @@ class GpuCountRecord(Record):
 
 
 class Node(Record, gpus=GpuCountRecord):
-    """One node: what it has, and how much of that is given to jobs."""
+    """A node with its resources, and how much of them is allocated to jobs."""
 
     name: str
     cluster: str
@@ -243,9 +247,7 @@ class Node(Record, gpus=GpuCountRecord):
 
 
 class QueuePlaceRecord(Record):
-    """Position in the queue, counted from 1, among ``waiting`` jobs of this platform in
-    ``partition``.
-    """
+    """A job's position among the waiting jobs of this platform in one partition."""
 
     position: int
     waiting: int
@@ -254,7 +256,7 @@ class QueuePlaceRecord(Record):
 
 
 class AdviceRecord(Record):
-    """One action that would help, or the time at which the job can start."""
+    """A piece of advice on a queued job: an action that would help, or when the job can start."""
 
     text: str
     at: datetime | None
@@ -262,7 +264,9 @@ class AdviceRecord(Record):
 
 
 class GpuSumRecord(Record):
-    """GPUs of one type on several nodes. ``free`` counts those that a job could get now."""
+    """Number of GPUs of one type on all nodes of a partition. ``free`` counts those that a job
+    could get now.
+    """
 
     type: str | None
     total: int
@@ -271,7 +275,7 @@ class GpuSumRecord(Record):
 
 
 class PartitionRecord(Record, gpus=GpuSumRecord):
-    """Partition with the resources and states of its nodes."""
+    """A partition with the sums of its nodes' resources and the number of nodes in each state."""
 
     name: str
     up: bool

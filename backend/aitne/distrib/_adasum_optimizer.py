@@ -17,8 +17,10 @@ from aitne.distrib.types import ReduceOp
 
 
 class AdasumOptimizer(NamedOptimizer):
-    """Base class before the user's optimizer class: each rank makes its own step, and steps are
-    combined."""
+    """Optimizer that combines the ranks' steps by Adasum. ``DistributedOptimizer`` derives a class
+    from this one and the user's optimizer class: each rank computes its own step, and the steps of
+    all ranks are combined.
+    """
 
     def _distribute(self, names: dict[int, str], compression: Any, passes: int) -> None:
         self._names = names
@@ -51,7 +53,7 @@ class AdasumOptimizer(NamedOptimizer):
         self._came.clear()
 
     def synchronize(self) -> None:
-        """Do nothing: the ranks exchange the results of ``step``."""
+        """Do nothing: only ``step`` exchanges data between ranks."""
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
@@ -66,7 +68,7 @@ class AdasumOptimizer(NamedOptimizer):
         yield
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Perform this rank's step, and replace it by the Adasum of all ranks' steps.
+        """Compute this rank's step, and replace it by the Adasum of the steps of all ranks.
 
         Raises:
             HorovodInternalError: ranks disagree, or one is gone.

@@ -6,7 +6,9 @@ import torch
 
 
 class NamedOptimizer(torch.optim.Optimizer):
-    """Optimizer with a name for each parameter, by which its gradient or step is exchanged."""
+    """Base class of optimizers in which each parameter has a name; ranks match gradients or steps
+    by this name.
+    """
 
     _names: dict[int, str] = {}  # noqa: RUF012 - replaced by each object
 

@@ -42,7 +42,8 @@ def reduction(op: int | None, average: bool | None) -> ReduceOp:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor contiguous and without its autograd history, without a copy where possible.
+    """Return the tensor contiguous and without its autograd history; it is copied only if it is not
+    contiguous.
 
     Raises:
         TypeError: ``tensor`` is not a tensor.
@@ -57,7 +58,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def numbers(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
-    """Return ``dense`` of a tensor that is to be reduced.
+    """Return ``dense(tensor)``, after checking that the elements can be reduced by ``op``.
 
     Raises:
         ValueError: elements of this type cannot be reduced.
@@ -83,7 +84,7 @@ def initialized() -> Context:
 
 
 class PreparedCollective:
-    """Collective that was validated and not submitted yet."""
+    """A collective whose arguments have been validated, before it is submitted to the engine."""
 
     def __init__(
         self,
@@ -148,7 +149,9 @@ class PreparedCollective:
 
 
 def in_place(targets: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
-    """Copy outputs to those targets whose elements are not contiguous."""
+    """Copy the results of a collective in place to those targets that are not contiguous, for which
+    it used copies.
+    """
     for target, output in zip(targets, outputs, strict=True):
         if not target.is_contiguous() or target.is_conj() or target.is_neg():
             target.detach().copy_(output)
@@ -186,5 +189,7 @@ def synchronize(handle: Any) -> Any:
 
 
 def forget() -> None:
-    """Discard all handles, which are invalid after a new ``init``."""
+    """Discard all handles of asynchronous collectives, because they are invalid after a new
+    ``init``.
+    """
     _finishes.clear()

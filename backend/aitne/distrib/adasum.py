@@ -22,13 +22,13 @@ _CHUNK = 1 << 20
 
 
 def allreduce(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -> None:
-    """Combine ``flat`` of all ranks, in place. Collective.
+    """Combine the rows ``flat`` of all ranks by Adasum, in place. Every rank must call this.
 
     Args:
-        transport: Any; the group is all its ranks.
+        transport: transport of the ranks.
         flat: A contiguous row of floats. Sixteen-bit ones are sent as float32.
-        counts: Lengths of the consecutive tensors in it: each is combined separately, as layers of
-            a network have gradients of very different sizes.
+        counts: Lengths of the consecutive tensors in ``flat``: each is combined separately, as
+            layers of a network have gradients of very different sizes.
 
     Raises:
         TransportError: a peer is gone.

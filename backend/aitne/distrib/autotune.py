@@ -20,7 +20,8 @@ longer."""
 
 
 class Autotune:
-    """Schedule of bucket sizes by step, identical on every rank because only steps count.
+    """Search for the bucket size with the shortest steps, which tries each size for some steps. All
+    ranks use the same size in each step, because the size depends only on the count of steps.
 
     Args:
         steps: number of steps in each sample.
@@ -51,7 +52,8 @@ class Autotune:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], rank: int) -> Autotune | None:
-        """Return a new search; None if it is not enabled, or the size is set.
+        """Return a new search with the settings of the environment; None if it is not enabled, or
+        the bucket size is set explicitly.
 
         Raises:
             ValueError: a variable is not a number.
@@ -93,7 +95,7 @@ class Autotune:
         return self.cap != before
 
     def choose(self, best_of_ranks: Sequence[Sequence[float]]) -> int:
-        """Return the bucket size with the shortest step on its slowest rank.
+        """Return the bucket size for which the step of the slowest rank was shortest.
 
         Args:
             best_of_ranks: ``best`` of every rank; infinite where a rank did not measure.

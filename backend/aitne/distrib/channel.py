@@ -11,12 +11,15 @@ from aitne.distrib.transport.base import Transport, TransportError
 
 
 class JoinedError(HorovodInternalError):
-    """Error: a rank is in ``join`` and cannot connect; no collective has failed."""
+    """Error: a channel cannot be connected because a rank is in ``join``; no collective
+    has failed.
+    """
 
 
 class ExchangeChannel:
-    """Channel, created by ``Context.open_channel``; its caller ensures that all members use it
-    alike."""
+    """Transport for exclusive use by one component, such as an optimizer, created by
+    ``Context.open_channel``. The component must make the same calls on all members.
+    """
 
     def __init__(
         self,
@@ -41,14 +44,15 @@ class ExchangeChannel:
         self._engine.begin(self._number, step)
 
     def on_joined(self, callback: StepCallback | None) -> None:
-        """Call ``callback(n)`` when other ranks exchange step n while this rank is in ``join``.
+        """Register ``callback(n)``, which is called when other ranks exchange step n while this
+        rank is in ``join``; None removes it.
 
-        It is called on a thread of the engine, and takes part with zeros.
+        The callback takes part in that exchange with zeros, on a thread of the engine.
         """
         self._engine.on_joined(self._number, callback)
 
     def failure(self, error: TransportError) -> HorovodInternalError:
-        """Return the exception for an error of the transport; it names the lost rank."""
+        """Return the exception to raise for an error of the transport; it names the lost rank."""
         return self._engine.failure(error)
 
     def close(self) -> None:

@@ -40,7 +40,9 @@ class CheckpointError(RuntimeError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Checkpoint that ``load_latest`` loaded."""
+    """A checkpoint as ``load_latest`` returns it: the step, the common state and this rank's own
+    state.
+    """
 
     step: int
     state: Any
@@ -50,7 +52,7 @@ class Checkpoint:
 
 
 class Checkpointer:
-    """Checkpoints of one run in one folder, which all nodes see.
+    """Writer and reader of the checkpoints of one run, in a folder that all nodes see.
 
     Args:
         folder: folder, created if missing; None means the value of ``AITNE_CHECKPOINTS``.
@@ -246,10 +248,10 @@ class Checkpointer:
 
 
 class _Digest(io.RawIOBase):
-    """File writer that computes the digest and length of its data.
+    """File object that writes to ``file`` and computes the digest and length of the data.
 
-    torch replaces an error of a write by one of its own; so it is kept for ``trailer``, which
-    raises it.
+    torch replaces an error of a write by one of its own; so the error is kept for ``trailer``,
+    which raises it.
     """
 
     def __init__(self, file: BinaryIO) -> None:

@@ -12,7 +12,9 @@ import torch
 
 
 class Compressor:
-    """Interface of the argument ``compression=``: a class, not an instance of it."""
+    """Interface of Horovod's compressors for the argument ``compression=``, which is a class, not
+    an instance of it.
+    """
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
@@ -40,7 +42,7 @@ class NoneCompressor(Compressor):
 
 
 class _Cast(Compressor):
-    """Compressor that sends floats of any width as ``dtype``; integers are unchanged."""
+    """Compressor that converts floats of any width to ``dtype``; integers are unchanged."""
 
     dtype: ClassVar[torch.dtype]
 
@@ -71,7 +73,9 @@ class BF16Compressor(_Cast):
 
 
 class Compression:
-    """Compressors by the names that scripts use."""
+    """The compressors for the argument ``compression=``, under the names that Horovod
+    gives them.
+    """
 
     none = NoneCompressor
     fp16 = FP16Compressor

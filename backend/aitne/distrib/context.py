@@ -23,7 +23,9 @@ NOT_INITIALISED = "Horovod has not been initialized; use hvd.init()."
 
 
 class Context:
-    """Context of this rank: its world, engine, process sets and connections."""
+    """Everything that exists on this rank between ``init`` and ``shutdown``: its position among the
+    ranks, the engine, the process sets and the connections.
+    """
 
     def __init__(
         self,
@@ -51,24 +53,29 @@ class Context:
         self._closers: list[Callable[[], None]] = []
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Register a callback for the beginning of ``shutdown``; the last one is called first."""
+        """Register a callback that ``shutdown`` calls first; the callback registered last is called
+        first.
+        """
         self._closers.append(callback)
 
     def open_channel(
         self, name: str, signature: Mapping[str, Any], set_id: int = 0, device: str = "cpu"
     ) -> ExchangeChannel:
-        """Open a transport for its caller only. Collective among the members of the set.
+        """Connect a transport for exclusive use by the caller, such as an optimizer that exchanges
+        gradients without negotiating each collective. Every member of the process set must call
+        this.
 
         Args:
-            name: Purpose of the channel, by which ranks match.
-            signature: Values that every member must have in common. JSON.
-            set_id: Process set of the members.
-            device: ``cpu`` or ``cuda``.
+            name: purpose of the channel; the ranks' calls are matched by it.
+            signature: JSON values that must be equal on all members.
+            set_id: number of the process set.
+            device: ``cpu`` or ``cuda``, where the tensors to exchange are.
 
         Raises:
-            JoinedError: on every calling rank; they may call it again with the same name.
-            HorovodInternalError: signatures differ (the message names the difference), or it cannot
-                be connected.
+            JoinedError: on all calling ranks, because another rank is in ``join``; they may call
+                again with the same name.
+            HorovodInternalError: signatures differ (the message names the difference), or the
+                transport cannot be connected.
         """
         text = json.dumps(signature, sort_keys=True)
         request = Request(Kind.CHANNEL, name, (), set_id=set_id, device=device, extra=text)
@@ -108,7 +115,9 @@ def is_initialized() -> bool:
 
 
 def replace(context: Context | None) -> Context | None:
-    """Set the context, or none, and return the previous one; ``lifecycle`` calls it."""
+    """Set the context of this process (None: no context) and return the previous one; for
+    ``lifecycle``.
+    """
     global _current
     previous, _current = _current, context
     return previous

@@ -36,9 +36,10 @@ _BYE = "control.bye"
 
 
 class Control:
-    """This rank's connections of the star.
+    """Control connections of this rank: at rank 0 to all ranks, on other ranks to rank 0. They
+    carry short messages about requests and failures.
 
-    Handlers run on the reading thread, one message after another.
+    Handlers of messages run on the reading thread, one message after another.
     """
 
     def __init__(self, rank: int, size: int, connections: dict[int, socket.socket]) -> None:
@@ -77,11 +78,11 @@ class Control:
         self._thread.start()
 
     def on(self, kind: str, handler: Handler) -> None:
-        """Call ``handler(sender, payload)`` for messages of ``kind``; ``handler`` must be quick and
-        never wait.
+        """Register ``handler(sender, payload)`` for messages of ``kind``; the handler must be quick
+        and never wait.
 
-        Messages that arrived before are passed to ``handler`` first, as ranks do not become ready
-        simultaneously.
+        Messages of this kind that arrived before are passed to it first, because ranks do not
+        become ready simultaneously.
         """
         with self._early_lock:
             for sender, payload in self._early.pop(kind, ()):
@@ -97,10 +98,10 @@ class Control:
             handler(rank, reason)
 
     def send(self, rank: int, kind: str, payload: Any) -> None:
-        """Send a message to one rank; ranks other than 0 reach rank 0 only.
+        """Send a message to one rank; ranks other than 0 can send to rank 0 only.
 
-        A message to this rank itself is handled immediately, on this thread. One to a lost rank is
-        dropped; ``on_lost`` reports the loss.
+        A message to this rank itself is handled immediately, on this thread. A message to a lost
+        rank is dropped; ``on_lost`` reports the loss.
         """
         if rank == self.rank:
             self._handle(rank, kind, payload)
@@ -120,10 +121,12 @@ class Control:
             self._put(peer, _packed(_BYE, None))
 
     def enter(self) -> bool:
-        """Take over reading from the thread, for a caller that waits for a message; return success.
+        """Let the calling thread, which waits for a message, read the connections itself instead of
+        the reading thread; return whether it may.
 
-        The caller then uses ``read`` and ``leave``. False if another caller reads already, or
-        there are no other ranks. The caller must not hold a lock that a handler acquires.
+        The caller then uses ``read`` and ``leave``. The result is False if another caller reads
+        already, or if there are no other ranks. The caller must not hold a lock that a handler
+        acquires.
         """
         if self._thread is None:
             return False
@@ -155,7 +158,9 @@ class Control:
         return bool(events)
 
     def leave(self) -> None:
-        """Return reading to the thread, which resumes after some milliseconds without a caller."""
+        """End the reading by the calling thread; the reading thread resumes after some
+        milliseconds.
+        """
         self._caller_reads = False
         self._caller_left = time.monotonic()
         self._reading.release()

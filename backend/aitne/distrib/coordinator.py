@@ -24,7 +24,9 @@ _FUSED_AT_MOST = 4 << 20
 
 
 class RequestKey(NamedTuple):
-    """Key of a request, by which the ranks match."""
+    """Key by which the requests of different ranks for the same collective are matched: process
+    set, kind, name, and a number for requests without a name.
+    """
 
     set_id: int
     kind: str
@@ -43,7 +45,9 @@ class RequestKey(NamedTuple):
 
 @dataclass
 class Response:
-    """Response to the members of a process set: collectives to execute, or an error."""
+    """Decision of the coordinator for the members of a process set: collectives to execute
+    together, or an error.
+    """
 
     kind: str
     members: tuple[int, ...]
@@ -79,7 +83,9 @@ class IncompleteRequest(NamedTuple):
 
 
 class CollectiveCoordinator:
-    """State of all ranks at rank 0. Not thread-safe."""
+    """Component at rank 0 that collects the requests of all ranks and decides which collectives are
+    ready to be executed. Not thread-safe.
+    """
 
     def __init__(
         self,
@@ -104,7 +110,9 @@ class CollectiveCoordinator:
     # Requests of ranks
 
     def submit(self, rank: int, handle: int, ask: RequestMetadata, number: int = -1) -> None:
-        """Add the request ``ask`` of ``rank``. ``handle`` identifies it on that rank."""
+        """Add the request ``ask`` of ``rank``, which refers to it by ``handle``. ``number``
+        distinguishes requests without a name.
+        """
         key = RequestKey(ask.set_id, ask.kind, ask.name, number)
         self._blocked.pop(rank, None)
         members = self.sets.get(ask.set_id)
@@ -125,9 +133,10 @@ class CollectiveCoordinator:
         self._consider(key, waiting, members)
 
     def blocked(self, rank: int, key: RequestKey | None) -> None:
-        """Record that ``rank`` can only continue after ``key`` is done; None if it continues.
+        """Record that ``rank`` waits for the request ``key`` and cannot continue before; None: it
+        continues.
 
-        If no rank can continue, all requests that they wait for fail.
+        If no rank can continue, the requests for which ranks wait fail.
         """
         if key is None:
             self._blocked.pop(rank, None)
@@ -142,9 +151,10 @@ class CollectiveCoordinator:
             )
 
     def begin(self, rank: int, channel: int, step: int) -> list[tuple[int, int, int]]:
-        """Record that ``rank`` has started an exchange step.
+        """Record that ``rank`` has started the exchange step ``step`` of ``channel``.
 
-        Returns the joined ranks that must take part with zeros: rank, channel, step.
+        Returns (rank, channel, step) for each joined rank that must take part in the step with
+        zeros.
         """
         self._steps.setdefault(channel, {})[rank] = step
         return self._behind()
@@ -182,14 +192,15 @@ class CollectiveCoordinator:
         return bool(self._joined)
 
     def behind(self) -> list[tuple[int, int, int]]:
-        """Return the joined ranks that must take part in a channel's step which others have
-        begun."""
+        """Return (rank, channel, step) for each joined rank that must take part with zeros in a
+        step that other ranks have started.
+        """
         return self._behind()
 
     def pending(self) -> list[IncompleteRequest]:
-        """Return the requests that wait for ranks, oldest first.
+        """Return the requests that some ranks have submitted and others have not, oldest first.
 
-        Not ``join``, which waits as long as other ranks have data.
+        ``join`` is not among them, because it waits as long as other ranks have data.
         """
         requests = []
         for key, waiting in self._table.items():

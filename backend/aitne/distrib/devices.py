@@ -15,7 +15,7 @@ _streams: dict[torch.device, Any] = {}
 
 
 class InputEvent:
-    """Work that was queued on the current stream before a request, and that fills its tensors."""
+    """Point on the current GPU stream at which the tensors of a request are filled."""
 
     def __init__(self, device: torch.device, event: Any) -> None:
         self.device = device
@@ -23,7 +23,9 @@ class InputEvent:
 
     @classmethod
     def of(cls, tensors: Sequence[torch.Tensor]) -> InputEvent | None:
-        """Record an event on the current stream; None if the tensors are on the CPU and ready."""
+        """Return an event on the current stream, after the work that fills the tensors; None if
+        they are on the CPU and so ready.
+        """
         if not tensors or not tensors[0].is_cuda:
             return None
         device = tensors[0].device
@@ -33,7 +35,9 @@ class InputEvent:
 
     @contextmanager
     def stream(self, others: Sequence[InputEvent]) -> Iterator[None]:
-        """Run the block on the engine's stream of the device, after all this work."""
+        """Run the ``with`` block on the engine's stream of the device, after this event and
+        ``others``.
+        """
         if self.device not in _streams:
             _streams[self.device] = torch.cuda.Stream(self.device)
         stream = _streams[self.device]
@@ -43,9 +47,10 @@ class InputEvent:
             yield
 
     def finished(self, inputs: Sequence[Sequence[torch.Tensor]]) -> CompletionEvent:
-        """Return an event after the executed work.
+        """Return an event after the work that was executed in ``stream``.
 
-        ``inputs`` are marked as used by the engine's stream, for the allocator.
+        ``inputs`` are marked as used by the engine's stream, so that the allocator does not reuse
+        their memory too early.
         """
         stream = _streams[self.device]
         for tensors in inputs:
@@ -57,7 +62,7 @@ class InputEvent:
 
 
 class CompletionEvent:
-    """End of a request's work on the GPU."""
+    """Point on the engine's GPU stream at which the results of a request are ready."""
 
     def __init__(self, device: torch.device, event: Any) -> None:
         self._device = device
@@ -68,7 +73,9 @@ class CompletionEvent:
         return bool(self._event.query())
 
     def wait(self, results: Any) -> None:
-        """Make later work of the current stream wait; ``results`` belong to that stream then."""
+        """Make later work of the current stream wait for this point; ``results`` then belong to
+        that stream.
+        """
         stream = torch.cuda.current_stream(self._device)
         stream.wait_event(self._event)
         for tensor in results if isinstance(results, tuple) else ():

@@ -11,7 +11,9 @@ from aitne.distrib.types import Kind, ReduceOp, RequestMetadata
 def disagreement(
     label: str, members: Sequence[int], asks: Mapping[int, RequestMetadata]
 ) -> str | None:
-    """Return why ``asks`` cannot be combined into one collective; None if they can."""
+    """Return why the requests ``asks`` of the members (by rank) cannot be combined into one
+    collective; None if they can.
+    """
     first = next(iter(asks.values()))
     if all(ask == first for ask in asks.values()):
         return _alone(label, members, first)
@@ -23,9 +25,9 @@ def disagreement(
 
 
 def refused_while_joined(label: str, ask: RequestMetadata) -> str | None:
-    """Return why ``ask`` cannot be executed while a rank has joined; None if it can.
+    """Return why the request ``ask`` cannot be executed while a rank has joined; None if it can.
 
-    The joined rank then contributes zeros, or the request is deferred (a channel).
+    The joined rank then contributes zeros; a request for a channel is deferred.
     """
     if ask.kind == Kind.CHANNEL:
         return None

@@ -47,7 +47,9 @@ _OWN_THREADS = "aitne-"
 
 
 class CollectiveEngine:
-    """Engine of one ``init``. All methods may be called from any thread."""
+    """Executor of the collectives of this rank, from ``init`` to ``shutdown``: it submits requests
+    to the coordinator and executes its responses. All methods may be called from any thread.
+    """
 
     def __init__(self, control: Control, execution: Execution) -> None:
         self._control = control
@@ -126,13 +128,14 @@ class CollectiveEngine:
         return handle
 
     def run(self, request: Request) -> tuple[torch.Tensor, ...]:
-        """Submit a request and wait for it, which may save waking a thread."""
+        """Submit a request and return its outputs; cheaper than ``submit`` and ``wait``, because it
+        may save waking a thread.
+        """
         return self.run_data(request)
 
     def run_data(self, request: Request) -> Any:
-        """Run a request without tensors and return its data.
-
-        The number of a process set, or None; the number and the transport of a channel.
+        """Execute a request without tensors and return its data: the number of a new process set,
+        or None if it exists; for a channel its number and transport.
         """
         return self._wait(self.submit(request, waiting=True), registered=True)
 
@@ -163,9 +166,9 @@ class CollectiveEngine:
             return pending.done and (pending.finished is None or pending.finished.poll())
 
     def wait(self, handle: int) -> tuple[torch.Tensor, ...]:
-        """Return the outputs, once for each handle.
+        """Wait for a request and return its outputs; each handle can be used once.
 
-        On a GPU, later work of the current stream may use them.
+        On a GPU, later work of the current stream may use the outputs.
 
         Raises:
             HorovodInternalError: ranks disagree, a rank is gone, or Horovod has been shut down.
@@ -174,12 +177,14 @@ class CollectiveEngine:
         return self._wait(handle, registered=False)
 
     def pending(self) -> list[Waits]:
-        """Return the waiting requests, at rank 0: name, kind, age in seconds, missing ranks."""
+        """Return name, kind, age in seconds and missing ranks of the requests that some ranks have
+        submitted and others have not; empty on ranks other than 0.
+        """
         with self._lock:
             return self._lead.pending()
 
     def failure(self, error: TransportError) -> HorovodInternalError:
-        """Return the exception for a transport's error.
+        """Return the exception to raise for an error of a transport.
 
         Waits briefly for the report of a lost rank, to name that rank.
         """
@@ -206,7 +211,7 @@ class CollectiveEngine:
         self._execution.abort(reason)
 
     def begin(self, channel: int, step: int) -> None:
-        """Record that this rank has started an exchange step.
+        """Record that this rank has started the exchange step ``step`` of ``channel``.
 
         Rank 0 is informed while a rank has joined.
         """
@@ -217,7 +222,9 @@ class CollectiveEngine:
                 self._lead.begin(channel, step)
 
     def on_joined(self, channel: int, callback: StepCallback | None) -> None:
-        """Register a callback for the channel's steps of others, used once this rank has joined."""
+        """Register a callback with which this rank, once it has joined, takes part in the channel's
+        steps; None removes it.
+        """
         with self._lock:
             self._stand_in.register(channel, callback)
 

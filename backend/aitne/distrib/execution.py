@@ -26,7 +26,7 @@ Tensors = tuple[torch.Tensor, ...]
 
 @dataclass
 class ExecutableResponse:
-    """Response as this rank executes it."""
+    """A response of the coordinator with this rank's own requests, ready to be executed."""
 
     kind: str
     set_id: int
@@ -60,7 +60,7 @@ def marked(rows: Sequence[str], event: str) -> Iterator[None]:
 
 
 class Execution:
-    """Transports of the process sets, and the execution of responses.
+    """Executor of responses on this rank, with the transports of all process sets.
 
     One call of ``run`` at a time.
     """
@@ -88,16 +88,20 @@ class Execution:
         self._fusion = reduction.FusionBuffer()
 
     def run(self, item: ExecutableResponse) -> list[Any]:
-        """Execute the item; return each request's result: a tuple of tensors, or other data.
+        """Execute a response; return for each request its result: a tuple of tensors, or other
+        data.
 
         Raises:
             TransportError: a peer is gone.
-            reduction.UnsupportedError: the transport does not support it; nothing was exchanged.
+            reduction.UnsupportedError: the transport does not support the request; nothing was
+                exchanged.
         """
         return _HOW[Kind(item.kind)](self, item)
 
     def connect(self, name: str, set_id: int, device: str) -> Transport:
-        """Connect a new transport of a set's members. Collective. Raises ``TransportError``."""
+        """Connect a new transport between the members of a process set, which must all call this.
+        Raises ``TransportError``.
+        """
         members = self.sets[set_id]
         nodes = tuple(self._nodes[rank] for rank in members)
         place = members.index(self._rank)

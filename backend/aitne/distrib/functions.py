@@ -133,7 +133,9 @@ def broadcast_optimizer_state(
 
 @dataclass(frozen=True)
 class _Described:
-    """Description that replaces a tensor while the structure of a state is sent."""
+    """Placeholder for a tensor in the structure of a state that is sent: its shape and dtype
+    without its values.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype

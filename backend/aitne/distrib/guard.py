@@ -32,9 +32,10 @@ _MOST_GROUPS = 16
 
 
 def attach(context: Context) -> None:
-    """Start the profile, the timeline and the watch of this rank; check the links.
+    """Start the profile, the timeline and the monitor of this rank, and check the links; called at
+    the end of ``init``.
 
-    They end with the context. Called at the end of ``init``.
+    They end with the context.
 
     Raises:
         ValueError: ``AITNE_GUARD_LAG_S`` is not a number.
@@ -68,7 +69,9 @@ def attach(context: Context) -> None:
 
 
 def lag_of(environ: Mapping[str, str] = os.environ) -> float:
-    """Return the seconds after which waiting is reported; 0: never. Raises ``ValueError``."""
+    """Return the seconds (``AITNE_GUARD_LAG_S``) after which a waiting rank is reported; 0: never.
+    Raises ``ValueError``.
+    """
     text = environ.get("AITNE_GUARD_LAG_S", "")
     try:
         lag_s = float(text) if text else LAG_S
@@ -80,7 +83,9 @@ def lag_of(environ: Mapping[str, str] = os.environ) -> float:
 
 
 class RankMonitor:
-    """Watch of one rank that sends, answers and writes, and never changes exchanged data."""
+    """Monitor of one rank: it sends heartbeats, answers requests for stacks and reports late ranks
+    in the log. It never changes exchanged data.
+    """
 
     def __init__(self, context: Context, lag_s: float) -> None:
         self._rank = context.world.rank

@@ -19,7 +19,9 @@ Waits = tuple[str, str, float, tuple[int, ...]]
 
 
 class CoordinatorClient(Protocol):
-    """Interface of an engine to rank 0. Called with the engine's lock held."""
+    """Connection of a rank's engine to the coordinator, which rank 0 runs. All methods are called
+    with the engine's lock held.
+    """
 
     def listen(self) -> None:
         """Start receiving messages; called once the engine is created."""
@@ -30,11 +32,13 @@ class CoordinatorClient(Protocol):
         ...
 
     def blocked(self, key: RequestKey | None) -> None:
-        """Report that this rank can only continue after ``key`` is done; None if it continues."""
+        """Report that this rank waits for the request ``key`` and cannot continue before; None: it
+        continues.
+        """
         ...
 
     def begin(self, channel: int, step: int) -> None:
-        """Report that this rank has started an exchange step."""
+        """Report that this rank has started the exchange step ``step`` of a channel."""
         ...
 
     def idle(self) -> None:
@@ -46,34 +50,36 @@ class CoordinatorClient(Protocol):
         ...
 
     def pending(self) -> list[Waits]:
-        """Return the requests that some ranks wait for, at rank 0; empty elsewhere."""
+        """Return the requests that some ranks have submitted and others have not; always empty on
+        ranks other than 0, which do not know them.
+        """
         ...
 
     def close(self) -> None:
-        """Stop the threads of this side."""
+        """Stop the threads that serve this connection."""
         ...
 
 
 class RemoteCoordinatorClient:
-    """Side of the ranks other than 0, which sends messages to rank 0."""
+    """Coordinator connection of the ranks other than 0: it sends messages to rank 0."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
         self._outbox = wire.RequestEncoder()
 
     def listen(self) -> None:
-        """Do nothing: other ranks send no messages to this one."""
+        """Do nothing: only rank 0 receives messages from other ranks."""
 
     def submit(self, handle: int, number: int, ask: RequestMetadata) -> None:
         """Send a request of this rank to rank 0."""
         self._control.send(0, "ask", self._outbox.pack(handle, number, ask))
 
     def blocked(self, key: RequestKey | None) -> None:
-        """Report to rank 0 that this rank waits for ``key``; None if it continues."""
+        """Report to rank 0 that this rank waits for the request ``key``; None: it continues."""
         self._control.send(0, "blocked", key)
 
     def begin(self, channel: int, step: int) -> None:
-        """Report to rank 0 that this rank has started an exchange step."""
+        """Report to rank 0 that this rank has started the exchange step ``step`` of ``channel``."""
         self._control.send(0, "begin", [channel, step])
 
     def idle(self) -> None:
@@ -84,7 +90,7 @@ class RemoteCoordinatorClient:
         self._control.send(0, "drained", None)
 
     def pending(self) -> list[Waits]:
-        """Return an empty list: only rank 0 knows the waiting requests."""
+        """Return an empty list: only rank 0 knows which requests are incomplete."""
         return []
 
     def close(self) -> None:
@@ -92,15 +98,16 @@ class RemoteCoordinatorClient:
 
 
 class LocalCoordinatorClient:
-    """Side of rank 0, which owns the coordinator and sends its decisions to all ranks.
+    """Coordinator connection of rank 0: it calls the coordinator, which it owns, and sends the
+    coordinator's decisions to all ranks.
 
     Args:
         control: connections to the other ranks.
-        lock: the engine's.
-        free: whether rank 0 executes nothing at present. Requests that become ready meanwhile may
-            be fused.
-        take_up: executes a response on rank 0 itself.
-        take_part: takes part with zeros in a channel's step, as a joined rank.
+        lock: lock of the engine.
+        free: returns whether rank 0 is executing no response. While it executes one, further
+            requests become ready and may be fused.
+        take_up: executes responses on rank 0 itself.
+        take_part: takes part with zeros in a step of a channel, because rank 0 has joined.
     """
 
     def __init__(
@@ -162,7 +169,7 @@ class LocalCoordinatorClient:
         self._end_if_drained()
 
     def pending(self) -> list[Waits]:
-        """Return the requests that some ranks wait for, oldest first."""
+        """Return the requests that some ranks have submitted and others have not, oldest first."""
         now = self._coordinator.now()
         return [
             (str(request.key), request.key.kind, now - request.since, request.missing)

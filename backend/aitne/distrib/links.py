@@ -19,7 +19,7 @@ _COMPARABLE = 3
 
 @dataclass(frozen=True)
 class RankLink:
-    """Link of two ranks with its measured speed."""
+    """Connection between two ranks with its measured bandwidth and latency."""
 
     ranks: Pair
     bytes_per_s: float
@@ -29,9 +29,11 @@ class RankLink:
 
 
 def rounds(members: Sequence[int]) -> list[list[Pair]]:
-    """Return every pair once, in the fewest rounds, each rank at most once in a round.
+    """Return every pair of ranks once, divided into the fewest rounds in which each rank has at
+    most one partner.
 
-    The circle method of round-robin tournaments: one stays fixed, the others rotate by one place.
+    The circle method of round-robin tournaments: one rank stays fixed, the others rotate by one
+    place.
     """
     circle: list[int | None] = list(members)
     if len(circle) < 2:
@@ -50,9 +52,10 @@ def rounds(members: Sequence[int]) -> list[list[Pair]]:
 
 
 def schedule(nodes: Sequence[int]) -> list[list[Pair]]:
-    """Return the rounds for ranks on these nodes.
+    """Return the rounds of pairs to measure; ``nodes`` has the number of each rank's node.
 
-    Every pair; in a large world every pair of nodes, and on each node every rank with the next.
+    All pairs of ranks; in a large world one for every pair of nodes, and on each node every rank
+    with the next.
     """
     if len(nodes) <= MOST_RANKS:
         return rounds(range(len(nodes)))

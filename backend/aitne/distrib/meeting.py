@@ -37,10 +37,11 @@ _BACKLOG = 1024
 
 
 def connect(world: RankTopology, store: Store, prefix: str, host: str) -> Control:
-    """Join the star and return its control connections. Collective.
+    """Connect this rank with rank 0, or at rank 0 all ranks, and return the control connections.
+    Every rank must call this.
 
     Args:
-        world: topology of the ranks, as this rank sees it.
+        world: position of this rank.
         store: where rank 0 stores its addresses.
         prefix: start of the names of rank 0's keys in ``store``; never used before in this run.
         host: identity of this machine: if equal to rank 0's, the loopback address is used.
@@ -68,7 +69,9 @@ def _patience_s() -> float:
 
 
 class _Guest:
-    """Connection without proof that it belongs to a rank."""
+    """Incoming connection at rank 0 that has not proved yet that it belongs to a rank of
+    this run.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection

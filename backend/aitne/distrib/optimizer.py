@@ -129,7 +129,7 @@ class _DistributedOptimizer(NamedOptimizer):
             self._should_synchronize = True
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Exchange gradients and apply them. With a closure: exchange after each call of it.
+        """Exchange gradients and apply them. With a closure, the exchange follows each call of it.
 
         Raises:
             HorovodInternalError: ranks disagree, or one is gone.

@@ -18,7 +18,7 @@ from aitne.distrib.types import Kind, Request, RequestMetadata
 
 @dataclass(eq=False, slots=True)
 class PendingRequest:
-    """Request from ``submit`` to ``wait``."""
+    """A request of this rank between ``submit`` and ``wait``, with its result."""
 
     key: RequestKey
     request: Request
@@ -32,7 +32,9 @@ class PendingRequest:
 
 
 class Requests:
-    """Requests of this rank. Called with the engine's lock held."""
+    """Table of this rank's requests that were submitted and not waited for yet. All methods are
+    called with the engine's lock held.
+    """
 
     def __init__(self) -> None:
         self._pending: dict[int, PendingRequest] = {}
@@ -43,7 +45,8 @@ class Requests:
     def add(
         self, ask: RequestMetadata, request: Request, ready: InputEvent | None
     ) -> tuple[int, int]:
-        """Add a request; return its handle and, if it has no name, its number, else -1.
+        """Add a request; return its handle, and a number that distinguishes it from others without
+        a name (-1 if it has a name).
 
         Raises:
             ValueError: a request of that name is in progress.
@@ -103,7 +106,7 @@ class Requests:
 
 @dataclass(eq=False, slots=True)
 class ExecutionTask:
-    """Response to execute with the requests of this rank."""
+    """A response to execute, with the pending requests of this rank that it completes."""
 
     item: ExecutableResponse
     pendings: list[PendingRequest | None]
@@ -113,9 +116,10 @@ class ExecutionTask:
 def carry_out(
     execution: Execution, task: ExecutionTask
 ) -> tuple[list[Any], CompletionEvent | None]:
-    """Execute a task; return the result of each request, and their completion on a GPU.
+    """Execute a task; return the result of each request, and the event on the GPU at which the
+    results are ready (None if they are ready).
 
-    None if the results are ready. Raises what ``Execution.run`` raises.
+    Raises what ``Execution.run`` raises.
     """
     pendings = [pending for pending in task.pendings if pending is not None]
     with _on_timeline(pendings):

@@ -47,7 +47,7 @@ _AHEAD = 2
 
 
 class AgreementConnections(Protocol):
-    """Interface of the control connections that the agreement requires."""
+    """The methods of ``Control`` that ``Agreement`` uses."""
 
     def on(self, kind: str, handler: Any) -> None:
         """Register a message handler; see ``Control.on``."""
@@ -63,7 +63,7 @@ class AgreementConnections(Protocol):
 
 
 class Agreement:
-    """Participation of one rank in the agreement on the last step."""
+    """One rank's part in agreeing, after a signal, on the step after which all ranks stop."""
 
     def __init__(self, link: AgreementConnections, rank: int, size: int) -> None:
         self._link = link
@@ -88,9 +88,11 @@ class Agreement:
         link.send(0, "stop.here", None)
 
     def after_step(self, requested: bool) -> bool:
-        """Count a step; return whether it was the last. Waits only while ranks are agreeing.
+        """Record the end of a step; return whether it was the last one. ``requested`` is whether
+        this rank was signalled. Waits only while ranks are agreeing.
 
-        A rank that is lost or shuts down ends the agreement: False, and the next exchange raises.
+        If a rank is lost or shuts down, the agreement ends: the result is False, and the next
+        exchange raises.
         """
         if requested and self._promised == _NEVER:
             # Repeated, because rank 0 may not have been listening yet.
@@ -103,17 +105,17 @@ class Agreement:
             return self._last is not None and self._ended >= self._last
 
     def joins(self) -> None:
-        """Record that this rank makes no more steps before the others have joined too."""
+        """Record that this rank has joined and makes no steps until all others have joined too."""
         with self._changed:
             self._ended = (self._ended[0], _JOINS)
 
     def joined(self) -> None:
-        """Record that all ranks have joined: their next step is the same."""
+        """Record that all ranks have joined and so begin the same step next."""
         with self._changed:
             self._ended = (self._ended[0] + 1, 0)
 
     def leave(self) -> None:
-        """Report that this rank makes no more steps and promises none."""
+        """Report that this rank makes no more steps, and takes part in no agreement."""
         self._link.send(0, "stop.gone", None)
 
     def _proposed(self, _sender: int, proposal: list[int]) -> None:
@@ -179,7 +181,8 @@ def _place(sent: list[int]) -> Place:
 
 
 class Preemption:
-    """Flag that signals set to ask the program to end.
+    """Handler of the signals with which a scheduler or user asks the program to end: all ranks stop
+    after the same step.
 
     Created by every rank after ``init``, on its main thread; signals count from then on.
 
@@ -225,9 +228,8 @@ class Preemption:
 
 
 def after_fork(all_of_them: Iterable[Preemption]) -> None:
-    """Restore the effect of the signals in a forked child, such as a pool's.
-
-    Its parent may wait for its end.
+    """Restore the effect of the signals in a forked child, such as a worker of a pool, whose parent
+    may wait for its end.
     """
     for preemption in all_of_them:
         preemption._after_fork()

@@ -14,7 +14,7 @@ from aitne.distrib.types import Kind, ReduceOp, Request
 
 
 class ProcessSet:
-    """Subset of the ranks. Collectives take it as ``process_set``.
+    """A process group: a subset of the ranks, which collectives take as ``process_set``.
 
     Created from a list of ranks, or, for ``init`` only, from an mpi4py communicator, which provides
     the ranks of its members. It is usable once ``init(process_sets=...)`` or ``add_process_set``
@@ -110,7 +110,9 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 
 
 def register(ranks: Sequence[int]) -> int | None:
-    """Return the number of a new set of these ranks, equal on all; None if there is one already."""
+    """Create a process set of these ranks and return its number, which is equal on all ranks; None
+    if there is such a set already.
+    """
     context = current()
     wrong = [rank for rank in ranks if not 0 <= rank < context.world.size]
     if wrong or not ranks or len(set(ranks)) != len(ranks):

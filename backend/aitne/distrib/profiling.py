@@ -44,9 +44,11 @@ def folder_of(environ: Mapping[str, str] = os.environ) -> Path | None:
 
 
 class Profiler:
-    """Profile of one rank; on rank 0 also that of the run.
+    """Component that summarizes the collectives of this rank and sends the totals to rank 0, where
+    it writes the profile of the run.
 
-    ``nodes`` contains the node of each rank; ``send`` is used on ranks other than 0.
+    ``nodes`` contains the node of each rank; ``send`` sends a message to rank 0, on ranks other
+    than 0.
     """
 
     def __init__(
@@ -77,7 +79,9 @@ class Profiler:
         self._thread.start()
 
     def take(self, rank: int, payload: Mapping[str, Any]) -> None:
-        """Store the message of another rank, on rank 0. Callable from any thread."""
+        """Store the totals ``payload`` that another rank has sent to rank 0. Callable from any
+        thread.
+        """
         with self._changed:
             self._messages[rank] = payload["totals"]
             self._fresh = True
@@ -86,7 +90,7 @@ class Profiler:
                 self._changed.notify_all()
 
     def lost(self, rank: int) -> None:
-        """Record that a rank sends no more messages, on rank 0. Callable from any thread."""
+        """Record at rank 0 that ``rank`` sends no more totals. Callable from any thread."""
         with self._changed:
             self._ended.add(rank)
             self._changed.notify_all()

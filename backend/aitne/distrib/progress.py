@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 
 class StepProgress:
-    """Last step of each channel, reported to rank 0 while requested.
+    """The last exchange step of each channel on this rank, which is reported to rank 0 while that
+    is requested.
 
     ``begin`` and ``want`` may run concurrently: one of them sees what the other has written first.
 
@@ -20,7 +21,9 @@ class StepProgress:
         self.reporting = False
 
     def begin(self, channel: int, step: int) -> None:
-        """Record that this rank has reached a step, without a report."""
+        """Record that this rank has started the step ``step`` of ``channel``, without
+        reporting it.
+        """
         self._steps[channel] = step
 
     def want(self, enabled: bool) -> None:

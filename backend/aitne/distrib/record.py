@@ -6,7 +6,9 @@ from typing import NamedTuple, Protocol
 
 
 class CollectiveRecord(NamedTuple):
-    """Record of one collective on this rank. Times are ``time.monotonic_ns()``."""
+    """Record of one collective that this rank has executed: operation, bytes, number of ranks,
+    start and end. Times are ``time.monotonic_ns()``.
+    """
 
     op: str
     """Name of the operation: ``allreduce``, ``allgather``, ``broadcast``, ``alltoall``,
@@ -19,7 +21,7 @@ class CollectiveRecord(NamedTuple):
 
 
 class Recorder(Protocol):
-    """Interface for the records of executed collectives. Called from any thread."""
+    """Interface that receives a record of each executed collective. Called from any thread."""
 
     def add(self, op: str, nbytes: int, ranks: int, t0_ns: int, t1_ns: int) -> None:
         """Add a record; it costs less than a microsecond."""

@@ -44,7 +44,9 @@ def scale(tensor: torch.Tensor, factor: float, divisor: int = 1) -> None:
 def allreduce(
     transport: Transport, flat: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
 ) -> None:
-    """Reduce one row of elements in place."""
+    """Reduce the row ``flat`` of all ranks in place, with factors before and after the
+    reduction.
+    """
     reduction = _REDUCTIONS[op]
     wide = wider(transport, flat.dtype, reduction)
     scale(flat, prescale)
@@ -65,7 +67,9 @@ def adasum(
     prescale: float,
     postscale: float,
 ) -> None:
-    """Combine one row of elements in place by Adasum; ``counts`` are the lengths of its tensors."""
+    """Combine the row ``flat`` of all ranks in place by Adasum; ``counts`` are the lengths of the
+    tensors in it.
+    """
     from aitne.distrib import adasum as rule  # most programs never need it
 
     scale(flat, prescale)
@@ -76,7 +80,9 @@ def adasum(
 def reducescatter(
     transport: Transport, tensor: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
 ) -> torch.Tensor:
-    """Return this rank's rows of the reduced tensor; first ranks get one more of a remainder."""
+    """Return this rank's rows of the reduced tensor. If rows are not divisible by the number of
+    ranks, the first ranks get one more.
+    """
     rows = scattered_rows(tensor.shape[0], transport.size)
     row = tensor[0].numel() if tensor.shape[0] else 0
     counts = [count * row for count in rows]
@@ -124,13 +130,15 @@ def wider(transport: Transport, dtype: torch.dtype, op: Reduction) -> torch.dtyp
 
 
 class FusionBuffer:
-    """Buffers for fusion, one for each element type and device, which are reused."""
+    """Reused buffers in which several tensors are joined to one row for a single collective, one
+    for each element type and device.
+    """
 
     def __init__(self) -> None:
         self._buffers: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
 
     def fill(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return one row with all elements; valid until the next call."""
+        """Return one row with the elements of all tensors; it is valid until the next call."""
         first = tensors[0]
         count = sum(tensor.numel() for tensor in tensors)
         key = (first.dtype, first.device)

@@ -50,7 +50,9 @@ BEHIND_SHARE = 0.05
 
 @dataclass
 class History:
-    """Points for a chart. If there are too many, each two are merged into one."""
+    """Points of the profile's chart over time. If there are too many, each two are merged
+    into one.
+    """
 
     points: list[dict[str, Any]] = field(default_factory=list)
     _last: dict[str, float] = field(default_factory=dict)
@@ -58,9 +60,9 @@ class History:
     _held: int = 0
 
     def add(self, t_s: float, totals: Mapping[str, float]) -> None:
-        """Add running totals at ``t_s`` seconds.
+        """Add a point with the totals of the run until ``t_s`` seconds after its start.
 
-        Their keys: ``steps``, ``watched_s``, ``communicating_s``, ``blocked_s``.
+        Keys of ``totals``: ``steps``, ``watched_s``, ``communicating_s``, ``blocked_s``.
         """
         self._held += 1
         new = {key: totals[key] - self._last.get(key, 0.0) for key in totals}
@@ -84,7 +86,9 @@ class History:
 
 
 def totals(messages: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
-    """Return the totals for ``History``: means of all ranks, and the steps of the slowest one."""
+    """Return the totals of all ranks for ``History.add``: means over the ranks, and the steps of
+    the slowest rank.
+    """
     rows = list(messages.values())
     count = len(rows) or 1
     sums = {

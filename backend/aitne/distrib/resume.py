@@ -79,14 +79,16 @@ class Position(Sampler):
         """Number of samples of the epoch on which this rank has trained."""
 
     def begin(self, epoch: int) -> None:
-        """Start an epoch, or resume it if it is the one that was loaded."""
+        """Start an epoch; if it is the epoch of the loaded state, resume it."""
         if epoch != self.epoch:
             self.epoch, self.samples = epoch, 0
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
 
     def trained(self, samples: int) -> None:
-        """Add trained samples; at the end of the epoch the position moves to the next one."""
+        """Add ``samples`` to the trained samples of this epoch; at its end the position moves to
+        the next epoch.
+        """
         self.samples += samples
         if self.samples >= len(self._sampler):
             self.epoch, self.samples = self.epoch + 1, 0

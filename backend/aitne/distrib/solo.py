@@ -11,7 +11,9 @@ from aitne.distrib.transport.base import Group, Reduction, TransportError
 
 
 class SoloTransport:
-    """Transport of one rank: outputs equal inputs."""
+    """Transport of a world with a single rank, where the output of every collective is
+    its input.
+    """
 
     name: ClassVar[str] = "solo"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})

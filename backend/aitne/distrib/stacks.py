@@ -39,10 +39,9 @@ _STATES = {
 
 
 def here() -> str:
-    """Return the stacks of all threads of this process, the main thread first.
+    """Return the stacks of all threads of this process as text, the main thread first.
 
-    Threads of the watch itself are omitted. The calling thread may be one that waits for a message:
-    the frames of the watch are omitted from its stack.
+    Threads and frames of the rank monitor itself are omitted.
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
@@ -75,9 +74,9 @@ def address() -> Mapping[str, Any]:
 
 
 def ask(whose: Mapping[str, Any]) -> str:
-    """Return the stacks of another process of this machine, or why there are none.
+    """Return the stacks of another process of this machine, or a text that says why there are none.
 
-    Takes up to 2 s.
+    ``whose`` is the result of ``address`` in that process. Takes up to 2 s.
     """
     pid = int(whose["pid"])
     try:

@@ -19,7 +19,8 @@ requests."""
 
 
 class StallInspector:
-    """Thread at rank 0 that sleeps while no rank waits, and otherwise checks once a minute.
+    """Thread at rank 0 that looks for stalls: it sleeps while no rank waits, and otherwise checks
+    once a minute.
 
     Waiting causes a warning after ``HOROVOD_STALL_CHECK_TIME_SECONDS`` (default 60) and ends the
     run after ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`` (default 0: never).
@@ -66,10 +67,11 @@ class StallInspector:
 
 
 class StepLimit:
-    """Time limit, ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS``, of a wait in an optimizer's step.
+    """Context manager that limits the time for which an optimizer's step waits for other ranks, to
+    ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS``.
 
-    Steps are not negotiated, so rank 0 does not know that they wait: each rank watches its own. A
-    context manager around the wait.
+    Exchange steps are not negotiated, so rank 0 does not know that ranks wait in them: each rank
+    limits its own wait.
 
     Args:
         expire: called once with the seconds that a step has waited, on a thread of this object.

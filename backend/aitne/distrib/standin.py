@@ -15,14 +15,15 @@ StepCallback = Callable[[int], None]
 
 
 class JoinedRankProxy:
-    """Callbacks of a joined rank, called one step after another on a thread of their own.
+    """Thread that takes part with zeros in the exchange steps of other ranks, by the channels'
+    callbacks, while this rank has joined.
 
-    Not on the thread that executes responses: other ranks may need one of those before they reach
-    the step for which this one would wait.
+    It is another thread than the one that executes responses: other ranks may need a response
+    before they reach the step for which this thread would wait.
 
     Args:
-        fail: Called when a callback raised. Its second argument is whether other ranks do not
-            know of it yet.
+        fail: Called when a callback raised. Its second argument is whether other ranks do not know
+            of it yet.
     """
 
     def __init__(self, fail: Callable[[str, bool], None]) -> None:
@@ -41,7 +42,9 @@ class JoinedRankProxy:
             self._callbacks[channel] = callback
 
     def take_part(self, channel: int, step: int) -> None:
-        """Queue a step that others have started. Called by one thread at a time; does not wait."""
+        """Queue the step ``step`` of ``channel``, which other ranks have started. Called by one
+        thread at a time; does not wait.
+        """
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="aitne-joined", daemon=True)
             self._thread.start()
@@ -50,9 +53,9 @@ class JoinedRankProxy:
         self._steps.put((channel, step))
 
     def settle(self) -> None:
-        """Wait until this rank's part in every queued step is complete.
+        """Wait until this rank has taken part in every queued step.
 
-        Resources of a callback are then available to the caller again.
+        The caller may then use the resources of the callbacks again.
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._under_way)

@@ -41,21 +41,22 @@ _LIMIT = 1 << 13
 
 
 def row_of(nbytes: int) -> int:
-    """Return the row of the table for a message of ``nbytes`` bytes."""
+    """Return the row of the profile's table for a message of ``nbytes`` bytes."""
     return bisect_left(EDGES, nbytes)
 
 
 def bounds_of(row: int) -> tuple[int, int | None]:
-    """Return the smallest and the largest message of a row in bytes.
-
-    The last row has no largest.
+    """Return the smallest and the largest size in bytes of the messages of a row; the last row has
+    no largest size (None).
     """
     low = EDGES[row - 1] + 1 if row else 0
     return low, EDGES[row] if row < len(EDGES) else None
 
 
 def covered(begins: Times, ends: Times) -> int:
-    """Return the duration of the union of the intervals; empty ones are ignored."""
+    """Return the total duration that the intervals cover, overlaps counted once; empty ones are
+    ignored.
+    """
     nonempty = ends > begins
     begins, ends = begins[nonempty], ends[nonempty]
     order = np.argsort(begins, kind="stable")
@@ -67,7 +68,9 @@ def covered(begins: Times, ends: Times) -> int:
 
 @dataclass
 class Cell:
-    """Cell of the table: one operation's messages of one row. Times in ns."""
+    """Cell of the profile's table: number, bytes and times of the collectives of one operation and
+    one range of sizes. Times in ns.
+    """
 
     count: int = 0
     nbytes: int = 0
@@ -90,7 +93,9 @@ class Cell:
 
 @dataclass
 class Span:
-    """Observed time, and its share of communication. Times in ns."""
+    """Observed time of a rank, and how much of it was communication, blocked the training, or was
+    hidden. Times in ns.
+    """
 
     watched_ns: int = 0
     communicating_ns: int = 0
@@ -113,7 +118,9 @@ class Span:
 
 @dataclass
 class CollectiveSummary:
-    """Summary that grows with every entry passed to ``add``. Not thread-safe."""
+    """Summary of the records of this rank's collectives, to which ``add`` adds further records. Not
+    thread-safe.
+    """
 
     cells: dict[tuple[str, int], Cell] = field(default_factory=dict)
     steps: int = 0
@@ -129,7 +136,9 @@ class CollectiveSummary:
     _marked: bool = False
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Add entries in the order of the ring; any number costs a few passes."""
+        """Add records, in the order in which ``RecordRing.drain`` returns them; any number costs a
+        few passes.
+        """
         if entries:
             self._count(entries)
             self._open += entries

@@ -48,7 +48,8 @@ def executing(kind: str) -> str:
 
 
 class Timeline:
-    """Timeline with one file at a time. Events come from any thread; a separate thread writes them.
+    """Writer of Horovod's timeline, to one file at a time. Events come from any thread; a separate
+    thread writes them.
 
     The file is valid JSON whenever the process dies: each write ends the list, and the next one
     removes that end.
@@ -120,14 +121,16 @@ class Timeline:
         self._add("E", row, "", args)
 
     def ready(self, row: str, event: str, rank: int) -> None:
-        """Record that a rank has become ready.
+        """Record that ``rank`` has submitted the request of this row.
 
-        The first one in this file starts the negotiation ``event``.
+        The first rank in this file starts the event ``event``, in which the others are awaited.
         """
         self._add(_READY, row, event, rank)
 
     def agreed(self, row: str) -> None:
-        """Record the end of the negotiation if its start is in this file."""
+        """Record that all ranks have submitted the request of this row, if the first one is in this
+        file.
+        """
         self._add(_AGREED, row, "", None)
 
     def cycle(self) -> None:

@@ -11,7 +11,7 @@ import torch
 
 
 class ReduceOp(IntEnum):
-    """Reduction operation; the numbers are Horovod's."""
+    """Operation by which the values of ranks are reduced; the numbers are Horovod's."""
 
     AVERAGE = 0
     SUM = 1
@@ -22,7 +22,7 @@ class ReduceOp(IntEnum):
 
 
 class Kind(StrEnum):
-    """Kind of a request. The last four carry no tensors."""
+    """Kind of a request. The last four kinds have no tensors."""
 
     ALLREDUCE = "allreduce"
     ALLGATHER = "allgather"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 
 @dataclass(eq=False)
 class Request:
-    """Collective that this rank is ready for.
+    """A collective that this rank is ready to execute, with its tensors and options.
 
     Several tensors are a group, executed completely or not at all.
 
@@ -69,8 +69,9 @@ class Request:
 
 
 class RequestMetadata(NamedTuple):
-    """Description of a request for rank 0: all that ranks must agree on, and sizes that may
-    differ."""
+    """The part of a request that is sent to rank 0: everything on which the ranks must agree, and
+    sizes that may differ.
+    """
 
     kind: str
     set_id: int
@@ -107,7 +108,7 @@ class RequestMetadata(NamedTuple):
 
     @classmethod
     def from_wire(cls, fields: Sequence[Any]) -> RequestMetadata:
-        """Return the ``RequestMetadata`` of fields that were ``tuple(ask)`` before JSON."""
+        """Return the metadata of a request from the list of its fields, as JSON transmits it."""
         (
             kind,
             set_id,

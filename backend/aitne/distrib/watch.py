@@ -19,7 +19,7 @@ _LIBRARY = (os.path.dirname(os.__file__) + os.sep,)
 
 
 class Heartbeat(NamedTuple):
-    """Last heartbeat of a rank."""
+    """Time of a rank's last heartbeat, and how long the rank was waiting then."""
 
     at: float
     """Time of arrival, by ``time.monotonic()`` of the receiver."""
@@ -28,8 +28,9 @@ class Heartbeat(NamedTuple):
 
 
 class StalledCollective(NamedTuple):
-    """Collective that does not progress, with the ranks that wait in it and the ranks that are
-    missing."""
+    """A collective that does not progress: the ranks that wait in it, and the ranks that are
+    missing.
+    """
 
     ranks: tuple[int, ...]
     """Ranks that are waited for; none: all are present, and yet nothing progresses."""
@@ -47,7 +48,8 @@ def late(
 ) -> StalledCollective | None:
     """Return the collective that has not progressed for ``lag_s`` seconds; None if there is none.
 
-    ``beats`` has one entry for every rank that is alive.
+    ``beats`` has the last heartbeat of every rank that is alive, ``pending`` the incomplete
+    requests.
     """
     silent = frozenset(rank for rank, beat in beats.items() if now - beat.at >= lag_s)
     waiting = {
@@ -97,10 +99,11 @@ def sentence(stall: StalledCollective, nodes: Sequence[int]) -> str:
 
 
 def entry(frame: FrameType | None) -> FrameType | None:
-    """Return the frame in which the program entered the training runtime; None if it is not inside.
+    """Return the frame in which the program's code called the training runtime; None if it is
+    outside of the runtime.
 
-    From the innermost call outwards: PyTorch and the standard library may work for either; the
-    first call of the program or the runtime decides.
+    The frames are examined from the innermost outwards. PyTorch and the standard library may work
+    for either; the first frame of the program or the runtime decides.
     """
     entry_frame = None
     while frame is not None:

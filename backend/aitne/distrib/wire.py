@@ -14,16 +14,19 @@ _CAPACITY = int(os.environ.get("HOROVOD_CACHE_CAPACITY", "1024"))
 
 
 class RequestEncoder:
-    """Sender of requests on a rank, with its cache."""
+    """Encoder of the requests that a rank sends to rank 0. A request that repeats an earlier one is
+    sent as its number in a cache.
+    """
 
     def __init__(self) -> None:
         self._known: dict[RequestMetadata, int] = {}
 
     def pack(self, handle: int, number: int, ask: RequestMetadata) -> list[Any]:
-        """Return the message for one request: handle, number, and the index of ``ask`` in the
-        cache.
+        """Return the message for one request: its handle, its number, and the number of its
+        metadata ``ask`` in the cache.
 
-        ``ask`` itself is appended until rank 0 knows it. The index -1 means that it is not cached.
+        ``ask`` itself is appended until rank 0 knows it. The cache number -1 means that it is not
+        cached.
         """
         index = self._known.get(ask)
         if index is not None:
@@ -36,13 +39,15 @@ class RequestEncoder:
 
 
 class RequestDecoder:
-    """Receiver of requests at rank 0, for one rank."""
+    """Decoder of the requests that one rank sends to rank 0, with the same cache as the rank's
+    encoder.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, RequestMetadata] = {}
 
     def unpack(self, message: Sequence[Any]) -> tuple[int, int, RequestMetadata]:
-        """Return handle, number and ask of a message."""
+        """Return handle, number and metadata of the request in a message."""
         handle, number, index = message[:3]
         if len(message) == 3:
             return handle, number, self._known[index]
@@ -53,9 +58,10 @@ class RequestDecoder:
 
 
 def response_for(rank: int, response: Response) -> list[Any]:
-    """Return the message of a response for one rank.
+    """Return the message that sends a response to one rank.
 
-    Kind, set, this rank's handles (-1: it has joined), the asks of those, data, error.
+    It contains kind, process set, this rank's handles (-1: it has joined), the metadata of the
+    requests without a handle, data and error.
     """
     handles = [handles_by_rank.get(rank, -1) for handles_by_rank in response.handles]
     asks = [ask for ask, handle in zip(response.asks, handles, strict=True) if handle < 0]

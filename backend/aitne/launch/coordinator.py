@@ -30,7 +30,9 @@ _ECHO = re.compile(
 
 
 class RankFailure:
-    """Rank that ended by itself with an error."""
+    """Failure of a rank that ended by itself with an error: node, exit code and last lines of
+    output.
+    """
 
     def __init__(self, node: int, rank: int | None, code: int, lines: Sequence[str]) -> None:
         self.node = node
@@ -40,21 +42,21 @@ class RankFailure:
 
     @property
     def echo(self) -> bool:
-        """Return whether the rank reports the failure of another rank."""
+        """Return whether the rank's output says that it ended because another rank had failed."""
         messages = (line for line in self.lines if not line.startswith(" "))
         return self.code < 128 and any(_ECHO.search(line) for line in messages)
 
 
 class LaunchCoordinator:
-    """Coordinator of a run that receives reports from all nodes and sends orders to them.
+    """Coordinator of a run, at the first node: receives reports from all nodes and orders them to
+    start, restart or end their ranks.
 
     Args:
-        names: of the nodes, in the order of their ranks.
-        restarts: number of times that failed ranks are restarted.
-        join_by: when all nodes must have joined, on the clock of ``heard``.
-        grace_s: seconds in which ranks may end after a signal, or after the first rank that it
-            ended.
-        send: sends an order to a node.
+        names: names of the nodes, in the order of their ranks.
+        restarts: maximum number of times that failed ranks are restarted.
+        join_by: time by which all nodes must have joined, on the clock of ``heard``.
+        grace_s: seconds that ranks have to end after a signal, or after the first rank has ended.
+        send: sends an order to a node, which is given by its number.
         say: prints a message for the user.
     """
 
@@ -250,7 +252,9 @@ class LaunchCoordinator:
 
 
 def ending(code: int) -> str:
-    """Return a phrase that describes how a process ended, by its exit code."""
+    """Return a phrase for a message that says how a process ended, such as by which signal.
+    ``code`` is its exit code.
+    """
     if code <= 128:
         return f"ended with exit code {code}"
     try:

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 
 class LaunchError(RuntimeError):
-    """Error: the ranks cannot be started, or cannot connect to each other."""
+    """Error: the ranks cannot be started, or cannot connect to each other. The message is for the
+    user.
+    """

@@ -18,7 +18,7 @@ MOST_RANKS = 1_000_000
 
 
 class Host:
-    """Host with the number of ranks that it takes."""
+    """A node with the number of ranks that may run on it."""
 
     __slots__ = ("name", "ranks")
 
@@ -37,13 +37,15 @@ class Host:
 
 
 def number(text: str | None) -> int | None:
-    """Return a decimal integer of the environment; None if it is invalid or has too many digits."""
+    """Return the decimal integer in the value of an environment variable; None if it is missing,
+    invalid or has too many digits.
+    """
     fits = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if text is not None and fits else None
 
 
 def counts(text: str) -> list[int]:
-    """Return the tasks of each node as Slurm writes them: ``2(x3),1`` is ``[2, 2, 2, 1]``.
+    """Return the number of tasks of each node in Slurm's notation: ``2(x3),1`` is ``[2, 2, 2, 1]``.
 
     Raises:
         LaunchError: the text is not such a list.
@@ -68,7 +70,8 @@ def hosts(text: str) -> list[Host]:
 
 
 def hostfile(text: str) -> list[Host]:
-    """Parse lines ``a slots=2``, as in Open MPI and Horovod, or ``a:2``; ``#`` begins a comment.
+    """Parse the text of a host file, with lines ``a slots=2``, as in Open MPI and Horovod, or
+    ``a:2``; ``#`` begins a comment.
 
     Raises:
         LaunchError: a line cannot be read, or the file names no host or one host twice.
@@ -92,7 +95,8 @@ def hostfile(text: str) -> list[Host]:
 
 
 def spread(available: Sequence[Host], size: int | None) -> list[Host]:
-    """Return the first hosts that ``size`` ranks fill, in their order; None means all hosts.
+    """Return the hosts that ``size`` ranks need, in the order given, each with its number of ranks;
+    ``size`` None means all hosts.
 
     Raises:
         LaunchError: all hosts together take fewer than ``size`` ranks.

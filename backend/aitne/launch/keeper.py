@@ -25,8 +25,9 @@ _KILL_S = 10.0
 
 
 class CleanupProcess:
-    """Cleanup process, created before the launcher has threads; ends on ``release`` or with the
-    launcher."""
+    """Separate process that kills the remaining processes of a run and removes its folder, even if
+    the launcher is killed. Create it before the launcher has threads.
+    """
 
     def __init__(self, run_id: str) -> None:
         self._mark = f"{MARK}={run_id}"
@@ -43,7 +44,7 @@ class CleanupProcess:
         self._folder: str | None = None
 
     def group(self, number: int) -> None:
-        """Register a rank's process group, which is killed at the end of the run."""
+        """Register the process group of a rank, to be killed at the end of the run."""
         self.groups.add(number)
         self._tell(f"group {number}\n")
 
@@ -53,13 +54,13 @@ class CleanupProcess:
         self._tell(f"forget {number}\n")
 
     def folder(self, path: str) -> None:
-        """Register a folder that is removed at the end of the run."""
+        """Register a folder to be removed at the end of the run."""
         self._folder = path
         self._tell(f"folder {path}\n")
 
     def clear(self, ask_s: float = 1.0) -> None:
-        """Terminate the remaining processes of the run, and kill those that do not end in
-        ``ask_s``.
+        """Terminate the remaining processes of the run, and after ``ask_s`` seconds kill those that
+        have not ended.
 
         Ranks that have ended do not count as remaining.
         """

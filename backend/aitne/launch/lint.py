@@ -23,15 +23,15 @@ _LEFT_OVER = ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_GLO
 
 
 class NodeFacts:
-    """Facts about this node besides its environment.
+    """Facts about this node on which ``findings`` bases its warnings, beside environment variables.
 
     Args:
-        ranks: on this node.
-        size: of the whole run.
-        cpus: that its ranks may use.
-        shm_bytes: free in ``/dev/shm``; None if it does not exist.
+        ranks: number of ranks on this node.
+        size: number of ranks of the whole run.
+        cpus: number of CPUs that the ranks of this node may use.
+        shm_bytes: free bytes in ``/dev/shm``; None if it does not exist.
         interfaces: names of network interfaces.
-        resolves: whether a host name has an address.
+        resolves: returns whether a host name has an address.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class NodeFacts:
 
 
 def findings(environ: Mapping[str, str], facts: NodeFacts) -> list[str]:
-    """Return a message for each wrong or doubtful setting: its effect and the remedy."""
+    """Return a warning for each setting that is wrong or doubtful: its effect and the remedy."""
     return [
         text
         for check in (
@@ -86,7 +86,11 @@ def of_this_node(ranks: int, size: int) -> NodeFacts:
 
 
 def hides_peers(environ: Mapping[str, str], local_size: int) -> str | None:
-    """Return a warning if a rank of another launcher sees only its own GPU; otherwise None."""
+    """Return a warning if ``CUDA_VISIBLE_DEVICES`` shows this rank only one GPU although its node
+    has several ranks, which prevents NCCL from copying between GPUs. Otherwise return None.
+
+    ``local_size`` is the number of ranks on this node.
+    """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None or local_size < 2 or len(_devices(visible)) != 1:
         return None

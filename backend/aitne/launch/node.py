@@ -25,20 +25,22 @@ KILL_S = 5.0
 
 
 class LaunchNode:
-    """Node of a run that executes the coordinator's orders in sequence, on the launcher's main
-    thread.
+    """One node of a run: executes the coordinator's orders for its ranks, in sequence and on the
+    launcher's main thread.
 
     Args:
         index: number of this node.
         ranks: number of ranks of each node.
-        argv: the program of every rank.
+        argv: program and arguments of every rank.
         environ: base of the ranks' environment.
         store: rendezvous store of the ranks.
-        run_id: marks the processes of this run.
+        master: address under which ranks reach the first node.
+        run_id: mark of the processes of this run.
         run_dir: a folder that all ranks of this node can write.
+        keeper: cleanup process of the launcher.
         report: sends a message to the coordinator.
-        on_ended: called with a generation, a rank and its exit code from another thread; its
-            receiver calls ``rank_ended``.
+        on_ended: called from another thread with the number of the start, a rank and its exit code;
+            must cause a call of ``rank_ended`` on the main thread.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class LaunchNode:
             self._kill_at = time.monotonic() + KILL_S
 
     def tick(self, now: float) -> None:
-        """Kill the ranks that have not ended in time at time ``now``."""
+        """Kill the ranks whose time to end has passed at time ``now``."""
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
             if self._ranks is not None:
@@ -119,7 +121,9 @@ class LaunchNode:
             self._ranks.signal(number)
 
     def rank_ended(self, generation: int, rank: int, code: int) -> None:
-        """Record that a rank of this node has ended, and report it."""
+        """Record that a rank of this node has ended with the exit code ``code``, and report it.
+        ``generation`` is the number of the start to which the rank belongs.
+        """
         if self._ranks is None or generation != self._generation:
             return
         self._left.discard(rank)
@@ -130,7 +134,7 @@ class LaunchNode:
             self._report({"kind": "ended", "generation": generation})
 
     def clear(self) -> None:
-        """Kill and clean up the processes of the ranks."""
+        """Kill the remaining processes of the ranks and release their resources."""
         if self._ranks is not None:
             if self._left:
                 self._ranks.signal(signal.SIGKILL)

@@ -24,7 +24,9 @@ _READ = 1 << 16
 
 
 class RankStream:
-    """Output stream of a rank, with its target."""
+    """Output stream of a rank: ``source`` is the descriptor to read, ``target`` the descriptor to
+    which each line is written after ``prefix``.
+    """
 
     def __init__(self, rank: int, source: int, target: int, prefix: bytes = b"") -> None:
         self.rank = rank
@@ -39,11 +41,11 @@ class RankStream:
 
 
 class OutputRelay:
-    """Thread that reads all streams until each has ended.
+    """Thread that forwards the output streams of all ranks until each has ended.
 
     Args:
-        streams: their sources are closed here.
-        at_once: forward data as it arrives; for a single rank.
+        streams: the streams; this class closes their sources.
+        at_once: forward data as it arrives instead of whole lines; for a single rank.
     """
 
     def __init__(self, streams: Sequence[RankStream], at_once: bool) -> None:

@@ -103,7 +103,7 @@ def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSetting
 
 
 class _Start:
-    """Command that starts launchers on nodes."""
+    """Command, such as ssh, that starts the launchers of some nodes."""
 
     def __init__(
         self, argv: list[str], nodes: list[int], way: str, environ: Mapping[str, str] | None = None

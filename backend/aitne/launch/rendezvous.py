@@ -51,12 +51,13 @@ TRY_S, _ANSWER_S, _LOOK_S = 3.0, 10.0, 0.02
 
 
 class RendezvousClient:
-    """Client of the store, which implements ``Store`` of the transports. Usable from any thread.
+    """Client of the rendezvous store, through which ranks exchange addresses. It implements
+    ``Store`` of the transports and may be used from any thread.
 
     Args:
-        addresses: ``host:port``, each is tried.
-        token: of the run.
-        prefix: put before every key, so that a restart never reads the keys of an earlier run.
+        addresses: addresses ``host:port`` of the server, which are tried in turn.
+        token: secret of the run.
+        prefix: put before every key, so that a restart never reads the keys of an earlier start.
     """
 
     def __init__(self, addresses: Sequence[str], token: str, prefix: str = "") -> None:
@@ -97,7 +98,9 @@ class RendezvousClient:
         return self._ask(self._keyed(CLAIM, key, value), _ANSWER_S) == YES
 
     def get(self, key: str, timeout_s: float) -> bytes:
-        """Wait for the value and return it. Raises ``TimeoutError`` or ``ConnectionError``."""
+        """Wait until ``key`` has a value and return it. Raises ``TimeoutError`` or
+        ``ConnectionError``.
+        """
         full = (self.prefix + key).encode()
         answer = self._ask(GET + SECONDS.pack(timeout_s) + full, timeout_s + _ANSWER_S)
         if answer == NO:
@@ -105,7 +108,8 @@ class RendezvousClient:
         return answer[1:]
 
     def line(self, name: str, timeout_s: float = _ANSWER_S) -> socket.socket:
-        """Return a persistent connection for frames (``wire``) in both directions.
+        """Open a persistent connection with the name ``name``, over which frames (``wire``) go in
+        both directions.
 
         Raises:
             ConnectionError: the server cannot be reached.
@@ -217,9 +221,10 @@ def _numbered(client: RendezvousClient, world: RankTopology) -> RendezvousClient
 
 
 def agreed(world: RankTopology, environ: Mapping[str, str], choose: Callable[[], str]) -> str:
-    """Return ``HOST:CHOICE``, rank 0's choice and host, on all ranks.
+    """Return the text ``HOST:CHOICE`` on all ranks: the host of rank 0 and the result of calling
+    ``choose`` there.
 
-    For a launcher that becomes its program next: no connection or file remains afterwards.
+    For a launcher that replaces itself by the program next: no connection or file remains.
 
     Raises:
         LaunchError: as ``join`` does.
@@ -314,8 +319,9 @@ def _unpublish(remove: _Removal, client: RendezvousClient, size: int, timeout_s:
 
 
 class _Removal:
-    """Removal of a file of this process, once: a later file of the same name belongs to another
-    one."""
+    """Removal of a file that this process created, at most once: a later file of the same name
+    belongs to another process.
+    """
 
     def __init__(self, path: str) -> None:
         self._path, self._pid, self._done = path, os.getpid(), False
@@ -365,7 +371,8 @@ def published(path: str) -> tuple[list[str], str] | None:
 
 
 def folder(environ: Mapping[str, str], nodes: int) -> str:
-    """Return the folder in which the ranks of such a run publish addresses; created if missing.
+    """Return the folder in which the ranks of a run on ``nodes`` nodes publish addresses; create it
+    if it is missing.
 
     Raises:
         LaunchError: the folder cannot be created, or other users may write to it.

@@ -34,7 +34,7 @@ _LOOK_S = 0.02
 
 
 class LaunchSettings:
-    """Settings of a run from the command line, common to all modes."""
+    """Settings of a run from the command line: the program and options that apply in all modes."""
 
     def __init__(
         self,
@@ -55,8 +55,9 @@ class LaunchSettings:
 
 
 class Launcher:
-    """Components of every mode: the keeper, which is created before any thread, and the main
-    loop."""
+    """Launcher of one node, as all modes use it: the cleanup process, which is created before any
+    thread, and the main loop.
+    """
 
     def __init__(self, settings: LaunchSettings) -> None:
         self.settings = settings
@@ -73,9 +74,11 @@ class Launcher:
         index: int,
         run_dir: str | None,
     ) -> None:
-        """Add node ``index`` with its ranks to this launcher.
+        """Let this launcher run the ranks of node ``index``; ``ranks`` are the numbers of ranks of
+        all nodes.
 
-        The ranks use the store of ``client`` and reach the first node as ``master``.
+        The ranks use the rendezvous store of ``client`` and reach the first node under the address
+        ``master``. ``run_dir`` None: ``AITNE_RUN_DIR``, or else a new temporary folder.
         """
         self.supervisor.index = index
         self.supervisor.node = LaunchNode(
@@ -95,7 +98,7 @@ class Launcher:
         )
 
     def decide(self, names: Sequence[str], server: RendezvousServer) -> None:
-        """Start coordinating all nodes, which have these names."""
+        """Let this launcher coordinate all nodes, which have the names ``names``."""
         self.supervisor.server = server
         self.supervisor.coordinator = LaunchCoordinator(
             names,
@@ -107,7 +110,9 @@ class Launcher:
         )
 
     def run(self, line: socket.socket | None = None) -> int:
-        """Run until the end; return the exit code. ``line``: connection to a remote coordinator."""
+        """Run until all ranks have ended; return the exit code. ``line`` is the connection to the
+        coordinator if that is on another node.
+        """
         if line is not None:
             self.supervisor.listen(line)
         if self.supervisor.node is not None:
@@ -121,16 +126,16 @@ def alone(ranks: int, settings: LaunchSettings) -> int:
 
 
 def node(index: int, ranks: Sequence[int], run_dir: str, key: str, settings: LaunchSettings) -> int:
-    """Run this node's part of a run with a shared ``run_dir``; return the exit code.
+    """Run this node's part of a run whose nodes share the folder ``run_dir``; return the exit code.
 
     The first node coordinates.
 
     Args:
         index: number of this node.
         ranks: number of ranks of each node.
-        run_dir: the ranks' folder, where the first node also publishes its address.
-        key: of this run, so that no node uses the address of an earlier one.
-        settings: of the run.
+        run_dir: shared folder, in which the first node publishes its address.
+        key: identification of the run, so that no node uses the address of an earlier run.
+        settings: settings from the command line.
 
     Raises:
         LaunchError: the first node does not join, or the folder cannot be used.
@@ -229,7 +234,7 @@ def _found(
 
 
 def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> list[str]:
-    """Return the command whose ranks form an MPI world: ``mpirun``, or ``srun`` with PMIx.
+    """Return the command that starts the ranks as an MPI world: ``mpirun``, or ``srun`` with PMIx.
 
     Raises:
         LaunchError: the command is not available.
@@ -261,7 +266,8 @@ def as_mpi(targets: Sequence[Host], launcher: str, settings: LaunchSettings) -> 
 def become(
     world: RankTopology, argv: Sequence[str], environ: Mapping[str, str], timeout_s: float
 ) -> NoReturn:
-    """Replace this process by the program, as the rank that another launcher started.
+    """Replace this process by the program ``argv``, as the rank ``world`` that another launcher has
+    started.
 
     Raises:
         NotStarted: the program cannot be run.

@@ -17,10 +17,11 @@ _PLUGIN = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def allocation(environ: Mapping[str, str]) -> list[hosts.Host] | None:
-    """Return the nodes of this job with their tasks; None if this is not a Slurm job.
+    """Return the nodes of this Slurm job with the number of ranks of each; None outside of a Slurm
+    job.
 
     Raises:
-        LaunchError: Slurm's variables or commands do not provide it.
+        LaunchError: Slurm's variables or commands do not tell the nodes and numbers of ranks.
     """
     names = environ.get("SLURM_JOB_NODELIST") or environ.get("SLURM_NODELIST")
     text = environ.get("SLURM_TASKS_PER_NODE")

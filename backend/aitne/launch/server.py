@@ -26,13 +26,14 @@ _GREETING_BYTES = 256
 
 
 class RendezvousServer:
-    """Server of the store; listens once created, and keeps messages until ``close``.
+    """Server of the rendezvous store and of the coordinator's connections. It listens once created,
+    and keeps messages until ``close``.
 
     Args:
         token: secret that clients must know.
         host: the address to listen on; empty: all of this machine's.
-        heard: called with a connection's name and its message, None when it has ended, on the
-            server's thread. It must be quick.
+        heard: called with the name of a connection and its message, or None when the connection has
+            ended, on the server's thread. It must be quick.
 
     Raises:
         OSError: there is no such address.
@@ -60,8 +61,9 @@ class RendezvousServer:
         self._thread.start()
 
     def send(self, name: str, payload: bytes) -> None:
-        """Send over the connection of that name; do nothing if it is not open. Callable from any
-        thread."""
+        """Send a message over the connection ``name``; do nothing if it is not open. May be called
+        from any thread.
+        """
         self._call(lambda: self._send(name, payload))
 
     def close(self) -> None:

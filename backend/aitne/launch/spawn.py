@@ -36,7 +36,7 @@ NOT_FOUND, NOT_STARTED = 127, 126
 
 
 class NotStarted(LaunchError):
-    """Error: the program cannot be run on this node."""
+    """Error: the program of the ranks cannot be run on this node."""
 
     def __init__(self, program: str, error: OSError) -> None:
         advice = "Give a program of this node, with its path or in PATH"
@@ -47,9 +47,10 @@ class NotStarted(LaunchError):
 
 
 class RankProcesses:
-    """Processes of one node's ranks, from one start to their end.
+    """The rank processes of one node, from one start to their end.
 
     Args:
+        keeper: cleanup process, with which process groups are registered.
         on_ended: called with a rank and its exit code, 128 + n for signal n, from a thread of each
             rank.
     """
@@ -74,14 +75,15 @@ class RankProcesses:
         """Start one process for each rank.
 
         Args:
-            argv: the program.
-            environments: of each rank.
-            prefix: whether each line begins with its rank.
-            bind: whether each rank gets CPUs of its own.
-            stdin_rank: rank that gets this process's standard input, unless it is a terminal.
+            argv: program and arguments.
+            environments: environment of each rank.
+            prefix: whether the number of the rank is put before each line of output.
+            bind: whether each rank is bound to CPUs of its own.
+            stdin_rank: rank that gets this process's standard input, unless that is a terminal.
 
         Raises:
-            NotStarted: there is no such program, or it cannot be run; those that were started are killed.
+            NotStarted: there is no such program, or it cannot be run; those that were started are
+                killed.
         """
         streams: list[RankStream] = []
         cpus = sorted(os.sched_getaffinity(0))
@@ -188,7 +190,9 @@ class RankProcesses:
 
 
 def bound(cpus: Sequence[int], ranks: int) -> list[list[int]]:
-    """Return the CPUs of each rank: adjacent, equally many; empty if there are fewer than ranks."""
+    """Divide ``cpus`` among ``ranks`` ranks: adjacent CPUs, equally many for each; empty if there
+    are fewer CPUs than ranks.
+    """
     if len(cpus) < ranks:
         return []
     edges = [len(cpus) * rank // ranks for rank in range(ranks + 1)]
@@ -217,9 +221,8 @@ def variables(world: RankTopology, node: int) -> dict[str, str]:
 def environment(
     environ: Mapping[str, str], run_id: str, local_size: int, more: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a rank's environment.
-
-    The launcher's without the variables of outer launchers, plus ``more``.
+    """Return the environment of a rank: the launcher's without the variables of outer launchers,
+    and the variables ``more``.
     """
     base = {
         name: value for name, value in environ.items() if not name.startswith(_OF_OUTER_LAUNCHERS)

@@ -29,9 +29,10 @@ _NEVER_S = 3600.0
 
 
 class LaunchSupervisor:
-    """Supervisor that runs a node's ranks, coordinates all nodes, or both, on the main thread.
+    """Main loop of a launcher: runs a node's ranks, coordinates all nodes, or both, on the main
+    thread.
 
-    Created before the node and the coordinator, which send through it.
+    It is created before its node and coordinator, which send messages through it.
     """
 
     def __init__(self) -> None:
@@ -49,12 +50,16 @@ class LaunchSupervisor:
     # --- interface -------------------------------------------------------------------------------
 
     def heard(self, name: str, payload: bytes | None) -> None:
-        """Queue a message from another node's connection; called by the server."""
+        """Queue a message that came over the connection ``name`` from another node; called by the
+        server.
+        """
         message = None if payload is None else json.loads(payload)
         self._events.put(("report", int(name), message))
 
     def rank_ended(self, generation: int, rank: int, code: int) -> None:
-        """Queue the end of a rank; called by the rank's thread."""
+        """Queue the end of a rank; called by the rank's thread. ``generation`` is the number of the
+        start.
+        """
         self._events.put(("rank", generation, rank, code))
 
     def child_ended(self, node: int, code: int) -> None:
@@ -62,7 +67,9 @@ class LaunchSupervisor:
         self._events.put(("child", node, code))
 
     def report(self, message: dict[str, Any]) -> None:
-        """Report to the coordinator, here or at the first node."""
+        """Send a report of this node to the coordinator, which is in this process or at the first
+        node.
+        """
         if self.line is None:
             self._events.put(("report", self.index, message))
             return
@@ -79,7 +86,7 @@ class LaunchSupervisor:
             self.server.send(str(node), json.dumps(message).encode())
 
     def listen(self, line: socket.socket) -> None:
-        """Receive orders from another node's coordinator."""
+        """Receive orders over the connection ``line`` from the coordinator on another node."""
         self.line = line
         threading.Thread(target=self._read, args=(line,), name="aitne-orders", daemon=True).start()
 

@@ -29,10 +29,11 @@ class RunTokenError(ConnectionError):
 def keep(
     sock: socket.socket, *, ask_after_s: int = _ASK_AFTER_S, give_up_s: int = _GIVE_UP_S
 ) -> None:
-    """Enable keepalive, so that a persistent connection ends when its peer loses power or network.
+    """Enable TCP keepalive, so that a persistent connection ends when its peer loses power or
+    network.
 
-    The peer is probed after each ``ask_after_s`` seconds of silence, and given up after
-    ``give_up_s``.
+    The peer is probed after ``ask_after_s`` seconds of silence, and given up after ``give_up_s``
+    seconds.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -78,9 +79,10 @@ def cut(buffer: bytearray) -> bytes | None:
 
 
 def proof(token: str, who: bytes, first: bytes, second: bytes) -> bytes:
-    """Return the proof that its sender knows the token.
+    """Return the value that proves to the peer that the sender knows the token.
 
-    ``who`` prevents its reflection to the sender.
+    ``who`` names the sender's side, so that the value cannot be sent back as the peer's own proof;
+    ``first`` and ``second`` are random values of both sides.
     """
     return hmac.new(token.encode(), who + first + second, hashlib.sha256).digest()
 

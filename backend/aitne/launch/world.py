@@ -18,7 +18,11 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 @dataclass(frozen=True)
 class RankTopology:
-    """Numbers of one rank in its world. Ranks are numbered node by node."""
+    """Position of one rank in the run: rank, local rank and cross rank, with the number of ranks
+    that each of them counts, as Horovod defines them.
+
+    Ranks are numbered node by node.
+    """
 
     rank: int = 0
     size: int = 1
@@ -75,13 +79,13 @@ def detect(environ: Mapping[str, str]) -> RankTopology:
 
 
 def settled(world: RankTopology, nodes: Sequence[int]) -> RankTopology:
-    """Return the same rank with local and cross ranks counted by the nodes of all ranks.
+    """Return the same rank with local and cross ranks derived from the nodes of all ranks.
 
     A launcher need not tell on which node the other ranks are; they know it after the rendezvous.
 
     Args:
-        world: of this process.
-        nodes: a number for each rank's node, by rank.
+        world: position of this process, as its launcher tells it.
+        nodes: for each rank the number of its node.
     """
     here = nodes[world.rank]
     local = [rank for rank, node in enumerate(nodes) if node == here]
@@ -98,7 +102,9 @@ def settled(world: RankTopology, nodes: Sequence[int]) -> RankTopology:
 
 
 def layout(ranks: Sequence[int], source: str = "aitne") -> list[RankTopology]:
-    """Return all ranks of nodes with these numbers of ranks, numbered node by node."""
+    """Return the positions of all ranks, numbered node by node; ``ranks`` are the numbers of ranks
+    of the nodes.
+    """
     worlds: list[RankTopology] = []
     for node, count in enumerate(ranks):
         for local_rank in range(count):

@@ -28,8 +28,9 @@ _COLUMNS = tuple(name for name in AuditEntry.model_fields if name != "id")
 
 
 class AuditService:
-    """Append and read access to the audit log, in which each entry contains the hash of the entry
-    before."""
+    """Service that appends entries to the audit log and lets administrators read it. Each entry
+    contains the hash of the entry before it.
+    """
 
     def __init__(self, store: AuditStore, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -46,10 +47,10 @@ class AuditService:
         impersonator: str | None = None,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write one entry; ``outcome`` is ``allowed``, ``denied`` or ``failed``.
+        """Append one entry to the audit log; ``outcome`` is ``allowed``, ``denied`` or ``failed``.
 
-        The recorded action has already happened, so a database that does not answer does not make
-        it fail: the entry then goes to the log of the process.
+        If the database does not answer, the entry goes to the log of this process instead: the
+        recorded action has already happened and must not fail.
         """
         draft = AuditDraft(
             time=self._clock(),
@@ -79,7 +80,7 @@ class AuditService:
     async def export(
         self, actor: Actor, criteria: AuditFilter, *, as_csv: bool
     ) -> AsyncGenerator[bytes, None]:
-        """Yield all entries, oldest first, as JSON lines or CSV, in pieces.
+        """Yield all entries that match ``criteria``, oldest first, as JSON lines or CSV, in pieces.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -88,7 +89,7 @@ class AuditService:
         return self._rows(criteria) if as_csv else self._lines(criteria)
 
     async def check(self, actor: Actor) -> AuditCheck:
-        """Check the whole chain.
+        """Check the hashes of all entries of the audit log.
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """

@@ -28,7 +28,7 @@ _Key = tuple[str | None, tuple[Area, ...]]
 
 
 class StorageView(Frozen):
-    """Storage areas of one user."""
+    """The storage areas of one user with their quotas, and problems in reading them."""
 
     account: str | None
     """Unix account of the areas; None if the user has none; `problems` tells why."""
@@ -40,7 +40,9 @@ class StorageView(Frozen):
 
 
 class StorageService:
-    """Query of ``places`` as the actor's own account, and never for the areas of other users."""
+    """Service that reports and creates the storage areas of the actor, under the actor's own Unix
+    account.
+    """
 
     def __init__(
         self,
@@ -62,9 +64,8 @@ class StorageService:
     async def areas(
         self, actor: Actor, project: str | None = None
     ) -> tuple[UnixAccount, Sequence[Area]]:
-        """Return the actor's account and areas, from the settings alone.
-
-        With ``project`` those of this project, otherwise of all projects of the actor.
+        """Return the actor's Unix account and storage areas, from the settings alone: those of
+        ``project``, or of all projects of the actor if it is None.
 
         Raises:
             NotFound: the actor is not a member of the project.
@@ -78,11 +79,10 @@ class StorageService:
         return account, areas_of(self._settings, owner_of(account), projects)
 
     async def mine(self, actor: Actor, project: str | None = None) -> StorageView:
-        """Return the state of the actor's storage areas, after creating the missing ones.
+        """Create the actor's storage folders that are missing, and return the state of all areas.
 
-        Only folders that the platform creates are created, so a new user is not warned of folders
-        that the first job would create. A file system that does not answer, or an actor without an
-        account, is reported in the result, not raised.
+        Folders that the platform is not configured to create are only reported, and so are an
+        unresponsive file system and a missing Unix account.
 
         Raises:
             NotFound, NotAllowed: as ``areas``.
@@ -105,9 +105,9 @@ class StorageService:
         return await asyncio.shield(cached_view[1])
 
     async def ensure(self, actor: Actor, project: str | None = None) -> tuple[str, ...]:
-        """Create the missing folders that the platform creates; return the problems.
+        """Create the actor's storage folders that are missing; return a sentence for each problem.
 
-        Costs nothing if all of them existed recently.
+        If all of them existed recently, no file system is queried.
 
         Raises:
             NotFound, NotAllowed, InvalidInput: as ``areas``.

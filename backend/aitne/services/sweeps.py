@@ -17,14 +17,15 @@ from aitne.core.users.policy import PolicyAction, require
 
 
 class SweepService:
-    """Operations on the sweep of an array job."""
+    """Service that shows the results of sweeps and stops sweeps."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
     async def sweep(self, actor: Actor, job_id: UUID) -> Sweep:
-        """Return all settings and their values.
+        """Return the sweep of the array job: all parameter settings with the values that their
+        tasks reported.
 
         Raises ``NotFound``, also for a job without a sweep.
         """
@@ -32,7 +33,7 @@ class SweepService:
         return await self._look(array, spec)
 
     async def stop(self, actor: Actor, job_id: UUID) -> Job:
-        """Cancel all tasks that have not ended except the best one so far.
+        """Cancel all tasks of the sweep that have not ended, except the best one so far.
 
         Raises:
             NotFound: there is no such job, or the job is no sweep.
@@ -52,7 +53,9 @@ class SweepService:
         )
 
     async def judge(self, task: Job, values: Mapping[str, float]) -> None:
-        """Cancel the other tasks if the values of this one reach the goal of the sweep."""
+        """Cancel the other tasks of the sweep if ``values``, which ``task`` has reported, reach the
+        sweep's goal.
+        """
         spec = task.spec.sweep
         if spec is None or spec.stop_when is None or task.array_job_id is None:
             return

@@ -62,7 +62,9 @@ def launch(
 
 
 class Child:
-    """One supervised process, started again when it exits; the caller waits the delay."""
+    """One process that the supervisor runs and restarts. ``delay_s`` returns how long the caller
+    waits before a restart.
+    """
 
     def __init__(self, plan: ChildPlan, env: dict[str, str], logs: Path, cwd: Path) -> None:
         self.plan = plan
@@ -83,7 +85,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Return whether the process runs, as far as is known."""
+        """Return whether the process is running, according to the last check."""
         return self.process is not None
 
     def start(self) -> None:
@@ -110,7 +112,7 @@ class Child:
             os.close(writer)
 
     def heartbeat(self) -> bool:
-        """Return True if it has written a heartbeat since the last call."""
+        """Return True if the process has written a heartbeat since the last call."""
         try:
             return self._heartbeat is not None and bool(os.read(self._heartbeat, 65_536))
         except BlockingIOError:
@@ -122,7 +124,7 @@ class Child:
         self.signal(signal.SIGKILL)
 
     def died(self) -> int | None:
-        """Return the exit status once when the process has exited, otherwise None."""
+        """Return the exit status, once, after the process has exited; otherwise None."""
         status = None if self.process is None else self.process.poll()
         if status is not None:
             self.process = None
@@ -143,9 +145,8 @@ class Child:
             self.process.send_signal(number)
 
     def status(self, *, brief: bool) -> dict[str, Any]:
-        """Return its part of the platform's status.
-
-        Reading the memory from the kernel takes a while.
+        """Return the process's entry in the answer to ``status``. ``brief`` leaves out the memory
+        use, which takes long to read.
         """
         pid = self.process.pid if self.process is not None else 0
         return {
@@ -191,7 +192,7 @@ def rotate(log: Path) -> None:
 
 
 def tail(log: Path, lines: int = 15) -> str:
-    """Return the last lines, for an error message."""
+    """Return the last ``lines`` lines of a log file, for an error message."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 8_192))

@@ -53,7 +53,9 @@ Progress = Callable[[str], None]
 
 
 class _Terminated(BaseException):
-    """SIGTERM arrived; like KeyboardInterrupt, not an ordinary error."""
+    """SIGTERM arrived. Derived from BaseException, like KeyboardInterrupt, so that handlers of
+    errors do not catch it.
+    """
 
 
 def up(

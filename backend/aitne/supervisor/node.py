@@ -21,7 +21,9 @@ OLDEST_MAJOR = 22
 
 @dataclass(frozen=True, slots=True)
 class NodeJsInstallation:
-    """Node installation: its program, and npm's program as Node runs it."""
+    """Installation of Node.js: the path of ``node``, and that of npm's script, which ``node``
+    executes.
+    """
 
     program: Path
     npm: Path
@@ -32,7 +34,7 @@ class NodeJsInstallation:
 
 
 def find_node() -> NodeJsInstallation:
-    """Return the first Node of at least ``OLDEST_MAJOR``.
+    """Return the first Node.js installation found whose version is at least ``OLDEST_MAJOR``.
 
     Raises:
         SetupError: there is none; the message says how to install one.

@@ -27,7 +27,9 @@ DRAIN_WITHIN_S = 45.0
 
 @dataclass(frozen=True, slots=True)
 class ChildPlan:
-    """Process to keep running."""
+    """Description of a process that the supervisor keeps running: command, environment and health
+    probe.
+    """
 
     name: str
     argv: list[str]
@@ -50,7 +52,9 @@ class ChildPlan:
 
 @dataclass(frozen=True, slots=True)
 class SupervisorPlan:
-    """Data that the supervisor needs."""
+    """Everything that the supervisor needs to run a platform: addresses, environment and processes.
+    ``aitne up`` writes it to a file, which the supervisor reads.
+    """
 
     data_dir: str
     url: str

@@ -26,7 +26,9 @@ _NOT_SETTINGS = ("AITNE_STATE_HOME",)
 
 
 def make_plan(settings: Settings) -> SupervisorPlan:
-    """Return the processes of one platform. Raises ``SetupError`` if there is no Node."""
+    """Return the plan of a platform with these settings. Raises ``SetupError`` if Node.js is
+    missing.
+    """
     python = sys.executable
     return SupervisorPlan(
         data_dir=str(settings.data_dir),

@@ -9,7 +9,9 @@ WITHIN_S = 3.0
 
 
 async def ask(url: str, *, method: str = "GET", token: str | None = None) -> int | None:
-    """Return the HTTP status of the answer; None if there is no answer in time."""
+    """Return the HTTP status with which the server at ``url`` answers; None if it does not answer
+    in time.
+    """
     parts = urlsplit(url)
     lines = [
         f"{method} {parts.path or '/'} HTTP/1.1",

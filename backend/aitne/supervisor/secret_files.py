@@ -22,9 +22,9 @@ BYTES = 32
 
 
 def ensure_secrets(folder: Path) -> None:
-    """Create the missing secrets.
+    """Create those files of secrets that are missing in ``folder``.
 
-    Existing ones stay, so that logins and sessions survive a restart.
+    Existing secrets stay, so that logins and sessions survive a restart.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)

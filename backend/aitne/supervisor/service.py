@@ -38,7 +38,9 @@ class PlatformStartError(Exception):
 
 
 class Supervisor:
-    """Supervisor of one platform. ``run`` returns when the platform has ended."""
+    """Main object of the supervisor process: starts the platform's processes and restarts those
+    that exit or hang. ``run`` returns when the platform has ended.
+    """
 
     def __init__(self, plan: SupervisorPlan) -> None:
         self.plan = plan
@@ -101,16 +103,19 @@ class Supervisor:
             self._socket().unlink(missing_ok=True)
 
     def end(self, *, keep_jobs: bool, say: Say | None = None) -> asyncio.Task[None]:
-        """End the platform; a second call joins the first."""
+        """Begin to end the platform, and unless ``keep_jobs`` its jobs; return the task to wait
+        for. A second call returns the same task.
+        """
         if self._ending is None:
             _notify("STOPPING=1")
             self._ending = asyncio.create_task(self._end(keep_jobs=keep_jobs, say=say or _silent))
         return self._ending
 
     def status(self, *, brief: bool = False) -> dict[str, Any]:
-        """Return the answer to ``status``: live processes only.
+        """Return the answer to the request ``status``: the platform's addresses and its live
+        processes.
 
-        ``brief`` omits their memory.
+        ``brief`` leaves out the memory use of the processes.
         """
         self._reap()
         live = [child for child in self.children.values() if child.alive]

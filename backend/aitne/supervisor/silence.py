@@ -16,7 +16,9 @@ LATE_AFTER_S = 5.0
 
 
 class HangDetector:
-    """Counter that begins with a start of a process; it stops while the machine is suspended."""
+    """Detector of a process that no longer answers. It measures the time since the last answer,
+    without periods in which the machine was suspended.
+    """
 
     def __init__(self, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = 0.0
@@ -26,7 +28,7 @@ class HangDetector:
         self._answered = False
 
     def note(self, answered: bool) -> None:
-        """Record the result of one probe."""
+        """Record whether the process has answered one probe."""
         now = self._clock()
         between = min(now - self._noted, MOST_BETWEEN_S)
         self.seconds = 0.0 if answered else self.seconds + between
@@ -35,11 +37,11 @@ class HangDetector:
 
     @property
     def hung(self) -> bool:
-        """Return True if the process is to be killed."""
+        """Return True if the process has not answered for so long that it has to be killed."""
         limit = self._hung_after_s if self._answered else START_WITHIN_S
         return self.seconds >= limit
 
     @property
     def late(self) -> bool:
-        """Return True before the first answer and once several heartbeats are missing."""
+        """Return True if the process has not answered yet, or if several heartbeats are missing."""
         return not self._answered or self.seconds > LATE_AFTER_S

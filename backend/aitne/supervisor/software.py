@@ -27,7 +27,8 @@ _SAY_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 
 
 def session_env(settings: Settings) -> Path:
-    """Return JupyterLab's environment as nodes see it; ``AITNE_SESSION_ENV`` takes precedence.
+    """Return the path of JupyterLab's environment on the nodes; ``AITNE_SESSION_ENV`` takes
+    precedence.
 
     Raises ``SetupError``.
     """
@@ -36,7 +37,8 @@ def session_env(settings: Settings) -> Path:
 
 
 def ensure(settings: Settings, progress: Progress) -> None:
-    """Create what is missing or belongs to another Python; ``progress`` gets a line per step.
+    """Create the environments that are missing or were made with another Python; ``progress`` gets
+    a line per step.
 
     Raises:
         SetupError: the software cannot be created here; the message has the reason and the remedy.

@@ -36,13 +36,11 @@ _WITHOUT_EFFECT = {
 
 
 def translate(configuration: str) -> dict[str, str] | None:
-    """Return uv's environment variables for pip's configuration.
+    """Return the environment variables that make uv use pip's configuration; None if a setting has
+    no counterpart.
 
     Args:
         configuration: the output of ``pip config list``.
-
-    Returns:
-        The variables; None if a setting has no counterpart.
     """
     settings: dict[str, str] = {}
     matches = [_LINE.fullmatch(line) for line in configuration.splitlines()]

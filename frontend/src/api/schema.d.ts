@@ -2869,7 +2869,7 @@ export interface components {
          * @enum {string}
          */
         Action: "open" | "extend" | "stop" | "cancel" | "attach" | "resubmit" | "continue";
-        /** @description One action that would help, or the time at which the job can start. */
+        /** @description A piece of advice on a queued job: an action that would help, or when the job can start. */
         Advice: {
             /** @description A sentence, or its beginning where `at` or `jobs` complete it. */
             text: string;
@@ -2949,7 +2949,7 @@ export interface components {
             /** @description Whether you may dismiss it; false for critical ones. */
             dismissible: boolean;
         };
-        /** @description ``AppSpec`` as a template file writes it: strict. */
+        /** @description ``AppSpec`` as a template file contains it; unknown fields are errors. */
         AppFile: {
             /** @description Name. */
             name: string;
@@ -2985,11 +2985,11 @@ export interface components {
             readiness: components["schemas"]["ReadinessFile"];
         };
         /**
-         * @description An app of a session. The first is the program that listens on a port; the others are further
-         *     pages of that program.
+         * @description An app of a session. The first one is the program that listens on a port; the others are
+         *     further pages of that program.
          *
-         *     ``kind`` names its starter: ``jupyterhub`` is the single-user server that the Hub hands its
-         *     environment to.
+         *     ``kind`` names what starts the app: ``jupyterhub`` is the single-user server, which gets its
+         *     environment from JupyterHub.
          */
         AppSpec: {
             /** @description Name. */
@@ -3034,7 +3034,7 @@ export interface components {
             /** @description Limits of its resources. */
             limits?: components["schemas"]["Limits-Input"] | null;
         };
-        /** @description A user's or project's folder. */
+        /** @description Storage area: a folder of a user or project, and the adapter of its storage system. */
         Area: {
             /** @description `home`, `scratch`, … */
             name: string;
@@ -3052,7 +3052,10 @@ export interface components {
             /** @description The mount point it lies on, where a site named one. */
             mount?: string | null;
         };
-        /** @description Facts about an area. What could not be determined is None, and ``problem`` states why. */
+        /**
+         * @description Facts about a storage area. A fact that could not be determined is None, and ``problem``
+         *     states why.
+         */
         AreaFacts: {
             /** @description The folder. */
             area: components["schemas"]["Area"];
@@ -3084,11 +3087,11 @@ export interface components {
             problem?: string | null;
         };
         /**
-         * @description Kind of owner of an area.
+         * @description Kind of a storage area: whether it belongs to a user or to a project.
          * @enum {string}
          */
         AreaKind: "user" | "project";
-        /** @description An image as one runtime takes it. */
+        /** @description The file or Docker image with which one runtime starts an image. */
         Artifact: {
             /** @description The runtime's name: `apptainer` or `docker`. */
             runtime: string;
@@ -3109,7 +3112,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Artifact"][];
         };
-        /** @description Result of a check of the whole chain. */
+        /** @description Result of checking the hashes of the whole audit log. */
         AuditCheck: {
             /** @description Whether no entry was changed, removed or inserted. */
             intact: boolean;
@@ -3183,7 +3186,7 @@ export interface components {
             /** @description Number of entries that match. */
             total: number;
         };
-        /** @description Budget of a project and its use. */
+        /** @description Budget of a project, and how much of it is used in the present period. */
         Balance: {
             /** @description The project. */
             project: string;
@@ -3246,7 +3249,7 @@ export interface components {
             expected?: number | null;
         };
         /**
-         * @description Outcome of the request to cancel one job.
+         * @description Outcome of the request to cancel one job, such as cancelled or refused.
          * @enum {string}
          */
         CancelOutcome: "asked" | "ended" | "not_found" | "not_allowed";
@@ -3257,7 +3260,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Cancelled"][];
         };
-        /** @description Result of the request to cancel one job. */
+        /** @description One job of a request to cancel several, and the outcome for this job. */
         Cancelled: {
             /**
              * Format: uuid
@@ -3273,7 +3276,10 @@ export interface components {
             /** @description Sentence that tells why nothing was done. */
             reason?: string | null;
         };
-        /** @description GPUs of the cluster by type; ``stale`` if the scheduler was silent for too long. */
+        /**
+         * @description Free and used GPUs of the cluster by type; ``stale`` if the scheduler has not answered for
+         *     too long.
+         */
         Capacity: {
             /** @description GPUs, by type. */
             gpus: components["schemas"]["GpuCapacity"][];
@@ -3282,7 +3288,7 @@ export interface components {
             /** @description Whether the data is older than it should be. */
             stale: boolean;
         };
-        /** @description Difference from the state when the job ran. */
+        /** @description A difference between now and the time when the job ran, such as a newer image. */
         Change: {
             /** @description Kind: code, packages, image, dataset or template. */
             kind: string;
@@ -3310,7 +3316,7 @@ export interface components {
              */
             code: string;
         };
-        /** @description One of the two runs, for the head of its column. */
+        /** @description One of the two compared jobs, as the head of its column shows it. */
         Compared: {
             /**
              * Format: uuid
@@ -3333,7 +3339,7 @@ export interface components {
             /** @description Uncommitted changes; null: unknown. */
             diff: string | null;
         };
-        /** @description Everything in which two runs may differ. */
+        /** @description Comparison of two jobs: all fields in which they may differ. */
         Comparison: {
             /** @description The first run. */
             a: components["schemas"]["Compared"];
@@ -3480,7 +3486,7 @@ export interface components {
             /** @description Time at which it was sent or given up. */
             finished_at: string | null;
         };
-        /** @description One difference between Slurm and the platform, in words. */
+        /** @description One difference between Slurm's accounting and the platform, in words. */
         Difference: {
             /** @description Project of the account. */
             project: string;
@@ -3515,7 +3521,10 @@ export interface components {
             /** @description Omitted: one for each GPU of a node, else one. */
             ranks_per_node?: number | null;
         };
-        /** @description ``DistributedFile``, resolved: how the ranks of a program are started and exchange. */
+        /**
+         * @description Distribution of a job's program over ranks: ``DistributedFile`` with all defaults
+         *     filled in.
+         */
         DistributedSpec: {
             /**
              * @description Transport of the tensors: auto, gloo, nccl, or the name of a transport.
@@ -3635,7 +3644,7 @@ export interface components {
             /** @description Time to add to the remaining time, such as 1h. */
             duration: number | string;
         };
-        /** @description Request of a manager for a later end. */
+        /** @description Request of a project's manager to extend the project until a later end. */
         ExtensionRequest: {
             /**
              * Format: date-time
@@ -3708,7 +3717,7 @@ export interface components {
             /** @description Amount that is free. */
             free: number;
         };
-        /** @description The working copy that the job's folder lies in. */
+        /** @description State of the git working copy that contains the job's folder: commit, branch and changes. */
         GitState: {
             /** @description Top folder of the working copy. */
             root: string;
@@ -3775,7 +3784,7 @@ export interface components {
             /** @description Steps of how many are free, the first of them now, if nothing else is started. */
             forecast: components["schemas"]["FreeGpus"][];
         };
-        /** @description GPUs of one type on one node (a MIG profile is a type of its own). */
+        /** @description Number of GPUs of one type on one node (a MIG profile is a type of its own). */
         GpuCount: {
             /** @description null: GPUs without a type. */
             type: string | null;
@@ -3803,7 +3812,10 @@ export interface components {
             /** @description Type. */
             type?: string | null;
         };
-        /** @description GPUs of one type on several nodes. ``free`` counts those that a job could get now. */
+        /**
+         * @description Number of GPUs of one type on all nodes of a partition. ``free`` counts those that a job
+         *     could get now.
+         */
         GpuSum: {
             /** @description GPU type; null means GPUs without a type. */
             type: string | null;
@@ -3814,7 +3826,7 @@ export interface components {
             /** @description Amount that is free. */
             free: number;
         };
-        /** @description Another generic resource on one node, such as ``shard``. */
+        /** @description Number of units of a generic resource other than GPUs, such as ``shard``, on one node. */
         GresCount: {
             /** @description Name. */
             name: string;
@@ -3823,7 +3835,7 @@ export interface components {
             /** @description Amount in use. */
             used: number;
         };
-        /** @description Every part, the worst first. */
+        /** @description Health of the platform: the state of every part, the worst first. */
         Health: {
             /** @description State of the worst part. */
             state: components["schemas"]["HealthState"];
@@ -3845,7 +3857,10 @@ export interface components {
          * @enum {string}
          */
         HealthState: "ok" | "unknown" | "degraded" | "down";
-        /** @description Components that, beside the scheduler, enforce a job's limits of memory and CPUs. */
+        /**
+         * @description Components that enforce the job's limits of memory and CPUs beside the scheduler: the runtime
+         *     or the agent.
+         */
         HeldBy: {
             /**
              * @description The container runtime holds it.
@@ -3863,7 +3878,7 @@ export interface components {
              */
             agent_cpus: boolean;
         };
-        /** @description Host facts of the first node. */
+        /** @description Facts about the first node of the job: system, kernel, CPU and GPU driver. */
         HostState: {
             /** @description Name of the node. */
             node: string;
@@ -3976,8 +3991,8 @@ export interface components {
          */
         ImageState: "offered" | "retired";
         /**
-         * @description Image that a job runs in, fixed when the job is created, so that a new version changes
-         *     nothing.
+         * @description The image that a job uses, fixed when the job is created, so that later versions of the image
+         *     do not change the job.
          */
         ImageUse: {
             /** @description `name:version`, or the path of an image of the user's own. */
@@ -4035,7 +4050,7 @@ export interface components {
             /** @description Maximum. */
             max?: number | null;
         };
-        /** @description A count with its default and its bounds for this template. */
+        /** @description A number in the launch form, such as of nodes, with its default and bounds. */
         IntLimit: {
             /** @description Default value. */
             default: number;
@@ -4089,7 +4104,7 @@ export interface components {
             /** @description The invitations. */
             items: components["schemas"]["Invitation"][];
         };
-        /** @description Invitation as it is shown before a user joins: who invites to which project. */
+        /** @description Invitation as the holder of its link sees it before joining: the project and who invites. */
         InvitationPreview: {
             /** @description Name of the project. */
             project: string;
@@ -4500,7 +4515,7 @@ export interface components {
          */
         JobState: "PENDING_SUBMIT" | "SUBMITTING" | "UNCERTAIN" | "QUEUED" | "STARTING" | "RUNNING" | "READY" | "SUSPENDED" | "COMPLETING" | "COMPLETED" | "FAILED" | "CANCELLED" | "TIMED_OUT" | "OUT_OF_MEMORY" | "NODE_FAILED" | "PREEMPTED" | "LOST" | "UNKNOWN";
         /**
-         * @description A batch job ends by itself; a session is a job with an app in which its owner works.
+         * @description Type of a job: a batch job ends by itself; a session has apps in which its owner works.
          * @enum {string}
          */
         JobType: "job" | "session";
@@ -4700,7 +4715,7 @@ export interface components {
              */
             views: components["schemas"]["SavedView"][];
         };
-        /** @description Latest launches, newest first. */
+        /** @description The user's latest launches, newest first. */
         "LastLaunch-Input": {
             /**
              * @description Newest first.
@@ -4708,7 +4723,7 @@ export interface components {
              */
             items: components["schemas"]["Launch-Input"][];
         };
-        /** @description Latest launches, newest first. */
+        /** @description The user's latest launches, newest first. */
         "LastLaunch-Output": {
             /**
              * @description Newest first.
@@ -4716,7 +4731,7 @@ export interface components {
              */
             items: components["schemas"]["Launch-Output"][];
         };
-        /** @description Something that was launched, so that it can be launched again. */
+        /** @description A job file that the user has launched, so that it can be launched again. */
         "Launch-Input": {
             /**
              * @description Title under which it is offered.
@@ -4731,7 +4746,7 @@ export interface components {
              */
             launched_at: string;
         };
-        /** @description Something that was launched, so that it can be launched again. */
+        /** @description A job file that the user has launched, so that it can be launched again. */
         "Launch-Output": {
             /**
              * @description Title under which it is offered.
@@ -4865,7 +4880,7 @@ export interface components {
             /** @description Identity providers that users can log in with. */
             buttons: components["schemas"]["LoginButton"][];
         };
-        /** @description Maintenance as shown to users: whether new jobs start, and when that changes. */
+        /** @description The present or next maintenance as users see it: its phase, its period and its message. */
         MaintenanceView: {
             /** @description `on`: new jobs are held until the end. */
             phase: components["schemas"]["Phase"];
@@ -4921,7 +4936,7 @@ export interface components {
             /** @description Project of jobs that name none. */
             default_project: string;
         };
-        /** @description Member with its limits in force, and whether the scheduler knows it. */
+        /** @description Member of a project with the limits that apply, and whether Slurm has the membership. */
         Member: {
             /** @description The project. */
             project: string;
@@ -4963,7 +4978,7 @@ export interface components {
              */
             default: boolean;
         };
-        /** @description One user in one project. */
+        /** @description Membership of one user in one project, with the user's role and limits there. */
         Membership: {
             /** @description The project. */
             project: string;
@@ -5001,11 +5016,11 @@ export interface components {
             max?: number | null;
         };
         /**
-         * @description Method by which a sweep chooses its settings.
+         * @description Method by which a sweep chooses its parameter settings.
          * @enum {string}
          */
         Method: "grid" | "random" | "list";
-        /** @description Usage of all members together in one month. */
+        /** @description Usage of a project in one month, summed over all its members. */
         MonthSum: {
             /** @description The month, such as 2026-03. */
             month: string;
@@ -5054,7 +5069,7 @@ export interface components {
              */
             ends_at?: string | null;
         };
-        /** @description Image as one runtime takes it. */
+        /** @description Artifact to register: the file or Docker image that one runtime starts. */
         NewArtifact: {
             /**
              * @description Name of the runtime that starts it.
@@ -5071,7 +5086,7 @@ export interface components {
             /** @description File in the folder of images; omitted: the image is in the runtime's own store. */
             path?: string | null;
         };
-        /** @description Dataset whose manifest was uploaded. */
+        /** @description Dataset version to add to the catalogue; its manifest was uploaded before. */
         NewDataset: {
             /** @description Name. */
             name: string;
@@ -5099,7 +5114,7 @@ export interface components {
             /** @description Its end; null: it has no end. */
             expires_at: string | null;
         };
-        /** @description Version of an image that was built and tested. */
+        /** @description Version of an image to register, with its artifacts; it was built and tested before. */
         NewImage: {
             /** @description Name. */
             name: string;
@@ -5162,7 +5177,7 @@ export interface components {
              */
             message: string;
         };
-        /** @description Entry of the software bill. */
+        /** @description Package in the software bill of an image that is registered. */
         NewPackage: {
             /** @description Name. */
             name: string;
@@ -5265,7 +5280,7 @@ export interface components {
             /** @description Created if missing; omitted: a project with the user's name. */
             default_project?: string | null;
         };
-        /** @description One node: what it has, and how much of that is given to jobs. */
+        /** @description A node with its resources, and how much of them is allocated to jobs. */
         Node: {
             /** @description Name. */
             name: string;
@@ -5345,7 +5360,7 @@ export interface components {
             /** @description Drains, by the node's name. */
             items: components["schemas"]["NodeDrain"][];
         };
-        /** @description One event in a node's history. */
+        /** @description Entry in the history of a node: a change of its state, or an administrator's action. */
         NodeEvent: {
             /** @description Identifier, which never changes. */
             id: number;
@@ -5539,7 +5554,7 @@ export interface components {
             /** @description `debian` or `python`. */
             source: string;
         };
-        /** @description The environment that the job's programs found, by its packages' own records. */
+        /** @description The Python packages that the job's programs could import, by the packages' own metadata. */
         Packages: {
             /** @description Kind of environment. */
             kind: components["schemas"]["EnvironmentKind"];
@@ -5557,7 +5572,10 @@ export interface components {
              */
             cut: boolean;
         };
-        /** @description One typed field of a template. Its value reaches the job as ``AITNE_PARAM_<NAME>``. */
+        /**
+         * @description Field of a template's launch form. Its value reaches the job as the variable
+         *     ``AITNE_PARAM_<NAME>``.
+         */
         Parameter: {
             /** @description Name. */
             name: string;
@@ -5587,11 +5605,12 @@ export interface components {
             max_length: number;
         };
         /**
-         * @description Control of a parameter in the form, which determines the accepted values.
+         * @description Type of a parameter in the launch form, which determines its control and the
+         *     accepted values.
          * @enum {string}
          */
         ParameterType: "string" | "text" | "integer" | "number" | "boolean" | "choice" | "path";
-        /** @description One part of the platform. */
+        /** @description Health of one part of the platform, such as the database. */
         PartHealth: {
             /**
              * @description api, database, controller, scheduler, queue, events, hub, proxy, broker, storage, disk or templates.
@@ -5639,7 +5658,7 @@ export interface components {
             /** @description Whether the data is older than it should be. */
             stale: boolean;
         };
-        /** @description Partition with the resources and states of its nodes. */
+        /** @description A partition with the sums of its nodes' resources and the number of nodes in each state. */
         PartitionSummary: {
             /** @description Name. */
             name: string;
@@ -5675,7 +5694,7 @@ export interface components {
             allow_qos: string[] | null;
         };
         /**
-         * @description State of the platform with regard to maintenance.
+         * @description Phase of a maintenance: off (there is none), scheduled, or on.
          * @enum {string}
          */
         Phase: "off" | "scheduled" | "on";
@@ -5735,7 +5754,7 @@ export interface components {
              */
             sessions_address: string | null;
         };
-        /** @description A stretch of the run, for a chart. */
+        /** @description A point of the profile's chart: measurements of a part of the run. */
         Point: {
             /** @description Seconds since the run started. */
             t_s: number;
@@ -5785,7 +5804,7 @@ export interface components {
              */
             problems: components["schemas"]["FieldProblemView"][];
         };
-        /** @description Profile of a run's collectives so far. */
+        /** @description Profile of the collectives of a distributed job until ``written_at``. */
         Profile: {
             /**
              * @description The version of this document.
@@ -5895,7 +5914,7 @@ export interface components {
             /** @description Description of the project. */
             description?: string | null;
         };
-        /** @description Limits of a project and of its members, and their use. */
+        /** @description Limits of a project and its members, and how much of each limit is in use. */
         ProjectLimits: {
             /** @description The project. */
             project: string;
@@ -5929,7 +5948,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["Project"][];
         };
-        /** @description Month of one project: usage by user, waiting times and how jobs ended. */
+        /** @description Usage report of one project for a month: usage by user, waiting times, and how jobs ended. */
         ProjectReport: {
             /** @description The month, such as 2026-03. */
             month: string;
@@ -5995,19 +6014,19 @@ export interface components {
             /** @description Number of browsers in which the user is logged in. */
             sign_ins: number;
         };
-        /**
-         * @description Position in the queue, counted from 1, among ``waiting`` jobs of this platform in
-         *     ``partition``.
-         */
+        /** @description A job's position among the waiting jobs of this platform in one partition. */
         QueuePlace: {
             /** @description Counted from 1. */
             position: number;
             /** @description Number of jobs that wait there. */
             waiting: number;
-            /** @description The partition it waits for. */
+            /** @description Partition in which the job waits. */
             partition: string;
         };
-        /** @description Limits of a user or project on a file system, and how much of them is used. */
+        /**
+         * @description Quota of a user or project on a file system: limits of bytes and files, and how
+         *     much is used.
+         */
         Quota: {
             /** @description Amount that is used, in bytes. */
             used_bytes?: number | null;
@@ -6018,7 +6037,7 @@ export interface components {
             /** @description null: no limit. */
             limit_files?: number | null;
         };
-        /** @description Numbers that a random sweep draws from. */
+        /** @description Range of numbers from which a random sweep draws the values of a parameter. */
         Range: {
             /** @description Smallest number. */
             min: number;
@@ -6035,7 +6054,7 @@ export interface components {
              */
             type: components["schemas"]["NumberType"];
         };
-        /** @description ``Range`` with its values resolved. */
+        /** @description Range of numbers, with all defaults of ``Range`` filled in. */
         RangeSpec: {
             /** @description Minimum. */
             min: number;
@@ -6052,7 +6071,7 @@ export interface components {
              */
             type: components["schemas"]["NumberType"];
         };
-        /** @description Measurements of one rank. */
+        /** @description Measurements of one rank: its steps and its time in communication. */
         RankRow: {
             /** @description Its number. */
             rank: number;
@@ -6108,7 +6127,7 @@ export interface components {
              */
             timeout_s: number;
         };
-        /** @description ``Readiness`` as a template file writes it: strict. */
+        /** @description ``Readiness`` as a template file contains it; unknown fields are errors. */
         ReadinessFile: {
             /**
              * @description Path of the request, below the app's base URL.
@@ -6139,7 +6158,7 @@ export interface components {
             /** @description The reason. */
             reason: string;
         };
-        /** @description Preview of running a job again. Nothing is stored. */
+        /** @description Preview of running a job again: whether that is possible, and what has changed since. */
         Rerun: {
             /** @description Whether the job can run again unchanged. */
             possible: boolean;
@@ -6150,7 +6169,7 @@ export interface components {
             /** @description What could not be compared, as sentences. */
             notes: string[];
         };
-        /** @description Nodes that are kept for some accounts or users for a time. */
+        /** @description Reservation of nodes for some accounts or users during a period. */
         Reservation: {
             /** @description Name. */
             name: string;
@@ -6201,7 +6220,7 @@ export interface components {
              */
             delete_tokens: boolean;
         };
-        /** @description Resolved resources: nothing is left open. */
+        /** @description Resources of a job with all defaults filled in. */
         Resources: {
             /**
              * @description Number of nodes of the job.
@@ -6266,7 +6285,10 @@ export interface components {
                 [key: string]: number;
             } | null;
         };
-        /** @description Measurements of a run's program, read by its agent from the files that the program writes. */
+        /**
+         * @description Metrics of a job's program, which its agent has read from the files that the
+         *     program writes.
+         */
         Results: {
             /**
              * @description Version of this schema.
@@ -6310,7 +6332,10 @@ export interface components {
             /** @description The reasons that start another attempt. Omitted: node_failed, preempted, lost. */
             on?: components["schemas"]["TerminationReason"][];
         };
-        /** @description ``RetryFile``, resolved. The default never retries. */
+        /**
+         * @description Conditions and number of retries of a job: ``RetryFile`` with all defaults filled in. The
+         *     default permits no retry.
+         */
         RetryPolicy: {
             /**
              * @description Maximum number of retries.
@@ -6328,7 +6353,7 @@ export interface components {
          * @enum {string}
          */
         Role: "user" | "admin";
-        /** @description One field that both runs have, or one of them. */
+        /** @description A field of one or both of the compared jobs, with its values. */
         Row: {
             /** @description Name of a field of the job file, a package or a metric. */
             field: string;
@@ -6341,7 +6366,7 @@ export interface components {
             /** @description Unit of the values: bytes, seconds or share; null: none. */
             unit?: string | null;
         };
-        /** @description One measurement of a job's own processes on one node. */
+        /** @description Measurement of the resource use of a job's processes on one node, at one time. */
         Sample: {
             /**
              * Format: date-time
@@ -6376,7 +6401,7 @@ export interface components {
             /** @description Maximum of memory in use, in bytes. */
             memory_max_bytes: number | null;
         };
-        /** @description A table of jobs with a name. */
+        /** @description Table of jobs that a user has saved under a name. */
         SavedView: {
             /**
              * @description Columns in this order; empty: those of a new table.
@@ -6407,7 +6432,10 @@ export interface components {
              */
             name: string;
         };
-        /** @description Availability of the scheduler. While it does not answer, every state of a job may be old. */
+        /**
+         * @description Availability of the scheduler. While it does not answer, the states of jobs may be out of
+         *     date.
+         */
         SchedulerStatus: {
             /** @description Whether it answered when it was asked last. */
             answering: boolean;
@@ -6420,7 +6448,7 @@ export interface components {
             message?: string | null;
         };
         /**
-         * @description Permission of a personal access token. Never more than its owner has.
+         * @description Scope of an access token: what the token permits, at most what its owner may do.
          * @enum {string}
          */
         Scope: "read" | "write" | "admin";
@@ -6459,7 +6487,7 @@ export interface components {
             /** @description Value of the environment variable. It is never shown again. */
             value: string;
         };
-        /** @description Rows that belong together. */
+        /** @description Section of a comparison: fields of the jobs that belong together. */
         Section: {
             /** @description job, resources, parameters, code, packages, data, node, outcome, use or metrics. */
             key: string;
@@ -6583,7 +6611,7 @@ export interface components {
          * @enum {string}
          */
         Severity: "info" | "warning" | "critical";
-        /** @description Used and budgeted hours of one kind. */
+        /** @description Budgeted, used and remaining hours of one kind: GPU-hours or CPU-hours. */
         Share: {
             /** @description Hours that may be used; null: no limit. */
             budget: number | null;
@@ -6656,7 +6684,10 @@ export interface components {
             /** @description Codes of a second factor that was just set up, shown only once; else empty. */
             recovery_codes: string[];
         };
-        /** @description One operation, and one range of message sizes: the row of a histogram. */
+        /**
+         * @description Row of the profile's table: the collectives of one operation within one range of message
+         *     sizes.
+         */
         SizeRow: {
             /** @description The operation: `allreduce`, `broadcast`, … */
             op: string;
@@ -6734,7 +6765,7 @@ export interface components {
          * @enum {string}
          */
         SourceKind: "default" | "file" | "environment" | "command_line" | "found";
-        /** @description Settings that an SSH client needs. */
+        /** @description Facts that an SSH client needs to connect to a job. */
         SshFacts: {
             /**
              * @description The user name for `ssh`.
@@ -6742,7 +6773,10 @@ export interface components {
              */
             account: string;
         };
-        /** @description One stage; ``detail`` states why it lasts or why it ended, for the stage that matters now. */
+        /**
+         * @description A stage in the life of a job, as the portal draws it; ``detail`` says why the present stage
+         *     lasts or how it ended.
+         */
         Stage: {
             /** @description Key of the step. */
             key: components["schemas"]["StageKey"];
@@ -6776,7 +6810,7 @@ export interface components {
             /** @description Value that is good enough. */
             value: number;
         };
-        /** @description Condition under which a run is good enough to cancel the others. */
+        /** @description Condition under which the result of one task is good enough to cancel the other tasks. */
         StopWhen: {
             /** @description Value that is good enough. */
             value: number;
@@ -6785,7 +6819,7 @@ export interface components {
             /** @description Direction of the metric; omitted: the sweep's. */
             goal?: components["schemas"]["Goal"] | null;
         };
-        /** @description One place that a parallel file system keeps content at. */
+        /** @description Storage target of a parallel file system: a device that stores parts of files. */
         StorageTarget: {
             /** @description Name. */
             name: string;
@@ -6796,7 +6830,7 @@ export interface components {
             /** @description Free space of the target in bytes. */
             free_bytes?: number | null;
         };
-        /** @description Storage areas of one user. */
+        /** @description The storage areas of one user with their quotas, and problems in reading them. */
         StorageView: {
             /** @description Unix account of the areas; null if the user has none; `problems` tells why. */
             account: string | null;
@@ -6810,7 +6844,7 @@ export interface components {
              */
             as_of: string;
         };
-        /** @description The rank that the others wait for. */
+        /** @description The straggler: the rank for which the others wait. */
         Straggler: {
             /** @description Its number. */
             rank: number;
@@ -6899,7 +6933,13 @@ export interface components {
             /** @description Condition under which the other tasks are cancelled as soon as one meets it. */
             stop_when?: components["schemas"]["StopWhen"] | null;
         };
-        /** @description ``SweepFile``, resolved. Its settings follow from it (``core.sweeps.expand``). */
+        /**
+         * @description A sweep with all defaults filled in: which parameter settings its tasks try, and when it
+         *     stops.
+         *
+         *     It is made from the ``SweepFile`` of a job file; ``core.sweeps.expand`` derives one parameter
+         *     setting for each task from it.
+         */
         SweepSpec: {
             /** @description Method by which settings are chosen. */
             method: components["schemas"]["Method"];
@@ -6914,19 +6954,19 @@ export interface components {
              * @default 0
              */
             seed: number;
-            /** @description At most so many tasks at once; null: no bound. */
+            /** @description Maximum number of tasks that run at once; null means no maximum. */
             max_parallel?: number | null;
             /** @description The metric by which settings are ranked. */
             metric?: string | null;
             /**
-             * @description Whether more of it is better.
+             * @description Whether larger or smaller values of the metric are better.
              * @default max
              */
             goal: components["schemas"]["Goal"];
-            /** @description null: all are tried. */
+            /** @description Condition under which the remaining tasks are cancelled; null: all tasks run. */
             stop_when?: components["schemas"]["StopSpec"] | null;
         };
-        /** @description One setting, and what came of it. */
+        /** @description Task of a sweep: its parameter setting and its results. */
         SweepTask: {
             /** @description The task's index in the array. */
             task: number;
@@ -6950,7 +6990,10 @@ export interface components {
             /** @description Time at which it ended. */
             ended_at: string | null;
         };
-        /** @description Report of the differences. ``digest`` identifies them, so that only seen ones are applied. */
+        /**
+         * @description All differences between Slurm's accounting and the platform. ``digest`` identifies them, so
+         *     that an administrator applies only those that were shown.
+         */
         SyncReport: {
             /** @description Name of the cluster. */
             cluster: string;
@@ -6971,7 +7014,7 @@ export interface components {
             /** @description Digest of the differences that were shown. */
             digest: string;
         };
-        /** @description Snapshot as the agent sends it. */
+        /** @description The part of a job's snapshot that its agent sends. */
         Taken: {
             /**
              * @description Version of this schema.
@@ -7040,13 +7083,16 @@ export interface components {
             workdir_from?: string | null;
         };
         /**
-         * @description Distribution of the commands over ranks by parameters of the form. What is left out is chosen
-         *     as for a job file.
+         * @description Distribution of a template's commands over ranks: which parameters of the launch form set the
+         *     number of ranks per node and the backend. A field that is None has the default of a job file.
          */
         TemplateDistributed: {
-            /** @description The integer parameter; 0 is one rank for each GPU of a node, else one. */
+            /**
+             * @description Name of the integer parameter with the number of ranks per node; its value 0 stands for one
+             *     rank for each GPU of a node, or one rank without GPUs.
+             */
             ranks_per_node_from?: string | null;
-            /** @description The choice parameter. */
+            /** @description Name of the choice parameter with the backend. */
             backend_from?: string | null;
         };
         /** @description Templates; ``problems`` is filled for administrators only. */
@@ -7121,7 +7167,10 @@ export interface components {
          * @enum {string}
          */
         TerminationReason: "completed" | "failed" | "cancelled" | "timed_out" | "out_of_memory" | "node_failed" | "preempted" | "lost" | "rejected" | "dependency_failed" | "duplicate" | "idle" | "goal_reached" | "start_failed";
-        /** @description Ticket that opens one WebSocket, once. */
+        /**
+         * @description A secret with which a browser may open one WebSocket to a terminal, once and before
+         *     ``expires_at``.
+         */
         Ticket: {
             /** @description Send it as the first message; it works once. */
             ticket: string;
@@ -7162,7 +7211,7 @@ export interface components {
              */
             reason: string;
         };
-        /** @description A personal access token, without its secret: only a hash of that is stored. */
+        /** @description Access token of a user, without its secret, of which only a hash is stored. */
         Token: {
             /** @description Identifier, which never changes. */
             id: string;
@@ -7222,7 +7271,7 @@ export interface components {
             unread: number;
         };
         /**
-         * @description Usage of a month, from its first to its last moment in UTC.
+         * @description Usage of one month, from its first to its last moment in UTC, by project and user.
          *
          *     The present month counts until ``as_of``.
          */
@@ -7264,7 +7313,7 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description Use of one limit, as the scheduler counts it. */
+        /** @description Use of one limit, in total and by user, as the scheduler counts it. */
         Use: {
             /** @description Name of a field of `Limits`; for a GPU type `max_gpus_by_type.<type>`. */
             limit: string;
@@ -7363,7 +7412,7 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["UserSecret"][];
         };
-        /** @description Waiting times of the jobs of one user. */
+        /** @description Waiting times for nodes of one user's jobs that started in the month. */
         UserWait: {
             /** @description Owner of the jobs. */
             user: string;
@@ -7376,7 +7425,7 @@ export interface components {
             /** @description Longest waiting time in seconds. */
             max_s: number;
         };
-        /** @description Waiting job with its pending reason. */
+        /** @description Queued job of the project, with its pending reason. */
         WaitingJob: {
             /** @description ID of the job. */
             id: string;
@@ -7396,7 +7445,7 @@ export interface components {
             /** @description Start that the scheduler expects. */
             expected_start_at: string | null;
         };
-        /** @description Page of waiting jobs, the oldest request last. */
+        /** @description Page of the project's queued jobs, the oldest request last. */
         WaitingPage: {
             /** @description Jobs of this page. */
             items: components["schemas"]["WaitingJob"][];

@@ -79,7 +79,9 @@ def _facts(lines: list[str]) -> dict[str, str]:
 
 
 def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
-    """Parse the association records; omit records that concern a single partition only."""
+    """Parse the records of associations in the output of ``scontrol show assoc_mgr``; omit those
+    that concern a single partition only.
+    """
     associations = []
     for block in _blocks(text, "ClusterName="):
         facts = _facts(block)
@@ -109,7 +111,8 @@ def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
 
 
 def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
-    """Parse the QOS records, and ``sacctmgr show qos`` with ``QOS_FIELDS``.
+    """Return the use and the limits of each QOS. ``text`` is the output of ``scontrol show
+    assoc_mgr``, ``limits`` that of ``sacctmgr show qos`` with ``QOS_FIELDS``.
 
     slurmctld shows a user's limit only together with that user's usage, so the limit is taken from
     sacctmgr.

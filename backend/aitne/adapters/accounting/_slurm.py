@@ -38,7 +38,9 @@ _COUNT_LIMITS = {"max_gpus": GPU, "max_cpus": "cpu", "max_nodes": "node"}
 
 
 def rows(text: str, fields: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
-    """Yield the lines of ``-nP`` with these columns; a line with fewer is skipped."""
+    """Yield the lines of a command's output in the format ``-nP`` as mappings from ``fields`` to
+    values; a line with fewer columns is skipped.
+    """
     for line in text.splitlines():
         cells = line.split("|")
         if len(cells) >= len(fields):
@@ -140,16 +142,19 @@ def parse_users(text: str) -> tuple[SlurmUser, ...]:
 
 
 def parse_counted(text: str) -> frozenset[str]:
-    """Parse ``sacctmgr show tres format=Type,Name``, such as ``cpu``, ``gres/gpu:a100``."""
+    """Return the names of the resources in the output of ``sacctmgr show tres format=Type,Name``,
+    such as ``cpu`` and ``gres/gpu:a100``.
+    """
     tres_rows = rows(text, ("Type", "Name"))
     return frozenset("/".join(filter(None, (row["Type"], row["Name"]))) for row in tres_rows)
 
 
 def parse_usage(text: str) -> tuple[Usage, ...]:
-    """Parse ``sacct -X -T -D`` with ``USAGE_FIELDS`` and sum it by account and user.
+    """Return the usage by account and user from the output of ``sacct -X -T -D`` with
+    ``USAGE_FIELDS``.
 
-    Every run of a requeued job is a separate line, so all of its time is counted, but the job only
-    once.
+    Every run of a requeued job has a line of its own: the time of all runs is counted, but the job
+    only once.
     """
     seconds: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
     jobs: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -184,8 +189,8 @@ def parse_usage(text: str) -> tuple[Usage, ...]:
 
 
 def parse_config(text: str, names: Iterable[str]) -> dict[str, str]:
-    """Return the values of ``names`` in ``scontrol show config``; empty for ``(null)`` and missing
-    names.
+    """Return the values of ``names`` in the output of ``scontrol show config``; an empty text for
+    ``(null)`` and missing names.
     """
     values = dict.fromkeys(names, "")
     for line in text.splitlines():
@@ -196,8 +201,8 @@ def parse_config(text: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def argv(change: Change, cluster: str) -> list[str]:
-    """Return the sacctmgr arguments for ``change``. ``-i`` suppresses its confirmation prompt;
-    names were validated when the change was made.
+    """Return the arguments of sacctmgr that make the change, with ``-i`` against its confirmation
+    prompt. Names were validated when ``change`` was created.
     """
     match change:
         case AddAccount():

@@ -16,7 +16,9 @@ from aitne.core.settings import Settings
 
 
 class BrokerAccounting(Accounting):
-    """Implementation of ``core.ports.accounting.Accounting`` over the socket."""
+    """Implementation of ``core.ports.accounting.Accounting`` that sends every call to the
+    broker.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._client = BrokerClient(settings)

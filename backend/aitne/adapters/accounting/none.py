@@ -12,8 +12,8 @@ from aitne.core.ports.accounting import Associations, Change
 
 
 class NoAccounting:
-    """Implementation of ``core.ports.accounting.Accounting`` that always raises
-    ``NotSupported``.
+    """Implementation of ``core.ports.accounting.Accounting`` for schedulers without accounting:
+    every call raises ``NotSupported``.
     """
 
     def __init__(self, scheduler: str) -> None:

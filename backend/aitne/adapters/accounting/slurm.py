@@ -40,7 +40,9 @@ NO_ACCOUNTING = (
 
 
 class SlurmAccounting(Accounting):
-    """Implementation of ``core.ports.accounting.Accounting`` by Slurm's commands."""
+    """Implementation of ``core.ports.accounting.Accounting`` with Slurm's commands (sacctmgr,
+    sacct, scontrol).
+    """
 
     def __init__(self, settings: Settings, command: Command) -> None:
         conf = settings.slurm.conf

@@ -14,12 +14,14 @@ from aitne.core.notifications.webhooks import permits
 
 
 async def resolve(host: str, port: int, private_networks: Sequence[str]) -> str:
-    """Return an address of the host that may be connected to.
+    """Return an address of the host to which the platform may connect; ``private_networks`` are
+    those that the site permits.
 
-    The connection goes to exactly this address, so that no second lookup of the name finds another.
+    The caller must connect to exactly this address, because a second lookup of the name could give
+    another one.
 
     Raises:
-        DeliveryFailed: the name has no address, or also one that is not permitted.
+        DeliveryFailed: the name has no address, or one that is not permitted.
     """
     loop = asyncio.get_running_loop()
     try:

@@ -42,7 +42,7 @@ class MailChannel:
         return self._settings.host is not None
 
     def targets(self, person: ChannelRecipient) -> Sequence[str]:
-        """Return the user's address, if there is one."""
+        """Return ``[""]`` or an empty list, depending on whether the user has a mail address."""
         return [""] if person.mail else []
 
     async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:

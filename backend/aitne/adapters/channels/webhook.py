@@ -46,7 +46,7 @@ class WebhookChannel:
         return self._settings.webhooks.enabled
 
     def targets(self, person: ChannelRecipient) -> Sequence[str]:
-        """Return each of the user's webhooks."""
+        """Return the ids of the user's webhooks."""
         return [webhook.id for webhook in person.webhooks]
 
     async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:

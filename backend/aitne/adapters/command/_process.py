@@ -27,7 +27,8 @@ async def run_process(
     env: Mapping[str, str] | None,
     timeout_s: float,
 ) -> Completed:
-    """Run ``argv`` in a process group of its own, in ``/``; error messages call it ``name``.
+    """Run ``argv`` until it ends, in a process group of its own and in the folder ``/``. ``name``
+    stands for the command in error messages.
 
     Raises:
         CommandTimeout: the process did not end within ``timeout_s``; its whole group was killed.
@@ -107,7 +108,9 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 class ConnectedProcesses:
-    """Processes connected by a socket. This class waits for their end; callers need not."""
+    """Starter of processes whose standard streams are a socket; at most ``maximum`` for each
+    account. It also waits for their end, so that callers need not.
+    """
 
     def __init__(self, maximum: int) -> None:
         self._most = maximum
@@ -117,11 +120,13 @@ class ConnectedProcesses:
     async def start(
         self, argv: Sequence[str], *, name: str, whose: str | None, env: Mapping[str, str] | None
     ) -> socket.socket:
-        """Start the process in a session of its own and return this process's end of its standard
+        """Start the process in a session of its own and return a socket connected to its standard
         streams.
 
+        ``whose`` is the account for which processes are counted.
+
         Raises:
-            RateLimited: ``maximum`` processes of ``whose`` run already.
+            RateLimited: ``maximum`` processes of ``whose`` are running already.
             Unavailable: the process could not be started.
         """
         if self._running.get(whose, 0) >= self._most:

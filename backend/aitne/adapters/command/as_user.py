@@ -36,7 +36,8 @@ MOST_CONNECTED = 30
 
 
 class AsUserCommand:
-    """Implementation of ``core.ports.command.Command`` for a process that runs as root.
+    """Implementation of ``core.ports.command.Command`` for the broker, which runs as root and
+    starts commands under users' accounts.
 
     ``permitted`` returns the Unix user of an account or raises ``NotAllowed``. Commands without an
     account run as ``operator``; if ``operator`` is None they run as root, which Slurm always treats
@@ -87,11 +88,12 @@ class AsUserCommand:
     async def connect(
         self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
     ) -> socket.socket:
-        """Start a command as ``account``, without any of root's rights, and let it run.
+        """Start a command as ``account``, without any of root's rights, and return a socket
+        connected to its standard input and output. The command continues to run after the return.
 
         Raises:
             NotAllowed: the account or the command is not permitted.
-            RateLimited: too many programs of the account run already.
+            RateLimited: too many connected programs of the account are running already.
             Unavailable: the command could not be started.
         """
         if account is None or not argv or argv[0] not in CONNECTED:

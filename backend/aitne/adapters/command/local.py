@@ -16,8 +16,8 @@ MOST_CONNECTED = 200
 
 
 class LocalCommand:
-    """Implementation of ``core.ports.command.Command`` without a broker, only as the process's own
-    account.
+    """Implementation of ``core.ports.command.Command`` without a broker: commands run under this
+    process's own account. ``prefix`` is put before each command.
     """
 
     alone = True
@@ -50,11 +50,12 @@ class LocalCommand:
     async def connect(
         self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
     ) -> socket.socket:
-        """Start a command as the process's own account and let it run.
+        """Start a command under this process's own account, and return a socket connected to its
+        standard input and output. The command continues to run after the return.
 
         Raises:
             NotAllowed: ``account`` is another account.
-            RateLimited: too many programs run already.
+            RateLimited: too many connected programs are running already.
             Unavailable: the command could not be started.
         """
         _check_own(account)

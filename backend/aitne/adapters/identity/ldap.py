@@ -32,8 +32,9 @@ _TWO = 2
 
 
 class LdapIdentity(FormSource):
-    """Identity source with one connection for each login, because an LDAP bind applies to a whole
-    connection."""
+    """Identity source that checks passwords by an LDAP bind, on a new connection for each login,
+    because a bind applies to a whole connection.
+    """
 
     name = "ldap"
 

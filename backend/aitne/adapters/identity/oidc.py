@@ -38,7 +38,9 @@ _MOST_BYTES = 1 << 20
 
 
 class OidcIdentity(RedirectSource):
-    """Identity source whose provider's endpoints come from its description, read on first use."""
+    """Identity source that logs in at an OpenID Connect provider. The provider's endpoints are read
+    from its discovery document at the first use.
+    """
 
     name = "oidc"
 

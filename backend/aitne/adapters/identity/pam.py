@@ -28,8 +28,8 @@ _AT_ONCE = 4
 
 
 class PamIdentity(FormSource):
-    """Identity source that maps a user to the account of the same name, or to the account that
-    ``[accounts] map`` gives for that user.
+    """Identity source that checks passwords of this machine's Unix accounts by PAM. A user has the
+    account of the same name, or the one that ``[accounts] map`` gives.
     """
 
     name = "pam"

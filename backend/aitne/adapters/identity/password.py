@@ -21,8 +21,8 @@ _LANES = 1
 
 
 class PasswordIdentity(FormSource):
-    """Identity source that hashes in a thread, few at a time: each takes a core and some memory for
-    a moment.
+    """Identity source for passwords of the platform's own accounts. At most ``at_once`` passwords
+    are hashed at a time, in threads, because each takes a core and some memory.
     """
 
     name = "password"

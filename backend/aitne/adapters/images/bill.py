@@ -25,7 +25,9 @@ _MAX_DEPTH = 12
 
 
 def bill_of(root: Path) -> tuple[Package, ...]:
-    """Return all packages below ``root``, Debian's first, by name; each once."""
+    """Return all packages that are installed below the folder ``root``, Debian's first, by name;
+    each once.
+    """
     place = root / STATUS
     inside = place.resolve().is_relative_to(root.resolve())
     status = _text(place, _MAX_STATUS_BYTES) if inside else ""
@@ -34,7 +36,7 @@ def bill_of(root: Path) -> tuple[Package, ...]:
 
 
 def joined(*parts: Iterable[Package]) -> tuple[Package, ...]:
-    """Join several bills to one, sorted, without repetitions."""
+    """Join several software bills to one, sorted and without repetitions."""
     unique = {package for part in parts for package in part}
     return tuple(
         sorted(unique, key=lambda package: (package.source, package.name, package.version))
@@ -65,8 +67,8 @@ def python_package(metadata: str) -> Package | None:
 
 
 def is_metadata(path: str) -> bool:
-    """Return True if a path, relative to the root, is metadata of a Python package that Debian did
-    not install.
+    """Return whether ``path``, relative to the image's root, is the metadata file of a Python
+    package that Debian did not install.
     """
     return path.endswith(METADATA) and not path.startswith(DEBIAN_PYTHON)
 

@@ -32,7 +32,9 @@ _ROOT_BYTES, _DEBIAN_BYTES, _PYTHON_BYTES = 40 << 20, 1 << 20, 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """Result of a build. The files are in place, but not yet in the catalogue."""
+    """Result of a build: artifacts and software bill. The artifact files have their final names,
+    but the catalogue does not have the image yet.
+    """
 
     artifacts: tuple[Artifact, ...]
     packages: tuple[Package, ...]
@@ -42,7 +44,9 @@ class BuildResult:
 
 @dataclass(frozen=True, slots=True)
 class BuildPlan:
-    """Plan of a build: its recipe, runtimes, missing layers and size."""
+    """Plan of a build: the recipe, the runtimes, the layers that must be made and the expected
+    size.
+    """
 
     recipe: Recipe
     runtimes: tuple[str, ...]
@@ -53,7 +57,7 @@ class BuildPlan:
 
 
 def plan(recipe: Recipe, runtimes: Sequence[str]) -> BuildPlan:
-    """Plan a build without doing any of it."""
+    """Return the plan of a build, without side effects."""
     expected = _ROOT_BYTES + len(recipe.debian) * _DEBIAN_BYTES + len(recipe.python) * _PYTHON_BYTES
     return BuildPlan(recipe, tuple(runtimes), layers.missing(recipe), expected)
 
@@ -68,7 +72,8 @@ def require_root() -> None:
 
 
 def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
-    """Return the runtimes to build for; Docker if it is requested or if jobs here can use it.
+    """Return the runtimes for which artifacts are built; Docker is included if ``docker`` requests
+    it or if jobs on this platform can use it.
 
     Raises:
         SetupError: Docker is requested and does not answer.
@@ -145,7 +150,8 @@ def try_sif(
     scratch: Path,
     work: Work,
 ) -> None:
-    """Run the smoke commands in an image file; if it has JupyterLab, do what a session does first.
+    """Run the test commands ``smoke`` in an image file; if the image has JupyterLab, also start it
+    as a session does.
 
     ``scratch`` is a folder that is not needed afterwards.
 

@@ -23,7 +23,9 @@ _PROBE_S = 5
 
 
 class DockerDaemon:
-    """One Docker daemon, by the package ``docker``."""
+    """Client of one Docker daemon (with the package ``docker``) that builds, tests and removes
+    images.
+    """
 
     def __init__(self, url: str | None, tmp: Path) -> None:
         self.url = url or DEFAULT_URL
@@ -90,7 +92,7 @@ class DockerDaemon:
     def smoke(
         self, digest: str, commands: Sequence[Sequence[str]], work: Work, *, env: Mapping[str, str]
     ) -> None:
-        """Run commands in the image without a network or privileges; each must succeed.
+        """Run the test commands in the image without a network or privileges; each must succeed.
 
         Raises:
             SetupError: a command failed; the message contains its output.
@@ -135,7 +137,7 @@ class DockerDaemon:
             raise work.failure(what, str(error)) from error
 
     def remove(self, digest: str) -> None:
-        """Remove an image from the store; do nothing if it is missing.
+        """Remove an image from the daemon's store; do nothing if it is missing.
 
         Raises:
             SetupError: the daemon refused, or does not answer.

@@ -21,12 +21,14 @@ Version = tuple[int, ...]
 
 
 class NotMovable(ValueError):
-    """The file needs something of the newer library that the older one does not have."""
+    """Error: the program cannot be adapted to the older C library, because it uses something that
+    only the newer one has.
+    """
 
 
 def unpin(content: bytes, have: Version) -> bytes | None:
-    """Return the file changed for a C library of version ``have`` such as ``(2, 36)``, or None
-    if it runs unchanged.
+    """Return the program ``content`` adapted to a C library of version ``have``, such as ``(2,
+    36)``; None if the program runs there unchanged.
 
     Raises:
         NotMovable: the file is not a 64-bit little-endian ELF, is damaged, or needs what that
@@ -41,8 +43,8 @@ def unpin(content: bytes, have: Version) -> bytes | None:
 
 
 def unpin_file(path: Path, have: Version) -> bool:
-    """Apply ``unpin`` in place and return whether the file was changed. Raises ``NotMovable`` and
-    ``OSError``.
+    """Apply ``unpin`` to a file in place and return whether the file was changed. Raises
+    ``NotMovable`` and ``OSError``.
     """
     try:
         changed = unpin(path.read_bytes(), have)

@@ -28,7 +28,9 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Image with everything that it takes from the images it extends."""
+    """Complete instructions for building an image: its ``image.yaml`` joined with those of the
+    images it extends.
+    """
 
     file: ImageFile
     bases: tuple[str, ...]
@@ -59,20 +61,21 @@ class Recipe:
 
 
 def builtin_folder() -> Path:
-    """Return the folder of the images that the platform ships."""
+    """Return the folder of the recipes that are part of the platform."""
     return shipped("containers")
 
 
 def known(root: Path) -> tuple[str, ...]:
-    """Return the names of the images whose folders lie in ``root``."""
+    """Return the names of the images that have a folder with a recipe in ``root``."""
     return tuple(sorted(path.parent.name for path in root.glob(f"*/{FILE}")))
 
 
 def find(name: str, root: Path | None = None) -> Path:
-    """Return the folder of an image: ``name`` of a shipped image, or a path with a slash in it.
+    """Return the folder of an image's recipe. ``name`` is the name of an image that is part of the
+    platform, or a path that contains a slash.
 
     Raises:
-        InvalidInput: there is no such image; the message lists those that there are.
+        InvalidInput: there is no such image; the message lists those that exist.
     """
     shipped = root or builtin_folder()
     if "/" in name or name in (".", ".."):
@@ -148,10 +151,11 @@ def _check(path: Path, file: ImageFile) -> None:
 
 
 def read(folder: Path, root: Path | None = None) -> Recipe:
-    """Read the image of a folder with what it takes from its bases: siblings, or shipped images.
+    """Read the recipe in ``folder``, joined with those of the images it extends, which are in
+    sibling folders or part of the platform.
 
     Raises:
-        InvalidInput: a file is invalid, a base is missing, or the bases form a cycle.
+        InvalidInput: a file is invalid, an extended image is missing, or the images form a cycle.
     """
     chain = _chain(folder, root or builtin_folder())
     files = [load(image_folder) for image_folder in chain]

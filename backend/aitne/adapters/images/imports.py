@@ -21,7 +21,7 @@ SIF, ARCHIVE, FOLDER = "image file", "Docker archive", "folder"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of an import: its path, kind and size."""
+    """File or folder from which an image is imported, with its kind and size."""
 
     path: Path
     kind: str
@@ -29,10 +29,10 @@ class Source:
 
 
 def look(path: Path) -> Source:
-    """Inspect ``path`` and return the source of an image that it holds.
+    """Return what kind of image the file or folder ``path`` contains.
 
     Raises:
-        InvalidInput: ``path`` holds nothing that an image can be made of.
+        InvalidInput: no image can be made of ``path``.
     """
     path = path.expanduser().absolute()
     try:
@@ -63,9 +63,9 @@ def take(
     digest: str | None,
     apps: dict[str, ImageApp],
 ) -> BuildResult:
-    """Make an image file of the source, read its software bill and try it.
+    """Make an image file from the source, read its software bill and test it.
 
-    ``digest`` is the digest of a source that is a file.
+    ``digest`` is the expected digest of the source, if that is a file; None: not checked.
 
     Raises:
         InvalidInput: the digest differs.

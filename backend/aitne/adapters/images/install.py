@@ -46,7 +46,7 @@ _ADVICE = (
 
 
 def ensure_apptainer(progress: Progress, program: str = PROGRAM) -> None:
-    """Ensure that Apptainer is on this machine and serves ordinary users.
+    """Check that ordinary users can run Apptainer on this machine, and install it if it is missing.
 
     ``program`` is the program that the settings name; only the default program is installed.
 
@@ -82,7 +82,9 @@ def check_program(program: str) -> None:
 
 
 def open_fuse(progress: Progress, device: Path = FUSE) -> None:
-    """Allow ordinary users to mount images, as udev does where it runs."""
+    """Permit ordinary users to use the FUSE device, with which they mount images; udev does the
+    same where it runs.
+    """
     try:
         mode = stat.S_IMODE(device.stat().st_mode)
     except FileNotFoundError:
@@ -122,11 +124,11 @@ def _in_archive() -> bool:
 
 
 def repacked(progress: Progress) -> Path:
-    """Return Debian sid's package, changed to run here; the package is kept below the cache
-    directory.
+    """Return the path of Debian sid's Apptainer package, adapted to this machine's C library. The
+    result is cached.
 
     Raises:
-        SetupError: this is not Debian on x86-64, or a part of it cannot be made to run here.
+        SetupError: this is not Debian on x86-64, or a part of the package cannot be adapted.
     """
     have = _libc()
     release = platform.freedesktop_os_release()
@@ -205,7 +207,10 @@ def _refit(package: Path, tree: Path, have: elf.Version) -> str:
 
 
 def refit_control(text: str, have: elf.Version, *, changed: bool) -> tuple[str, str]:
-    """Return a package's control file after the change, and the version that it then names.
+    """Return the control file of the adapted package, and the version of Debian's package.
+
+    ``have`` is the version of this machine's C library, ``changed`` whether programs of the package
+    were changed.
 
     Raises:
         SetupError: ``text`` names no version.

@@ -45,25 +45,29 @@ _SCRATCH, _DOWNLOADS = "/tmp", "/mnt"  # noqa: S108 - in the image, which no oth
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Paths of the layers of one image."""
+    """Paths of the layers from which an image is built: Debian's packages and, optionally, Python
+    packages.
+    """
 
     debian: Path
     python: Path | None = None
 
     def folders(self) -> Iterator[tuple[str, Path]]:
-        """Yield each folder with its name in the definition."""
+        """Yield each layer's folder with the name that the build definition uses for it."""
         yield definition.DEBIAN, self.debian
         if self.python is not None:
             yield definition.PYTHON, self.python
 
 
 def cache() -> Path:
-    """Return the folder of layers, downloads and logs; all of them can be recreated."""
+    """Return the cache folder of layers, downloads and logs, which can all be recreated."""
     return cache_dir() / "images"
 
 
 def keys(recipe: Recipe) -> tuple[str, str | None]:
-    """Return the names of the two layers; the second is None without Python packages."""
+    """Return the names of the image's two layers in the cache; the second is None if the image has
+    no Python packages.
+    """
     base = f"debian-{_digest(SUITE, platform.machine(), *recipe.debian)}"
     if recipe.python_prefix is None:
         return base, None
@@ -73,13 +77,15 @@ def keys(recipe: Recipe) -> tuple[str, str | None]:
 
 
 def missing(recipe: Recipe) -> tuple[str, ...]:
-    """Return the layers that a build would have to make: ``debian``, ``python``, both or none."""
+    """Return those layers of the image that are not in the cache: ``debian``, ``python``, both or
+    none.
+    """
     names = [name for name in keys(recipe) if name is not None]
     return tuple(name.partition("-")[0] for name in names if not _is_fresh(cache() / name))
 
 
 def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
-    """Return the layers of an image; make those that are missing.
+    """Return the layers of an image; make those that are not in the cache.
 
     Raises:
         SetupError: a layer could not be made; the message names the log.
@@ -105,8 +111,8 @@ def make(recipe: Recipe, apptainer: str, work: Work) -> Layers:
 
 
 def stale() -> list[Path]:
-    """Return the layers that no build has used for as long as a layer is valid, and remains of
-    failed builds.
+    """Return the folders of layers that can be deleted: layers that no build has used for 30 days,
+    and the remains of failed builds of the same age.
     """
     stale_layers = []
     for path in sorted(cache().glob("*-*")):
@@ -248,7 +254,9 @@ def _make_python(recipe: Recipe, root: Path, folder: Path, apptainer: str, work:
 
 
 class _Counter:
-    """Progress report of pip, given from time to time."""
+    """Reporter that counts the packages in pip's output and reports the number every few
+    seconds.
+    """
 
     def __init__(self, work: Work) -> None:
         self._work = work

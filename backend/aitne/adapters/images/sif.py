@@ -28,15 +28,16 @@ _LISTED = "squashfs-root/"
 
 @dataclass(frozen=True, slots=True)
 class Apptainer:
-    """Apptainer's program, and the folder for its temporary files, which hold whole root file
-    systems."""
+    """Runner of Apptainer's program. ``tmp`` is the folder for its temporary files, which contain
+    whole root file systems.
+    """
 
     program: str
     tmp: Path
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """Return variables that keep everything it writes in ``folder``, which is removed
-        afterwards.
+        """Return environment variables that make Apptainer write only into ``folder``, which is
+        removed afterwards.
         """
         return {
             "APPTAINER_TMPDIR": str(folder),
@@ -62,7 +63,8 @@ class Apptainer:
             self._build(DEFINITION, target, Path(folder), work)
 
     def convert(self, source: str, target: Path, work: Work) -> None:
-        """Make an image of a folder, or of an archive: ``docker-archive:/path``.
+        """Make an image file from ``source``: a folder or an archive such as
+        ``docker-archive:/path``.
 
         Raises:
             SetupError: the source is no image or is damaged; the message names the log.
@@ -101,10 +103,10 @@ class Apptainer:
         return int(start)
 
     def bill(self, image: Path, work: Work) -> tuple[Package, ...]:
-        """Return the packages that the image holds, read from the file without running anything in
-        it.
+        """Return the software bill of an image file, read from its file system without running
+        anything in the image.
 
-        As root, this uses an unprivileged account to read the file, which is untrusted.
+        Root reads the file, which is not trusted, through an unprivileged account.
 
         Raises:
             SetupError: the file is damaged or not an image.
@@ -144,9 +146,10 @@ class Apptainer:
         env: Mapping[str, str],
         binds: Sequence[tuple[Path, str]] = (),
     ) -> None:
-        """Run commands in the image as an ordinary user without a network; each must succeed.
+        """Run the test commands in the image as an ordinary user without a network; each must
+        succeed.
 
-        If only its owner can read the file, they run as its owner, as jobs do.
+        If only the owner of the file can read it, the commands run as that owner, as jobs do.
 
         Raises:
             SetupError: a command failed; the message contains its output.

@@ -37,14 +37,16 @@ Seen = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something in the folder that belongs to no image."""
+    """File or folder in the images' folder that belongs to no image in the catalogue."""
 
     path: Path
     size_bytes: int
 
 
 class ImageFolder:
-    """``settings.images_dir``. Constructing it writes nothing."""
+    """The folder of image files (``settings.images_dir``). Constructing the object writes
+    nothing.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -83,7 +85,7 @@ class ImageFolder:
             )
 
     def keep(self, made: Path, name: str, version: str) -> Artifact:
-        """Give a finished file its name; from then on jobs can use it.
+        """Move the finished file ``made`` to its final name in the folder, so that jobs can use it.
 
         Raises ``OSError``.
         """
@@ -110,8 +112,8 @@ class ImageFolder:
         return path.parent == self.root
 
     def leftovers(self, known_paths: Collection[Path]) -> list[Leftover]:
-        """Return the files and folders here that are not among ``known_paths``, except those
-        that may still be in use.
+        """Return the files and folders here that are not among ``known_paths`` and that no build or
+        job may still be using.
         """
         if not self.root.is_dir():
             return []
@@ -135,8 +137,8 @@ class ImageFolder:
 
 
 def abandoned(tmp: Path) -> list[Leftover]:
-    """Return what aborted builds and imports of this account have left in the folder for temporary
-    files.
+    """Return the files that aborted builds and imports of this account have left in the folder
+    ``tmp``.
     """
     leftovers = []
     for path in sorted(tmp.glob(f"{SCRATCH}*")):
@@ -159,7 +161,7 @@ def _identity(path: Path) -> tuple[int, int] | Path:
 
 
 def remove(path: Path) -> int:
-    """Remove a file or a folder and return the bytes that this freed; a missing one frees none.
+    """Remove a file or a folder and return the number of bytes that this freed; 0 if it is missing.
 
     Raises ``OSError``.
     """
@@ -185,7 +187,9 @@ def size_of(folder: Path) -> int:
 
 
 def digest_of(path: Path, progress: Seen | None = None) -> str:
-    """Return ``sha256:…`` of a file's content. Raises ``OSError``."""
+    """Return the digest ``sha256:…`` of a file's content; ``progress`` is called every few seconds.
+    Raises ``OSError``.
+    """
     digest = hashlib.sha256()
     last = time.monotonic()
     with path.open("rb", buffering=0) as stream:
@@ -203,7 +207,7 @@ def digest_of(path: Path, progress: Seen | None = None) -> str:
 
 
 def damage_of(artifact: Artifact, progress: Seen | None = None) -> str | None:
-    """Return what is wrong with an artifact's file, as a sentence, or None if it is unchanged.
+    """Return a sentence about what is wrong with an artifact's file; None if it is unchanged.
 
     Raises:
         SetupError: this account cannot read the file, so its state is unknown.
@@ -228,7 +232,9 @@ def damage_of(artifact: Artifact, progress: Seen | None = None) -> str | None:
 
 
 def check_digest(expected: str | None, actual: str, source: Path) -> None:
-    """Raise ``InvalidInput`` if a digest was given and differs."""
+    """Raise ``InvalidInput`` if ``expected`` is given and differs from ``actual``, the digest of
+    ``source``.
+    """
     if expected is not None and expected != actual:
         raise InvalidInput.field(
             "--digest", f"{source} is {actual}; it is not the expected file", value=expected

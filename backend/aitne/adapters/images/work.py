@@ -24,7 +24,9 @@ _CHATTER = ("INFO:", "WARNING:")
 
 
 class Work:
-    """One build or import. ``say`` is called with each step; ``path`` is the log, overwritten."""
+    """One build or import: runs its steps, reports them to the user through ``progress``, and
+    writes everything to the log ``path``, which is overwritten.
+    """
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self.path = path
@@ -124,7 +126,9 @@ class Work:
 
     @contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Turn errors of the file system into an error that names the step and the log."""
+        """Convert errors of the file system inside the ``with`` block to an error that names the
+        step ``what`` and the log.
+        """
         try:
             yield
         except OSError as error:
@@ -135,7 +139,9 @@ class Work:
 
 
 def said_by(error: OSError) -> str:
-    """Return the error as ``No space left on device: /srv/images/…``."""
+    """Return the text of an error of the file system, such as ``No space left on device:
+    /srv/images/…``.
+    """
     reason = FULL if error.errno == errno.ENOSPC else error.strerror or str(error)
     return f"{reason}: {error.filename}" if error.filename else reason
 

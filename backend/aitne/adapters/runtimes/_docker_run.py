@@ -60,7 +60,9 @@ _NVIDIA = "NVIDIA_VISIBLE_DEVICES"
 def container_options(
     facts: dict[str, Any], tmp: str, argv: Sequence[str], *, gpus: bool
 ) -> dict[str, Any]:
-    """Return the body of the request that creates the container."""
+    """Return the body of the request to the Docker daemon that creates the container. ``facts`` is
+    the description from ``DockerRuntime``, ``tmp`` the job's temporary folder.
+    """
     half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     memory = facts["memory_bytes"]
     host: dict[str, Any] = {
@@ -264,7 +266,7 @@ def _quietly(action: Callable[[], None]) -> None:
 
 
 def sweep(client: docker.APIClient) -> None:
-    """Remove the containers of launchers that no longer exist."""
+    """Remove the containers whose launchers no longer exist."""
     for container in client.containers(all=True, filters={"label": OWNER}):
         if not _lives(container["Labels"].get(OWNER, "")):
             remove(client, container["Id"])

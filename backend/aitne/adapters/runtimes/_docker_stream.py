@@ -26,8 +26,8 @@ def say(sentence: str) -> None:
 
 
 class ContainerStream:
-    """Connection to the container's streams, attached before it starts so that no output is
-    missed.
+    """Connection to a container's standard streams. It is attached before the container starts, so
+    that no output is missed.
     """
 
     def __init__(self, client: docker.APIClient, url: str, name: str, wake: int) -> None:
@@ -47,10 +47,10 @@ class ContainerStream:
             return []
 
     def run(self, pid: int, early: Sequence[int]) -> int:
-        """Forward everything until the container has ended; return its exit code.
+        """Forward input, output and signals until the container has ended; return its exit code.
 
-        ``pid`` is its first process on this machine, and ``early`` the signals that arrived before
-        it existed.
+        ``pid`` is the container's first process, as this machine numbers it, ``early`` are signals
+        that arrived before the container existed.
         """
         exit_pipe, teller = os.pipe()
         threading.Thread(target=self._wait, args=(teller,), daemon=True).start()

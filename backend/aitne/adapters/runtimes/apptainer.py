@@ -52,8 +52,8 @@ class ApptainerRuntime:
         self._program = settings.containers.apptainer
 
     def refusal(self, *, remote: bool) -> str | None:
-        """Return why it cannot be used: a single machine must have it installed; the nodes of a
-        cluster are not checked.
+        """Return why Apptainer cannot be used; None if it can. On a single machine it must be
+        installed; the nodes of a cluster are not checked.
         """
         if remote or shutil.which(self._program) is not None:
             return None

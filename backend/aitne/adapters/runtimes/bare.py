@@ -11,9 +11,10 @@ from aitne.core.settings import Settings
 
 
 class BareRuntime:
-    """Implementation of ``core.ports.runtime.Runtime``.
+    """Implementation of ``core.ports.runtime.Runtime`` without containers: programs run directly on
+    the node.
 
-    ``session_env`` is a virtual environment, or None.
+    ``session_env`` is the virtual environment whose programs come first on the PATH, or None.
     """
 
     name = "bare"
@@ -27,7 +28,7 @@ class BareRuntime:
         return None
 
     def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
-        """Return a launch that puts nothing before the program's own arguments.
+        """Return a launch with an empty command prefix.
 
         Raises:
             InvalidInput: an image, or an option that requires a container.

@@ -46,8 +46,8 @@ class DockerRuntime:
         self._cgroup_parent = settings.containers.docker_cgroup_parent
 
     def refusal(self, *, remote: bool) -> str | None:
-        """Return why it cannot be used: on a cluster it needs a cgroup parent; everywhere the
-        package and the daemon's socket.
+        """Return why Docker cannot be used; None if it can. It needs the package ``docker`` and the
+        daemon's socket, and on a cluster a cgroup parent.
         """
         if remote and self._cgroup_parent is None:
             return (
@@ -66,11 +66,11 @@ class DockerRuntime:
         return None
 
     def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
-        """Return the launcher with a description of the container.
+        """Return a launch whose command prefix is the launcher ``_docker_run`` with a description
+        of the container.
 
         Raises:
-            InvalidInput: no image, one that has no digest of Docker's store, or a forbidden
-                bind.
+            InvalidInput: no image, one that has no digest of Docker's store, or a forbidden bind.
         """
         check_spec(spec)
         image = spec.image

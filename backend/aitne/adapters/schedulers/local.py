@@ -41,7 +41,9 @@ def _utc_now() -> datetime:
 
 
 class LocalScheduler:
-    """Implementation of ``core.ports.scheduler.Scheduler`` on this machine."""
+    """Implementation of ``core.ports.scheduler.Scheduler`` that runs jobs on this machine
+    itself.
+    """
 
     name = "local"
     capabilities = SchedulerCapabilities(
@@ -81,7 +83,7 @@ class LocalScheduler:
     # --- start and stop --------------------------------------------------------------------------
 
     async def start(self) -> Sequence[str]:
-        """Restore the records and re-attach to running jobs.
+        """Read the stored jobs and resume control of those that still run.
 
         Raises:
             SetupError: the folder cannot be used, or another platform process uses it.

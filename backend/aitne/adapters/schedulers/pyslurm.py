@@ -32,8 +32,8 @@ _INSTEAD = 'Use scheduler = "slurm" or "slurm_cli", which work with every releas
 
 
 class PyslurmScheduler(SlurmCliScheduler):
-    """Implementation of ``core.ports.scheduler.Scheduler``; all other methods use Slurm's
-    commands.
+    """Implementation of ``core.ports.scheduler.Scheduler`` that polls by pyslurm; all other methods
+    use Slurm's commands.
     """
 
     name = "pyslurm"
@@ -45,10 +45,11 @@ class PyslurmScheduler(SlurmCliScheduler):
         self._known: dict[bytes, Sequence[SchedulerJob]] = {}
 
     async def start(self) -> Sequence[str]:
-        """Start as with the commands, and check that pyslurm is installed and compatible.
+        """Start like the base class, and check that pyslurm is installed and compatible.
 
         Raises:
-            SetupError: the commands or pyslurm are missing, or pyslurm is incomplete or incompatible.
+            SetupError: the commands or pyslurm are missing, or pyslurm is incomplete or
+                incompatible.
         """
         if self._settings.slurm.command_prefix:
             raise SetupError(
@@ -73,8 +74,8 @@ class PyslurmScheduler(SlurmCliScheduler):
         await super().close()
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs that slurmctld holds, ended ones for MinJobAge; run squeue too if a job
-        failed.
+        """Return all jobs that slurmctld holds; ended jobs are among them for MinJobAge. If a job
+        failed, also run squeue, which reports its exit code correctly.
         """
         if self._release is None:
             try:

@@ -53,8 +53,8 @@ _ODD_CLOCK_S = 20
 
 
 class SlurmScheduler(SlurmCliScheduler):
-    """Implementation of ``core.ports.scheduler.Scheduler``; all other methods use Slurm's
-    commands.
+    """Implementation of ``core.ports.scheduler.Scheduler`` that submits, polls and cancels by
+    slurmrestd where possible; all other methods use Slurm's commands.
     """
 
     name = "slurm"
@@ -68,11 +68,11 @@ class SlurmScheduler(SlurmCliScheduler):
         self._last_warning: str | None = None
 
     async def start(self) -> Sequence[str]:
-        """Start as with the commands, and try slurmrestd, which need not be available.
+        """Start like the base class, and try slurmrestd, which need not be available.
 
         Raises:
             SetupError: the commands are missing; the key cannot be used; slurmrestd serves no
-                supported version; Slurm rejects our token.
+                supported version; Slurm rejects the platform's token.
         """
         notes = [*await super().start()]
         url, key = self._settings.slurm.rest_url, self._settings.slurm.jwt_key
@@ -116,7 +116,8 @@ class SlurmScheduler(SlurmCliScheduler):
         self._commands_settle_s = value
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Submit by REST, or by sbatch what REST cannot express or accept at this moment.
+        """Submit the job by REST, or by sbatch if REST cannot express the job or is not available
+        at this moment.
 
         Raises:
             SchedulerRejected: Slurm rejects the job.

@@ -54,7 +54,7 @@ _ALLOCATED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED}
 
 
 class SlurmCliScheduler:
-    """Implementation of ``core.ports.scheduler.Scheduler`` with Slurm's commands."""
+    """Implementation of ``core.ports.scheduler.Scheduler`` with Slurm's commands alone."""
 
     name = "slurm_cli"
     capabilities = SchedulerCapabilities(
@@ -80,10 +80,10 @@ class SlurmCliScheduler:
     # --- start and stop --------------------------------------------------------------------------
 
     async def start(self) -> Sequence[str]:
-        """Read the configuration of this Slurm, which need not answer.
+        """Read the configuration of this Slurm; that slurmctld does not answer is no error.
 
         Raises:
-            SetupError: its commands are missing.
+            SetupError: Slurm's commands are missing.
         """
         try:
             config = await self._config()
@@ -120,7 +120,9 @@ class SlurmCliScheduler:
     # --- queries ---------------------------------------------------------------------------------
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs that slurmctld holds, ended ones for MinJobAge, by one squeue."""
+        """Return all jobs that slurmctld holds, by one squeue; ended jobs are among them for
+        MinJobAge.
+        """
         return await self._site.poll()
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:

@@ -31,7 +31,7 @@ _UNLIMITED = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class PoolQuota:
-    """A user's or group's quota in one storage pool."""
+    """Quota of a user or group in one storage pool."""
 
     name: str
     """Name of the user or the group."""
@@ -43,12 +43,16 @@ class PoolQuota:
 
 
 def parse_size(text: str) -> int | None:
-    """Parse ``601.03 GiB``, ``928.9GiB``, ``512K`` or bytes; None is unlimited or unknown."""
+    """Return the bytes in a size such as ``601.03 GiB``, ``928.9GiB`` or ``512K``; None if it is
+    unlimited or unknown.
+    """
     return _parse(text, _BINARY)
 
 
 def parse_count(text: str) -> int | None:
-    """Parse ``836.44k``, ``17688628`` or ``12+``; None is unlimited or unknown."""
+    """Return the number in a text such as ``836.44k``, ``17688628`` or ``12+``; None if it is
+    unlimited or unknown.
+    """
     return _parse(text, _COUNT)
 
 
@@ -150,7 +154,9 @@ def parse_targets_8(text: str) -> list[StorageTarget]:
 
 
 def pick(quotas: Iterable[PoolQuota], kind: str, name: str, pool: str | None) -> Quota | None:
-    """Return the quota that applies in a folder of this storage pool."""
+    """Return the quota of the user or group ``name`` that applies in a folder of the storage pool
+    ``pool``; None if there is none.
+    """
     owner_quotas = [quota for quota in quotas if quota.kind == kind and quota.name == name]
     exact = [quota for quota in owner_quotas if quota.pool == pool]
     chosen = exact or (owner_quotas if len(owner_quotas) == 1 else [])

@@ -15,7 +15,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A line of ``/proc/self/mountinfo`` (proc(5))."""
+    """A mounted file system: a line of ``/proc/self/mountinfo`` (proc(5))."""
 
     point: str
     kind: str
@@ -31,13 +31,17 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """Reader of these two files, which never waits for a file system."""
+    """Reader of the tables ``mountinfo`` and ``fstab``, which never accesses the mounted file
+    systems and so never blocks.
+    """
 
     mountinfo: Path = Path("/proc/self/mountinfo")
     fstab: Path = Path("/etc/fstab")
 
     def of(self, path: str) -> Mount | None:
-        """Return the mount that ``path`` lies on, by the names in the table."""
+        """Return the mount that contains ``path``, by the mount points in the table; None if there
+        is none.
+        """
         match = None
         for mount in self._all():
             above = mount.point == "/" or within(path, [mount.point])
@@ -47,7 +51,8 @@ class Mounts:
         return match
 
     def missing(self, area: Area) -> str | None:
-        """Return the mount point that the area should be on if nothing is mounted there, else None.
+        """Return the mount point on which the area should lie if nothing is mounted there;
+        otherwise None.
 
         Access the area first: an automounter mounts only on access.
         """

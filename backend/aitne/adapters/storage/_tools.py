@@ -19,7 +19,9 @@ class ToolFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StorageTools:
-    """Programs found in ``search``, run with nothing of this process's environment."""
+    """Runner of a storage system's programs, which are found in the folders ``search`` and get
+    nothing of this process's environment.
+    """
 
     search: str = SEARCH
     timeout_s: float = 4.0

@@ -34,7 +34,9 @@ class BeegfsStorage:
         self._tools = tools or StorageTools()
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
-        """Return the current facts about the area; no failure of a file system raises."""
+        """Return size, quota and other present facts of the area; errors of the file system are
+        reported in ``problem``, not raised.
+        """
         area_facts, mount = look_at_folder(area, self._mounts)
         if not area_facts.there or mount is None:
             return area_facts

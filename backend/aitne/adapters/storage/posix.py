@@ -20,7 +20,8 @@ _NO_QUOTAS = frozenset({"tmpfs", "overlay", "squashfs", "ramfs", "iso9660", "ero
 
 
 class PosixStorage:
-    """Implementation of ``core.ports.storage.Storage``.
+    """Implementation of ``core.ports.storage.Storage`` for ordinary file systems, with the program
+    ``quota``.
 
     Where there are no quotas, or none that this account may query, they stay unknown, which is not
     reported as a problem.
@@ -33,7 +34,9 @@ class PosixStorage:
         self._tools = tools or StorageTools()
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
-        """Return the current facts about the area; no failure of a file system raises."""
+        """Return size, quota and other present facts of the area; errors of the file system are
+        reported in ``problem``, not raised.
+        """
         facts, mount = look_at_folder(area, self._mounts)
         has_quotas = facts.there and mount is not None and mount.kind not in _NO_QUOTAS
         if not has_quotas or mount is None or not self._tools.has("quota"):

@@ -24,7 +24,9 @@ def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 class StorePart:
-    """Part of the store: some of its methods, over the shared database."""
+    """Base class of the parts of the SQL store, each of which implements some of its methods over
+    the shared database.
+    """
 
     _db: Database
     _clock: Clock
@@ -39,10 +41,10 @@ class StorePart:
 
 
 async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | None) -> None:
-    """Check that ``epoch`` belongs to a lease that no other controller has taken over since.
+    """Check that no other controller has taken over the lease since the lease of ``epoch``.
 
-    In a transaction this stays true until the commit: the row is read-locked, and the
-    ``take_lease`` of a successor waits for the lock.
+    In a transaction this stays true until the commit: the lease's row is read-locked, and the
+    ``take_lease`` of another controller waits for the lock.
 
     Raises:
         StaleEpoch: another controller is the leader.
@@ -65,9 +67,11 @@ def in_turn(
     is_leased: ColumnElement[bool],
     most_of_one: int | None = None,
 ) -> Select[tuple[int]]:
-    """Select the IDs of the rows that are due: the first of every owner before any owner's second.
+    """Select the IDs of the rows that are due, such that the owners take turns: the first row of
+    every owner comes before any owner's second.
 
-    Leased rows count as the first of their owner. ``most_of_one`` is the maximum for one owner.
+    Reserved rows (``is_leased``) count as the first of their owner. ``most_of_one`` is the maximum
+    number of rows of one owner; None: no maximum.
     """
     leased = (
         select(table.c.owner, func.count().label("count"))
@@ -101,10 +105,11 @@ async def take_due(
     epoch: int,
     until: datetime,
 ) -> Sequence[RowMapping]:
-    """Lease rows to the leader; if two callers run concurrently, only one gets each row.
+    """Reserve rows for the leader until ``until``, and return them; concurrent callers never get
+    the same row.
 
     ``due`` selects their IDs, in the order in which they are served; ``is_due`` is checked again on
-    the selected rows, since they are not locked at that point.
+    the selected rows, which are not locked at that point.
     """
     # Usually no row is due; then nothing is written, and no waiter is notified.
     async with db.read() as connection:

@@ -89,7 +89,7 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def nodes(self) -> Sequence[Node]:
-        """Return the nodes of the snapshot, by name."""
+        """Return the nodes of the stored state of the cluster, by name."""
         async with self._db.read() as connection:
             return await self._nodes(connection)
 
@@ -214,8 +214,8 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete old events, measurements and idempotency keys, and expired web sessions, secrets and
-        login attempts.
+        """Delete old events, measurements and idempotency keys, and expired sign-ins, secrets and
+        counts of logins.
 
         The newest event remains: readers continue from its ID.
         """

@@ -8,7 +8,9 @@ from sqlalchemy import BigInteger, DateTime, Dialect, Integer, Text, TypeDecorat
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """Time in UTC, with a time zone in Python; SQLite stores it without the time zone."""
+    """Column type for times in UTC, which have a time zone in Python; SQLite stores them without
+    the time zone.
+    """
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -30,7 +32,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Prose(TypeDecorator[str]):
-    """Text for users, without NUL characters, which PostgreSQL cannot store."""
+    """Column type for texts of users, without NUL characters, which PostgreSQL cannot store."""
 
     impl = Text
     cache_ok = True

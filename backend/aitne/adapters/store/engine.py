@@ -39,7 +39,8 @@ MIGRATION_LOCK = 4_158_320_902
 
 
 class Transaction:
-    """Write transaction. Its events are written last, so that their lock is held only briefly.
+    """Write transaction in progress. It writes its events last, so that their lock is held only
+    briefly.
 
     This also prevents deadlocks: the holder of that lock requests no other one.
     """
@@ -63,17 +64,19 @@ class Transaction:
         return await self.connection.execute(statement, parameters)
 
     async def take(self, what: str) -> None:
-        """Lock ``what`` until the end of the transaction, for rules over rows that do not exist
-        yet.
+        """Lock the name ``what`` until the end of the transaction, for rules about rows that do not
+        exist yet.
 
-        On SQLite there is only one write transaction at a time anyway.
+        On SQLite this does nothing: there is only one write transaction at a time.
         """
         if self.dialect == "postgresql":
             lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:what, 0))")
             await self.execute(lock, {"what": what})
 
     def append_event(self, kind: str, data: Mapping[str, Any], **about: Any) -> None:
-        """Add an event; ``about`` may contain ``job_id``, ``owner`` and ``project``."""
+        """Add an event to be written at the end; ``about`` may contain ``job_id``, ``owner`` and
+        ``project``.
+        """
         row = {"kind": kind, "data": dict(data), "job_id": None, "owner": None, "project": None}
         self._events.append({**row, **about, "time": self._clock()})
 
@@ -90,7 +93,9 @@ class Transaction:
 
 
 class Database:
-    """Database engine with its two kinds of transaction, and the feed that reports changes."""
+    """The database: provides connections for reads and write transactions, and the feed that
+    reports changes.
+    """
 
     def __init__(self, address: Address, clock: Clock, *, outlived: bool) -> None:
         self.address = address
@@ -161,10 +166,11 @@ class Database:
                 await transaction.finish()
 
     async def note(self, statement: Executable) -> None:
-        """Write a value whose failure must not fail a request, such as the last use of a token.
+        """Write a value that is not essential, such as the last use of a token; a failure does not
+        fail the request.
 
-        While the database cannot be written, as with a full disk, nothing is written, and the next
-        attempt follows only after ``_NOTE_AGAIN_S``: each attempt may wait for a lock.
+        While the database cannot be written, as with a full disk, the value is dropped, and writing
+        is tried again only after ``_NOTE_AGAIN_S`` seconds, because each try may wait for a lock.
         """
         if time.monotonic() < self._note_again_at:
             return

@@ -84,8 +84,8 @@ _BAD_TEXT = {"22021", "22P05"}
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFault:
-    """Fault of the database. If it is ``lasting``, a retry does not help before an administrator has
-    followed ``sentence``.
+    """Cause of a database error, as a sentence. If it is ``lasting``, retries fail until an
+    administrator does what the sentence says.
     """
 
     sentence: str
@@ -93,7 +93,9 @@ class DatabaseFault:
 
 
 def explain(error: BaseException, address: Address) -> DatabaseFault | None:
-    """Return the fault behind an error; None if the database did not cause it."""
+    """Return the fault of the database that caused the error; None if the database did not cause
+    it.
+    """
     cause: BaseException = error
     if isinstance(error, DBAPIError) and error.orig is not None:
         cause = error.orig

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Generation that a task has seen, and the time."""
+    """Generation of the database up to which a task has read, and when it read."""
 
     feed: Feed
     generation: int
@@ -37,7 +37,9 @@ _seen: ContextVar[_Mark | None] = ContextVar("aitne_seen_generation", default=No
 
 
 class Feed(ABC):
-    """Counter of generations, with the futures of the tasks that wait for the next one."""
+    """Source of notifications that the database has changed. Each change begins a new generation,
+    and ``wait`` returns when there is one that the calling task has not seen.
+    """
 
     RECENT_S = 1.0
     """Maximum age in seconds of the mark that a task inherits from the one that started it."""
@@ -49,15 +51,17 @@ class Feed(ABC):
         self._waiters: set[asyncio.Future[None]] = set()
 
     def mark(self) -> None:
-        """Record that the caller's reads from now on include every change up to the current
-        generation.
+        """Record that the calling task reads the database now, so that its next ``wait`` reports
+        only later changes.
         """
         task = asyncio.current_task()
         task_ref = None if task is None else weakref.ref(task)
         _seen.set(_Mark(self, self._generation, task_ref, time.monotonic()))
 
     async def wait(self, timeout_s: float) -> bool:
-        """Return True once something has changed since the caller's last read or wait."""
+        """Wait at most ``timeout_s`` seconds; return True once the database has changed since the
+        calling task's last read or wait.
+        """
         await self._watch()
         generation, is_own = self._seen_by_caller()
         if not is_own and generation != self._generation:
@@ -104,11 +108,11 @@ class Feed(ABC):
 
 
 class SqliteFeed(Feed):
-    """Feed that reads ``PRAGMA data_version`` while any task waits: a read of shared memory, some
-    microseconds.
+    """Feed for SQLite, which reads ``PRAGMA data_version`` while any task waits: a read of shared
+    memory that takes some microseconds.
 
-    The number changes with the commits of every other connection. This one makes none, so it sees
-    all, including those of this process.
+    That number changes with the commits of every other connection. The feed's connection makes no
+    commits, so it detects all, including those of this process.
     """
 
     INTERVAL_S = 0.05
@@ -166,7 +170,9 @@ class SqliteFeed(Feed):
 
 
 class PostgresFeed(Feed):
-    """Feed that LISTENs on a separate connection; every write transaction NOTIFYs."""
+    """Feed for PostgreSQL, which LISTENs on a separate connection; every write
+    transaction NOTIFYs.
+    """
 
     CHANNEL = "aitne_change"
     CHECK_S = 30.0

@@ -37,7 +37,9 @@ _NO_HISTORY = (PROFILE, SNAPSHOT, SWEEP, SPLIT)
 
 
 class JobHistory(StorePart, JobStore):
-    """Part of ``JobStore`` about data attached to a job."""
+    """Part of ``JobStore`` about the data of a job beside its row: job token, hand-over,
+    measurements, profile and events.
+    """
 
     @override
     async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:

@@ -38,8 +38,9 @@ _UNBEGUN_S = -1
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Sort order of jobs. ``as_of`` is the time of the request for the first page; on every page,
-    the duration of running jobs is counted until then."""
+    """Sort order of a list of jobs, with the cursors of its pages. Durations of running jobs count
+    until ``as_of``, the time of the request for the first page, on every page.
+    """
 
     sort: JobSort
     descending: bool
@@ -49,8 +50,10 @@ class Order:
     def apply(
         self, ids: Select[Any], cursor: str | None, *, task_groups: bool = False
     ) -> Select[Any]:
-        """Return the statement in this order, from after the cursor; with ``task_groups`` including the
-        group that has tasks after it. Raises ``InvalidInput``."""
+        """Return the statement ``ids`` sorted in this order, without the rows up to the cursor
+        (None: all rows). With ``task_groups``, a task group is included while any of its tasks
+        comes after the cursor. Raises ``InvalidInput``.
+        """
         ordered = ids.order_by(*self.columns(task_groups=task_groups))
         if cursor is None:
             return ordered
@@ -67,8 +70,9 @@ class Order:
         return ordered.where(or_(row < after, group))
 
     def tasks(self, rows: Iterable[RowMapping], cursor: str | None) -> Iterator[Job]:
-        """Yield the jobs of ``rows`` in this order from after the cursor, including each task that
-        shares a row. The rows have their sort key as ``sort_key``."""
+        """Yield the jobs of ``rows`` after the cursor, sorted in this order; a task group yields
+        each of its tasks. The rows have their sort key in the column ``sort_key``.
+        """
         group: Job | None = None
         group_key: Any = None
         indices: list[int] = []  # of the group, the next one last
@@ -95,7 +99,9 @@ class Order:
         return job_index > index if self.descending else job_index < index
 
     def at(self, cursor: str | None) -> Order:
-        """Return this order as of the first page. Raises ``InvalidInput``."""
+        """Return this order with the ``as_of`` of the first page, which the cursor contains. Raises
+        ``InvalidInput``.
+        """
         return self if cursor is None else self._read(cursor)[0]
 
     def columns(self, *, task_groups: bool = False) -> tuple[ColumnElement[Any], ...]:

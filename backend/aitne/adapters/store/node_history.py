@@ -26,7 +26,9 @@ def news(
     new_nodes: Mapping[_Key, Mapping[str, Any]],
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """Return the rows about nodes that differ between ``old_nodes`` and ``new_nodes``."""
+    """Return the history rows for all nodes whose state differs between ``old_nodes`` and
+    ``new_nodes``.
+    """
     rows = []
     for key in sorted(old_nodes.keys() | new_nodes.keys()):
         before, after = _standing(old_nodes.get(key)), _standing(new_nodes.get(key))

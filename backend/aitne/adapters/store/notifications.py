@@ -186,7 +186,7 @@ class Inboxes(StorePart, NotificationStore):
 
 
 def delivery_row(new: NewDelivery, now: datetime) -> dict[str, Any]:
-    """Return a message to send as the columns of its row."""
+    """Return a new delivery as the columns of its row."""
     return {
         **new.model_dump(mode="json"),
         "state": DeliveryState.WAITING,

@@ -30,7 +30,7 @@ async def queue(
     now: datetime,
     data: Mapping[str, Any] | None = None,
 ) -> None:
-    """Put one item per job into the outbox, due at ``now``; each has a copy of ``data``."""
+    """Add one item per job to the outbox, due at ``now``; each has a copy of ``data``."""
     rows = [
         {
             "kind": kind,
@@ -49,7 +49,7 @@ async def queue(
 
 
 async def drop_submits(tx: Transaction, job_ids: Sequence[UUID]) -> set[UUID]:
-    """Delete the jobs' own SUBMITs from the outbox; return the jobs that had one."""
+    """Delete the SUBMIT items of these jobs from the outbox; return the jobs that had one."""
     statement = delete(_outbox).where(
         _outbox.c.kind == OutboxKind.SUBMIT, _outbox.c.job_id.in_(job_ids)
     )
@@ -63,7 +63,9 @@ async def queued(tx: Transaction, kind: OutboxKind, job_ids: Sequence[UUID]) -> 
 
 
 async def longest_asked(source: Transaction | AsyncConnection, job_id: UUID) -> int | None:
-    """Return the maximum time limit in pending EXTENDs of the job."""
+    """Return the longest time limit in seconds among the job's EXTEND items; None if there are
+    none.
+    """
     query = select(_outbox.c.data).where(
         _outbox.c.kind == OutboxKind.EXTEND, _outbox.c.job_id == job_id
     )
@@ -77,7 +79,7 @@ async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
 
 
 async def release(tx: Transaction, job_ids: Sequence[UUID]) -> None:
-    """Make the items that were held for one of the jobs due."""
+    """Make those items due that wait for one of these jobs."""
     statement = update(_outbox).where(_outbox.c.dependency.in_(job_ids))
     await tx.execute(statement.values(dependency=None))
 
@@ -133,7 +135,9 @@ class Outbox(StorePart, JobStore):
 
     @override
     async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
-        """Return items to the outbox until their dependencies change, in any order of transactions."""
+        """Return items to the outbox until the jobs on which they depend change. It does not matter
+        whether such a job changes before or after this transaction.
+        """
         items: dict[UUID, list[int]] = defaultdict(list)
         for item_id, job in dependencies.items():
             items[job.id].append(item_id)

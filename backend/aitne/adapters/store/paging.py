@@ -34,7 +34,7 @@ def decode(kind: str, cursor: str, parts: int) -> Sequence[str]:
 
 
 def moment(text: str) -> datetime:
-    """Return a time in a cursor. Raises ``ValueError``."""
+    """Return the time that a cursor contains as ``text``. Raises ``ValueError``."""
     timestamp = datetime.fromisoformat(text)
     if timestamp.tzinfo is None:
         raise ValueError(f"{text} has no time zone")
@@ -45,7 +45,9 @@ def moment(text: str) -> datetime:
 
 
 def number(text: str) -> int:
-    """Return an integer in a cursor that both databases can compare with. Raises ``ValueError``."""
+    """Return the integer that a cursor contains as ``text``, if it fits both databases. Raises
+    ``ValueError``.
+    """
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"{text} is not a valid number")
     return int(text)
@@ -66,7 +68,7 @@ def _storable(text: str) -> bool:
 
 
 def not_ours(cursor: str) -> InvalidInput:
-    """Return the error about a cursor that does not belong to this list."""
+    """Return the error for a cursor that does not belong to this list."""
     return InvalidInput.field(
         "cursor",
         "is not a cursor of this list",

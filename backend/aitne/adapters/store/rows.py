@@ -67,7 +67,9 @@ def fold(text: str) -> str:
 
 
 def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
-    """Return the ``data`` of a job's event, which pages show without another request."""
+    """Return the field ``data`` of a job's event; it contains what pages show, so that they need no
+    further request.
+    """
     data: dict[str, Any] = {"state": job.state}
     if previous is not None and previous.state is not job.state:
         data["previous"] = previous.state

@@ -11,5 +11,7 @@ ACCOUNT_SECURITY = "account.security"
 
 
 def note_security(tx: Transaction, owner: str, data: Mapping[str, Any]) -> None:
-    """Append the event; ``data["change"]`` is ``sign_in``, ``token``, ``password`` or ``second_factor``."""
+    """Append the event about a change to the owner's credentials; ``data["change"]`` is
+    ``sign_in``, ``token``, ``password`` or ``second_factor``.
+    """
     tx.append_event(ACCOUNT_SECURITY, data, owner=owner)

@@ -28,7 +28,7 @@ _USE_NOTED_EVERY = timedelta(minutes=1)
 
 
 def hub_logout(owner: str) -> Update:
-    """Return the statement that records for JupyterHub that logins of the owner have ended."""
+    """Return the statement that increments the owner's counter of logins to end at JupyterHub."""
     return update(_users).where(_users.c.name == owner).values(hub_logouts=_users.c.hub_logouts + 1)
 
 
@@ -160,14 +160,14 @@ class SignIns(StorePart, SignInStore):
 
     @override
     async def hub_logouts(self) -> Mapping[str, int]:
-        """Return the count of each user that has one."""
+        """Return the counter of logins to end at JupyterHub of each user for whom it is not 0."""
         due = select(_users.c.name, _users.c.hub_logouts).where(_users.c.hub_logouts > 0)
         async with self._db.read() as connection:
             return {row.name: row.hub_logouts for row in await connection.execute(due)}
 
     @override
     async def hub_logged_out(self, owner: str, count: int) -> None:
-        """Set the count to 0 where it is still ``count``."""
+        """Set the owner's counter of logins to end at JupyterHub to 0 if it is still ``count``."""
         same = (_users.c.name == owner, _users.c.hub_logouts == count)
         async with self._db.write() as tx:
             await tx.execute(update(_users).where(*same).values(hub_logouts=0))

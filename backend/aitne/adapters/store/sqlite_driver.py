@@ -21,7 +21,9 @@ _CHUNK = 64
 
 
 class OneTripCursor:
-    """Cursor with the methods that SQLAlchemy uses."""
+    """Database cursor for SQLAlchemy that executes a statement and fetches all its rows in one
+    round trip to the connection's thread.
+    """
 
     def __init__(self, connection: OneTripConnection) -> None:
         self._connection = connection
@@ -64,7 +66,9 @@ class OneTripCursor:
 
 
 class OneTripConnection(aiosqlite.Connection):
-    """Connection that SQLAlchemy's aiosqlite dialect uses."""
+    """Database connection for SQLAlchemy's aiosqlite dialect with fewer round trips to
+    its thread.
+    """
 
     _stopped = False
 

@@ -63,9 +63,11 @@ async def find_tasks(
 
 
 async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
-    """Lock and return the jobs and the array jobs of tasks among them; tasks get their own rows.
+    """Lock and return these jobs, with the array jobs of those that are tasks; tasks of a task
+    group get rows of their own.
 
-    The arrays' rows are always locked first: two transactions that need the same rows take turns.
+    The arrays' rows are always locked first, so that two transactions that need the same rows
+    cannot deadlock.
     """
     arrays: set[UUID] = set()
     absent = {*job_ids}

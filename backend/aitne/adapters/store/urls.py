@@ -19,7 +19,9 @@ _SECRET = re.compile(r"((?:ssl)?password=)[^&]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Location of the database: ``path`` for SQLite, ``dsn`` for PostgreSQL."""
+    """Address of the database: ``path`` for SQLite, ``dsn`` for PostgreSQL; ``shown`` is the text
+    for messages.
+    """
 
     shown: str
     """Address for messages, without the password."""

@@ -321,6 +321,6 @@ class Credentials(StorePart, UserStore):
 
     @override
     async def clear_attempts(self, key: str) -> None:
-        """Delete the attempts counted under ``key``."""
+        """Delete the events counted under ``key``."""
         async with self._db.write() as tx:
             await tx.execute(delete(_attempts).where(_attempts.c.key == key))

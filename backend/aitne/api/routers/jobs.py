@@ -258,7 +258,11 @@ async def present_page(
     platform: PlatformServices,
     cache: JobViewCache,
 ) -> Response:
-    """Return one page of jobs, serialized at once: its views need no validation."""
+    """Return one page of jobs as a JSON response.
+
+    The text of each view comes from ``cache``, and the response is not validated again, which makes
+    long lists fast.
+    """
     page = await platform.jobs.list(
         actor,
         query.where(kind),

@@ -29,7 +29,7 @@ class TerminalRequest(Strict):
 
 
 class SshFacts(Frozen):
-    """Settings that an SSH client needs."""
+    """Facts that an SSH client needs to connect to a job."""
 
     account: str = Field(description="The user name for `ssh`.", examples=["alice"])
 

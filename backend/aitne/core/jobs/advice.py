@@ -39,7 +39,7 @@ class NamedJob(Frozen):
 
 
 class Advice(Frozen):
-    """One action that would help, or the time at which the job can start."""
+    """A piece of advice on a queued job: an action that would help, or when the job can start."""
 
     text: str = Field(description="A sentence, or its beginning where `at` or `jobs` complete it.")
     at: UtcTime | None = Field(None, description="Time with which the sentence ends.")

@@ -41,8 +41,9 @@ EXIT_NEVER_ANSWERED = 123
 
 
 class AgentApp(Frozen):
-    """An app to start. ``argv`` is its complete command line, apart from arguments that a hand-over
-    adds."""
+    """An app that the agent starts. ``argv`` is its complete command line, apart from arguments of
+    the hand-over.
+    """
 
     name: str
     kind: str
@@ -52,7 +53,7 @@ class AgentApp(Frozen):
 
 
 class AgentNeed(Frozen):
-    """A file or folder that must be there before anything starts."""
+    """A file or folder that must exist before the agent starts any program."""
 
     what: str
     """For the message: ``the image jupyter:1.0``, ``the dataset div2k:1``."""
@@ -91,14 +92,16 @@ class AgentRanks(Frozen):
 
 
 class AgentSetting(Frozen):
-    """Parameter setting of one task of a sweep, passed in a file and in the task's environment."""
+    """Parameter setting of one task of a sweep, which the agent passes in a file and in environment
+    variables.
+    """
 
     values: dict[str, Scalar]
     env: dict[str, str]
 
 
 class AgentSpec(Frozen):
-    """The file ``agent.json``: what the agent has to do."""
+    """Content of ``agent.json``, which tells the agent what to start."""
 
     protocol: int = VERSION
     job_id: UUID

@@ -33,7 +33,7 @@ _DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class ComparisonInput:
-    """Data of one run for the comparison."""
+    """Data of one of the two jobs to compare."""
 
     job: Job
     snapshot: Snapshot

@@ -33,7 +33,7 @@ _PATH_LENGTH = 4000
 
 
 class BindRoot(Frozen):
-    """A folder or file that may be bound, with all that is below it."""
+    """A folder or file that may be bound into containers, with everything below it."""
 
     source: str
     target: str | None = None

@@ -38,7 +38,9 @@ class StageStatus(StrEnum):
 
 
 class Stage(Frozen):
-    """One stage; ``detail`` states why it lasts or why it ended, for the stage that matters now."""
+    """A stage in the life of a job, as the portal draws it; ``detail`` says why the present stage
+    lasts or how it ended.
+    """
 
     key: StageKey
     """Key of the step."""

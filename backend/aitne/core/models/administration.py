@@ -72,7 +72,7 @@ class Maintenance(Frozen):
 
 
 class NodeEvent(Frozen):
-    """One event in a node's history."""
+    """Entry in the history of a node: a change of its state, or an administrator's action."""
 
     id: int
     time: UtcTime = Field(description="Time at which it was observed or done.")

@@ -25,7 +25,7 @@ class Outcome(StrEnum):
 
 
 class AuditDraft(Frozen):
-    """Content of an entry before it has its place in the chain."""
+    """Content of an audit log entry before the store gives it its number and hash in the chain."""
 
     time: UtcTime = Field(
         description="Time of the action.", json_schema_extra={"format": "date-time"}
@@ -87,7 +87,7 @@ class AuditEntry(AuditDraft):
 
 
 class AuditFilter(Frozen):
-    """Filter for audit entries; a field that is None selects all."""
+    """Filter for audit log entries; a field that is None does not restrict the result."""
 
     actor: str | None = None
     """The user, or the administrator who impersonated a user."""
@@ -100,7 +100,7 @@ class AuditFilter(Frozen):
 
 
 class AuditCheck(Frozen):
-    """Result of a check of the whole chain."""
+    """Result of checking the hashes of the whole audit log."""
 
     intact: bool = Field(description="Whether no entry was changed, removed or inserted.")
     entries: int = Field(description="Number of valid entries, from the first on.")

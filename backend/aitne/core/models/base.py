@@ -19,14 +19,17 @@ from aitne.core import units
 
 
 class Strict(BaseModel):
-    """Input from outside: an unknown field is an error, and text is never silently a number."""
+    """Base class of models for input from outside: an unknown field is an error, and text is never
+    converted to a number.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Frozen(BaseModel):
-    """A value the platform made itself: immutable, and lenient when an older record is read
-    back."""
+    """Base class of models for values that the platform itself creates: immutable, and lenient when
+    an older record is read.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 

@@ -14,7 +14,7 @@ Cell = str | float | int | bool | None
 
 
 class Row(Frozen):
-    """One field that both runs have, or one of them."""
+    """A field of one or both of the compared jobs, with its values."""
 
     field: str = Field(description="Name of a field of the job file, a package or a metric.")
     a: Cell = Field(description="Value of the first run; null: none.")
@@ -27,7 +27,7 @@ class Row(Frozen):
 
 
 class Section(Frozen):
-    """Rows that belong together."""
+    """Section of a comparison: fields of the jobs that belong together."""
 
     key: str = Field(
         description="job, resources, parameters, code, packages, data, node, outcome, use or metrics."
@@ -43,7 +43,7 @@ class Section(Frozen):
 
 
 class Compared(Frozen):
-    """One of the two runs, for the head of its column."""
+    """One of the two compared jobs, as the head of its column shows it."""
 
     id: UUID = Field(description="The job's id.")
     name: str = Field(description="The job's name.")
@@ -55,7 +55,7 @@ class Compared(Frozen):
 
 
 class Comparison(Frozen):
-    """Everything in which two runs may differ."""
+    """Comparison of two jobs: all fields in which they may differ."""
 
     a: Compared = Field(description="The first run.")
     b: Compared = Field(description="The second run.")

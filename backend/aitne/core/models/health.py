@@ -27,7 +27,7 @@ SEVERITY = (HealthState.OK, HealthState.UNKNOWN, HealthState.DEGRADED, HealthSta
 
 
 class PartHealth(Frozen):
-    """One part of the platform."""
+    """Health of one part of the platform, such as the database."""
 
     name: str = Field(
         description="api, database, controller, scheduler, queue, events, hub, proxy, broker, "
@@ -56,7 +56,7 @@ class PartHealth(Frozen):
 
 
 class Health(Frozen):
-    """Every part, the worst first."""
+    """Health of the platform: the state of every part, the worst first."""
 
     state: HealthState = Field(description="State of the worst part.")
     version: str = Field(description="The platform's release.", examples=["0.6.0"])

@@ -108,7 +108,7 @@ class ImageState(StrEnum):
 
 
 class Artifact(Frozen):
-    """An image as one runtime takes it."""
+    """The file or Docker image with which one runtime starts an image."""
 
     runtime: str
     """The runtime's name: ``apptainer`` or ``docker``."""
@@ -171,8 +171,9 @@ class Image(Frozen):
 
 
 class ImageUse(Frozen):
-    """Image that a job runs in, fixed when the job is created, so that a new version changes
-    nothing."""
+    """The image that a job uses, fixed when the job is created, so that later versions of the image
+    do not change the job.
+    """
 
     reference: str
     """``name:version``, or the path of an image of the user's own."""

@@ -29,14 +29,16 @@ Scalar = str | int | float | bool
 
 
 class JobType(StrEnum):
-    """A batch job ends by itself; a session is a job with an app in which its owner works."""
+    """Type of a job: a batch job ends by itself; a session has apps in which its owner works."""
 
     JOB = "job"
     SESSION = "session"
 
 
 class DistributedSpec(DistributedOptions, Frozen):
-    """``DistributedFile``, resolved: how the ranks of a program are started and exchange."""
+    """Distribution of a job's program over ranks: ``DistributedFile`` with all defaults
+    filled in.
+    """
 
     ranks_per_node: int = Field(1, ge=1)
     """Programs on each node."""
@@ -53,11 +55,11 @@ class Readiness(Frozen):
 
 
 class AppSpec(Frozen):
-    """An app of a session. The first is the program that listens on a port; the others are further
-    pages of that program.
+    """An app of a session. The first one is the program that listens on a port; the others are
+    further pages of that program.
 
-    ``kind`` names its starter: ``jupyterhub`` is the single-user server that the Hub hands its
-    environment to.
+    ``kind`` names what starts the app: ``jupyterhub`` is the single-user server, which gets its
+    environment from JupyterHub.
     """
 
     name: str
@@ -75,7 +77,9 @@ class AppSpec(Frozen):
 
 
 class RetryPolicy(Frozen):
-    """``RetryFile``, resolved. The default never retries."""
+    """Conditions and number of retries of a job: ``RetryFile`` with all defaults filled in. The
+    default permits no retry.
+    """
 
     max: int = 0
     """Maximum number of retries."""
@@ -84,7 +88,9 @@ class RetryPolicy(Frozen):
 
 
 class HeldBy(Frozen):
-    """Components that, beside the scheduler, enforce a job's limits of memory and CPUs."""
+    """Components that enforce the job's limits of memory and CPUs beside the scheduler: the runtime
+    or the agent.
+    """
 
     runtime: bool = False
     """The container runtime holds it."""
@@ -298,7 +304,9 @@ class JobChanges(Strict):
 
 
 class JobFilter(Frozen):
-    """Filter for lists of jobs. Empty: all that the actor may see."""
+    """Filter for lists of jobs; without any field set, it matches all jobs that the actor
+    may see.
+    """
 
     owner: str | None = None
     project: str | None = None
@@ -346,7 +354,7 @@ class Plan(Frozen):
 
 
 class Sample(Frozen):
-    """One measurement of a job's own processes on one node."""
+    """Measurement of the resource use of a job's processes on one node, at one time."""
 
     time: UtcTime
     node: str

@@ -91,7 +91,7 @@ class Limits(Strict):
 
 
 class Membership(Frozen):
-    """One user in one project."""
+    """Membership of one user in one project, with the user's role and limits there."""
 
     project: ProjectName
     """The project."""
@@ -116,14 +116,16 @@ class Usage(Frozen):
 
 
 class Gauge(Frozen):
-    """Amount in use and its limit."""
+    """Amount of a resource that is in use, and its limit."""
 
     limit: int | None
     used: int
 
 
 class AssociationUse(Frozen):
-    """One account, or one user in it, as slurmctld counts it now."""
+    """Limits of one account, or of one user in it, and how much of each is in use, as slurmctld
+    counts.
+    """
 
     account: str
     user: str | None = None
@@ -143,7 +145,7 @@ class AssociationUse(Frozen):
 
 
 class QosUse(Frozen):
-    """One QOS as slurmctld counts it now."""
+    """Limits of one QOS, and how much of each is in use, as slurmctld counts."""
 
     name: str
     tres: dict[str, Gauge] = Field(default_factory=dict)

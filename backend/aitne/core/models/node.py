@@ -33,7 +33,7 @@ class NodeState(StrEnum):
 
 
 class GpuCount(Frozen):
-    """GPUs of one type on one node (a MIG profile is a type of its own)."""
+    """Number of GPUs of one type on one node (a MIG profile is a type of its own)."""
 
     type: str | None
     """None: GPUs without a type."""
@@ -43,7 +43,7 @@ class GpuCount(Frozen):
 
 
 class GresCount(Frozen):
-    """Another generic resource on one node, such as ``shard``."""
+    """Number of units of a generic resource other than GPUs, such as ``shard``, on one node."""
 
     name: str
     total: int
@@ -52,7 +52,7 @@ class GresCount(Frozen):
 
 
 class Node(Frozen):
-    """One node: what it has, and how much of that is given to jobs."""
+    """A node with its resources, and how much of them is allocated to jobs."""
 
     name: str
     cluster: str = "local"
@@ -101,7 +101,7 @@ class Partition(Frozen):
 
 
 class Reservation(Frozen):
-    """Nodes that are kept for some accounts or users for a time."""
+    """Reservation of nodes for some accounts or users during a period."""
 
     name: str
     starts_at: UtcTime | None = None
@@ -127,7 +127,9 @@ class Holder(StrEnum):
 
 
 class Cluster(Frozen):
-    """Snapshot of the whole cluster. Empty tuples where a scheduler has no such objects."""
+    """State of the whole cluster at one time. Tuples are empty where a scheduler has no such
+    objects.
+    """
 
     nodes: tuple[Node, ...] = ()
     partitions: tuple[Partition, ...] = ()
@@ -145,7 +147,9 @@ class Cluster(Frozen):
 
 
 class SchedulerStatus(Frozen):
-    """Availability of the scheduler. While it does not answer, every state of a job may be old."""
+    """Availability of the scheduler. While it does not answer, the states of jobs may be out of
+    date.
+    """
 
     answering: bool
     """Whether it answered when it was asked last."""

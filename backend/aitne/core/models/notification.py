@@ -96,7 +96,7 @@ class Recipient(Frozen):
 
 
 class NotificationContent(Frozen):
-    """Text of one event, before it has a recipient."""
+    """Content of a notification about one event, before it is addressed to a recipient."""
 
     kind: NotificationKind
     level: Level = Level.INFO
@@ -129,7 +129,7 @@ class Notification(Frozen):
 
 
 class Webhook(Frozen):
-    """URL of a user that receives messages, without its secret."""
+    """Webhook of a user: the URL that receives messages, without the secret."""
 
     id: str
     owner: UserName
@@ -153,7 +153,7 @@ class DeliveryState(StrEnum):
 
 
 class Delivery(Frozen):
-    """One message on its way by one channel."""
+    """One message to a user on one channel, with the state and number of its tries."""
 
     id: int
     channel: str
@@ -170,7 +170,7 @@ class Delivery(Frozen):
 
 
 class NewDelivery(Frozen):
-    """A message that is to be sent."""
+    """Message to a user on one channel that is to be sent."""
 
     channel: str
     owner: UserName
@@ -210,7 +210,7 @@ def message_of(
 
 
 class SessionActivity(Frozen):
-    """Activity of a session as its agent observed it."""
+    """Last activity of a session, as its agent observed it, and the warnings that were sent."""
 
     job_id: UUID
     active_at: UtcTime

@@ -27,7 +27,7 @@ ColumnName = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,39}$")]
 
 
 class JobTable(Strict):
-    """Columns and order of a table of jobs."""
+    """Settings of a table of jobs: its columns, order and search."""
 
     columns: list[ColumnName] = Field(
         [], max_length=40, description="Columns in this order; empty: those of a new table."
@@ -40,7 +40,7 @@ class JobTable(Strict):
 
 
 class SavedView(JobTable):
-    """A table of jobs with a name."""
+    """Table of jobs that a user has saved under a name."""
 
     name: str = Field(min_length=1, max_length=60, examples=["Failed this week"])
 
@@ -56,7 +56,7 @@ class JobViews(Strict):
 
 
 class Launch(Strict):
-    """Something that was launched, so that it can be launched again."""
+    """A job file that the user has launched, so that it can be launched again."""
 
     title: str = Field("", max_length=200, description="Title under which it is offered.")
     file: JobFile = Field(description="Job file that was submitted.")
@@ -65,7 +65,7 @@ class Launch(Strict):
 
 
 class LastLaunch(Strict):
-    """Latest launches, newest first."""
+    """The user's latest launches, newest first."""
 
     items: list[Launch] = Field([], max_length=5)
     """Newest first."""

@@ -28,7 +28,7 @@ class _Part(Frozen):
 
 
 class Straggler(_Part):
-    """The rank that the others wait for."""
+    """The straggler: the rank for which the others wait."""
 
     rank: Rank
     """Its number."""
@@ -41,7 +41,9 @@ class Straggler(_Part):
 
 
 class SizeRow(_Part):
-    """One operation, and one range of message sizes: the row of a histogram."""
+    """Row of the profile's table: the collectives of one operation within one range of message
+    sizes.
+    """
 
     op: Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,39}$")]
     """The operation: ``allreduce``, ``broadcast``, …"""
@@ -64,7 +66,7 @@ class SizeRow(_Part):
 
 
 class RankRow(_Part):
-    """Measurements of one rank."""
+    """Measurements of one rank: its steps and its time in communication."""
 
     rank: Rank
     """Its number."""
@@ -89,7 +91,7 @@ class RankRow(_Part):
 
 
 class Point(_Part):
-    """A stretch of the run, for a chart."""
+    """A point of the profile's chart: measurements of a part of the run."""
 
     t_s: Seconds
     """Seconds since the run started."""
@@ -104,7 +106,7 @@ class Point(_Part):
 
 
 class Profile(_Part):
-    """Profile of a run's collectives so far."""
+    """Profile of the collectives of a distributed job until ``written_at``."""
 
     schema_: Literal[1] = Field(1, alias="schema")
     """The version of this document."""

@@ -33,7 +33,7 @@ class ProjectState(StrEnum):
 
 
 class Step(StrEnum):
-    """Transition of a project from one state to another."""
+    """Step in the life cycle of a project, such as its approval."""
 
     APPROVE = "approve"
     DECLINE = "decline"
@@ -91,7 +91,7 @@ class Budget(Strict):
 
 
 class ExtensionRequest(Frozen):
-    """Request of a manager for a later end."""
+    """Request of a project's manager to extend the project until a later end."""
 
     until: UtcTime = Field(description="The requested end.")
     reason: str = Field("", description="Reason, in the manager's words.")

@@ -79,7 +79,7 @@ class ResourcesFile(Strict):
 
 
 class Resources(Frozen):
-    """Resolved resources: nothing is left open."""
+    """Resources of a job with all defaults filled in."""
 
     nodes: int = Field(1, ge=1)
     """Number of nodes of the job."""

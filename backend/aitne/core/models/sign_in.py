@@ -9,7 +9,7 @@ from aitne.core.models.user import User
 
 
 class SignIn(Frozen):
-    """One browser that is logged in."""
+    """Sign-in: the record of one logged-in browser."""
 
     id: str = Field(description="Identifier of the sign-in; it is not a secret.")
     owner: UserName = Field(description="The user who logged in.")
@@ -60,7 +60,9 @@ class OpenSignIn(Frozen):
 
 
 class LoginAttempt(Frozen):
-    """Lockout state of a login name after one try to log in."""
+    """Number of failed logins under a name, and until when the name is locked. ``counted`` is False
+    if the login was refused because of the lock.
+    """
 
     failures: int
     """This one included, until it turns out to be right."""
@@ -70,7 +72,9 @@ class LoginAttempt(Frozen):
 
 
 class SecondFactor(Frozen):
-    """A device that knows a secret; the secret is made of ``salt`` and the platform's own key."""
+    """A user's second factor: an authenticator app that knows a secret, which is derived from
+    ``salt`` and the platform's own key.
+    """
 
     owner: UserName
     salt: str

@@ -32,7 +32,7 @@ class _Part(Frozen):
 
 
 class GitState(_Part):
-    """The working copy that the job's folder lies in."""
+    """State of the git working copy that contains the job's folder: commit, branch and changes."""
 
     root: Path = Field(description="Top folder of the working copy.")
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")] | None = Field(
@@ -64,7 +64,7 @@ class EnvironmentKind(StrEnum):
 
 
 class Packages(_Part):
-    """The environment that the job's programs found, by its packages' own records."""
+    """The Python packages that the job's programs could import, by the packages' own metadata."""
 
     kind: EnvironmentKind = Field(description="Kind of environment.")
     path: Path | None = Field(None, description="Path of the environment; null in an image.")
@@ -76,7 +76,7 @@ class Packages(_Part):
 
 
 class HostState(_Part):
-    """Host facts of the first node."""
+    """Facts about the first node of the job: system, kernel, CPU and GPU driver."""
 
     node: Word = Field(description="Name of the node.")
     system: Word | None = Field(None, description="Operating system.")
@@ -86,7 +86,7 @@ class HostState(_Part):
 
 
 class Taken(_Part):
-    """Snapshot as the agent sends it."""
+    """The part of a job's snapshot that its agent sends."""
 
     schema_: int = Field(1, alias="schema", ge=1, description="Version of this schema.")
     taken_at: UtcTime = Field(description="Time of the snapshot, by the node's clock.")

@@ -15,7 +15,7 @@ _NOTHING_THERE = os.strerror(errno.ENOENT)
 
 
 class AreaKind(StrEnum):
-    """Kind of owner of an area."""
+    """Kind of a storage area: whether it belongs to a user or to a project."""
 
     USER = "user"
     """One folder per user."""
@@ -24,7 +24,9 @@ class AreaKind(StrEnum):
 
 
 class Quota(Frozen):
-    """Limits of a user or project on a file system, and how much of them is used."""
+    """Quota of a user or project on a file system: limits of bytes and files, and how
+    much is used.
+    """
 
     used_bytes: int | None = Field(None, ge=0)
     """Amount that is used, in bytes."""
@@ -51,7 +53,7 @@ class Striping(Frozen):
 
 
 class StorageTarget(Frozen):
-    """One place that a parallel file system keeps content at."""
+    """Storage target of a parallel file system: a device that stores parts of files."""
 
     name: str
     state: str
@@ -63,7 +65,7 @@ class StorageTarget(Frozen):
 
 
 class Area(Frozen):
-    """A user's or project's folder."""
+    """Storage area: a folder of a user or project, and the adapter of its storage system."""
 
     name: str
     """``home``, ``scratch``, …"""
@@ -79,7 +81,9 @@ class Area(Frozen):
 
 
 class AreaFacts(Frozen):
-    """Facts about an area. What could not be determined is None, and ``problem`` states why."""
+    """Facts about a storage area. A fact that could not be determined is None, and ``problem``
+    states why.
+    """
 
     area: Area
     """The folder."""

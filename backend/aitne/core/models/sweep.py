@@ -38,7 +38,7 @@ Choice = bool | Annotated[int, Field(ge=-(1 << 53), le=1 << 53)] | float | Text
 
 
 class Method(StrEnum):
-    """Method by which a sweep chooses its settings."""
+    """Method by which a sweep chooses its parameter settings."""
 
     GRID = "grid"
     """Every combination of the lists."""
@@ -63,7 +63,7 @@ class NumberType(StrEnum):
 
 
 class Range(Strict):
-    """Numbers that a random sweep draws from."""
+    """Range of numbers from which a random sweep draws the values of a parameter."""
 
     min: float = Field(allow_inf_nan=False, description="Smallest number.")
     max: float = Field(allow_inf_nan=False, description="Largest number.")
@@ -87,7 +87,7 @@ class Range(Strict):
 
 
 class StopWhen(Strict):
-    """Condition under which a run is good enough to cancel the others."""
+    """Condition under which the result of one task is good enough to cancel the other tasks."""
 
     value: float = Field(allow_inf_nan=False, description="Value that is good enough.")
     metric: MetricName | None = Field(
@@ -192,7 +192,7 @@ class SweepFile(Strict):
 
 
 class RangeSpec(Frozen):
-    """``Range`` with its values resolved."""
+    """Range of numbers, with all defaults of ``Range`` filled in."""
 
     min: float
     max: float
@@ -219,7 +219,12 @@ class StopSpec(Frozen):
 
 
 class SweepSpec(Frozen):
-    """``SweepFile``, resolved. Its settings follow from it (``core.sweeps.expand``)."""
+    """A sweep with all defaults filled in: which parameter settings its tasks try, and when it
+    stops.
+
+    It is made from the ``SweepFile`` of a job file; ``core.sweeps.expand`` derives one parameter
+    setting for each task from it.
+    """
 
     method: Method
     """Method by which settings are chosen."""
@@ -230,13 +235,13 @@ class SweepSpec(Frozen):
     seed: int = 0
     """Seed of the random numbers: the same seed, the same settings."""
     max_parallel: int | None = None
-    """At most so many tasks at once; None: no bound."""
+    """Maximum number of tasks that run at once; None means no maximum."""
     metric: str | None = None
     """The metric by which settings are ranked."""
     goal: Goal = Goal.MAX
-    """Whether more of it is better."""
+    """Whether larger or smaller values of the metric are better."""
     stop_when: StopSpec | None = None
-    """None: all are tried."""
+    """Condition under which the remaining tasks are cancelled; None: all tasks run."""
 
     @classmethod
     def of(cls, file: SweepFile) -> SweepSpec:
@@ -253,7 +258,9 @@ class SweepSpec(Frozen):
 
 
 class Results(Frozen):
-    """Measurements of a run's program, read by its agent from the files that the program writes."""
+    """Metrics of a job's program, which its agent has read from the files that the
+    program writes.
+    """
 
     # A program may send any value, and neither databases nor JSON represent infinity.
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
@@ -271,7 +278,7 @@ class Results(Frozen):
 
 
 class SweepTask(Frozen):
-    """One setting, and what came of it."""
+    """Task of a sweep: its parameter setting and its results."""
 
     task: int = Field(description="The task's index in the array.")
     job_id: UUID = Field(description="The task's own id.")

@@ -16,7 +16,9 @@ from aitne.core.models.resources import Gpu, GpuRequest
 
 
 class ParameterType(StrEnum):
-    """Control of a parameter in the form, which determines the accepted values."""
+    """Type of a parameter in the launch form, which determines its control and the
+    accepted values.
+    """
 
     STRING = "string"
     TEXT = "text"
@@ -30,7 +32,9 @@ class ParameterType(StrEnum):
 
 
 class Parameter(Strict):
-    """One typed field of a template. Its value reaches the job as ``AITNE_PARAM_<NAME>``."""
+    """Field of a template's launch form. Its value reaches the job as the variable
+    ``AITNE_PARAM_<NAME>``.
+    """
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
     type: ParameterType
@@ -66,7 +70,7 @@ class Parameter(Strict):
 
 
 class IntLimit(Strict):
-    """A count with its default and its bounds for this template."""
+    """A number in the launch form, such as of nodes, with its default and bounds."""
 
     default: int
     min: int = 0
@@ -103,13 +107,13 @@ class InactivityLimit(Strict):
 
 
 class ReadinessFile(Readiness):
-    """``Readiness`` as a template file writes it: strict."""
+    """``Readiness`` as a template file contains it; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class AppFile(AppSpec):
-    """``AppSpec`` as a template file writes it: strict."""
+    """``AppSpec`` as a template file contains it; unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -135,13 +139,16 @@ class TemplateResources(Strict):
 
 
 class TemplateDistributed(Strict):
-    """Distribution of the commands over ranks by parameters of the form. What is left out is chosen
-    as for a job file."""
+    """Distribution of a template's commands over ranks: which parameters of the launch form set the
+    number of ranks per node and the backend. A field that is None has the default of a job file.
+    """
 
     ranks_per_node_from: str | None = None
-    """The integer parameter; 0 is one rank for each GPU of a node, else one."""
+    """Name of the integer parameter with the number of ranks per node; its value 0 stands for one
+    rank for each GPU of a node, or one rank without GPUs.
+    """
     backend_from: str | None = None
-    """The choice parameter."""
+    """Name of the choice parameter with the backend."""
 
 
 class Template(Strict):

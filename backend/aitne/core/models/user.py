@@ -18,7 +18,7 @@ class Role(StrEnum):
 
 
 class Scope(StrEnum):
-    """Permission of a personal access token. Never more than its owner has."""
+    """Scope of an access token: what the token permits, at most what its owner may do."""
 
     READ = "read"
     WRITE = "write"
@@ -76,7 +76,7 @@ class Project(Frozen):
 
 
 class Token(Frozen):
-    """A personal access token, without its secret: only a hash of that is stored."""
+    """Access token of a user, without its secret, of which only a hash is stored."""
 
     id: str
     owner: UserName

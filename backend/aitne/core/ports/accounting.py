@@ -29,7 +29,9 @@ ROOT = "root"
 
 
 class Association(Frozen):
-    """One account (``user`` None), or one user in it, with its own limits, none inherited."""
+    """Slurm's association: an account (``user`` is None), or one user's membership in it, with the
+    limits set on it directly. Limits inherited from a parent account are not included.
+    """
 
     account: str
     user: str | None = None
@@ -38,7 +40,7 @@ class Association(Frozen):
 
 
 class SlurmUser(Frozen):
-    """A user that accounting knows."""
+    """A user in Slurm's accounting, with the default account and the administrative level."""
 
     name: str
     default_account: str | None
@@ -46,13 +48,14 @@ class SlurmUser(Frozen):
 
     @property
     def privileged(self) -> bool:
-        """Return whether it may see or change the data of others."""
+        """Return whether accounting lets this user see or change the data of other users."""
         return self.admin_level.lower() not in ("none", "not set", "")
 
 
 class Associations(Frozen):
-    """Everything that accounting holds about this cluster. Associations of a partition are left
-    out."""
+    """All accounts, members, users and counted resources that accounting holds for this cluster,
+    without associations that apply to a single partition only.
+    """
 
     cluster: str
     accounts: tuple[Association, ...] = ()
@@ -63,14 +66,14 @@ class Associations(Frozen):
 
 
 class AddAccount(Frozen):
-    """Creation of an account below the root account."""
+    """Request to accounting: create an account below the root account."""
 
     kind: Literal["add_account"] = "add_account"
     account: AccountName
 
 
 class AddMember(Frozen):
-    """Addition of a user to an account."""
+    """Request to accounting: add a user to an account."""
 
     kind: Literal["add_member"] = "add_member"
     account: AccountName
@@ -78,7 +81,9 @@ class AddMember(Frozen):
 
 
 class RemoveMember(Frozen):
-    """Removal of a user from an account. It fails while the user has jobs there."""
+    """Request to accounting: remove a user from an account. It fails while the user has
+    jobs there.
+    """
 
     kind: Literal["remove_member"] = "remove_member"
     account: AccountName
@@ -86,7 +91,9 @@ class RemoveMember(Frozen):
 
 
 class SetDefault(Frozen):
-    """Change of a user's default account, for jobs that name none."""
+    """Request to accounting: make ``account`` the default for the user's jobs that name no account.
+    ``before`` is the previous default.
+    """
 
     kind: Literal["set_default"] = "set_default"
     account: AccountName
@@ -95,7 +102,9 @@ class SetDefault(Frozen):
 
 
 class SetLimit(Frozen):
-    """Change of one limit of an account, or of one user in it. None means no limit."""
+    """Request to accounting: change one limit of an account or, with ``user``, of one member, from
+    ``before`` to ``after``; None means no limit.
+    """
 
     kind: Literal["set_limit"] = "set_limit"
     account: AccountName
@@ -106,7 +115,9 @@ class SetLimit(Frozen):
 
 
 class SetGpuTypeLimit(Frozen):
-    """Change of the limit of GPUs of one type in use at once."""
+    """Request to accounting: change how many GPUs of one type an account or, with ``user``, one
+    member may use at once, from ``before`` to ``after``; None means no limit.
+    """
 
     kind: Literal["set_gpu_type_limit"] = "set_gpu_type_limit"
     account: AccountName
@@ -117,7 +128,9 @@ class SetGpuTypeLimit(Frozen):
 
 
 class SetQos(Frozen):
-    """Change of the QOS that jobs may name; an empty list means the QOS of the account above."""
+    """Request to accounting: change which QOS the jobs of an account or, with ``user``, of one
+    member may name. An empty list means those of the parent account.
+    """
 
     kind: Literal["set_qos"] = "set_qos"
     account: AccountName
@@ -131,8 +144,12 @@ CHANGE: TypeAdapter[Change] = TypeAdapter(Annotated[Change, Field(discriminator=
 
 
 class Accounting(Protocol):
-    """Accounting of a cluster. All methods may raise ``Unavailable`` (it does not answer) and
-    ``NotSupported`` (this cluster keeps no accounts)."""
+    """Port to the accounting of a cluster, such as slurmdbd: limits and usage of accounts and
+    users.
+
+    All methods may raise ``Unavailable`` (accounting does not answer) and ``NotSupported`` (this
+    cluster has no accounting).
+    """
 
     async def read(self) -> Associations:
         """Return all associations, accounts and users that accounting holds now."""
@@ -155,5 +172,5 @@ class Accounting(Protocol):
         ...
 
     async def in_use(self) -> LimitUsage:
-        """Return the limits that hold now and how much of each is in use."""
+        """Return the limits that apply now, and how much of each is in use."""
         ...

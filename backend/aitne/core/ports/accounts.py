@@ -11,7 +11,7 @@ class UnixAccount(Frozen):
     """The Unix account that a user's jobs run as."""
 
     name: str | None
-    """None: the platform's own account; the jobs of all users run as that."""
+    """Name of the account; None: jobs of all users run as the platform's own account."""
     home: str
     """Its home folder, absolute."""
     folder: str

@@ -11,20 +11,23 @@ from aitne.core.ports.scheduler import Run
 
 
 class AttachTarget(Frozen):
-    """Running attempt and node to attach to."""
+    """The running attempt and the node on which a program, such as a shell, is to be started."""
 
     run: Run
     place: JobLocation
-    """Its files, which have what the program beside it needs."""
+    """Location of the attempt's files, which include what the started program needs."""
     node: str
-    """One of the allocation's."""
+    """Name of one of the nodes of the attempt's allocation."""
     agent: tuple[str, ...]
-    """The agent's argument vector, up to its options."""
+    """Argument vector that starts the agent, without its options."""
 
 
 class Attacher(Protocol):
-    """Port for attaching. A scheduler that supports it names one as ``attacher``; it is created
-    with the settings and ``Tools``."""
+    """Port that starts programs inside the allocation of a running job, for terminals and SSH.
+
+    A scheduler that supports this has a class attribute ``attacher``, which creates the attacher
+    from the settings and ``Tools``.
+    """
 
     async def attach(self, target: AttachTarget) -> socket.socket:
         """Start the agent with ``--attach`` on the node; return a socket to its standard input and

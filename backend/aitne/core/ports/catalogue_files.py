@@ -11,21 +11,25 @@ from aitne.core.models.image import Artifact
 
 
 class Manifests(Protocol):
-    """Keeps datasets' manifests, packed, by the digest of their text.
+    """Storage of the manifests of datasets, compressed, by the digest of their text.
 
-    An upload waits, for its user alone, until it is kept for a dataset that names it.
+    An uploaded manifest is at first visible to its user only; ``keep`` makes it permanent when a
+    dataset refers to it.
     """
 
     async def receive(
         self, user: str, digest: str, chunks: AsyncIterator[bytes], used: Collection[str]
     ) -> Summary:
-        """Store an upload if it is complete, valid and has ``digest``; else store nothing. ``used``
-        are the digests that datasets name; others may be removed when they are old.
+        """Store an uploaded manifest and return its summary; store nothing if it is incomplete,
+        invalid or does not have ``digest``.
+
+        ``used`` are the digests to which datasets refer; old manifests with other digests may be
+        deleted.
 
         Raises:
             ManifestError: the upload is no manifest, or too large.
             InvalidInput: the upload has another digest.
-            RateLimited: the user, or too many others, are uploading at this moment.
+            RateLimited: the user, or too many users, are uploading at this moment.
             Unavailable: the disk is full or cannot be written.
         """
         ...
@@ -42,7 +46,7 @@ class Manifests(Protocol):
         ...
 
     async def keep(self, user: str, digest: str) -> None:
-        """Keep the user's upload for good: a dataset is about to name it.
+        """Make the user's uploaded manifest permanent, before a dataset refers to it.
 
         Raises:
             Unavailable: the disk cannot be written.
@@ -59,18 +63,17 @@ class Manifests(Protocol):
 
 
 class ImageFiles(Protocol):
-    """Check of image files."""
+    """Port that compares image files with what a registration says about them."""
 
     def checked(self, claim: Artifact, field: str) -> Artifact:
-        """Return the artifact with its size and time as its file has them, if the file is what is
-        claimed.
+        """Return the artifact ``claim`` with the size and time of its file, after checking that the
+        file has the claimed digest. ``field`` is the field of the request that errors name.
 
-        Blocking: it reads the whole file. An artifact without a path is in its runtime's own store,
-        which knows it by the digest.
+        Blocking: it reads the whole file. An artifact without a path is not checked: it lies in its
+        runtime's own store, which identifies it by the digest.
 
         Raises:
             InvalidInput: the file lies outside the images' folder, is no regular file, could be
                 changed by others than the platform and root, cannot be read, or has another digest.
-                ``field`` is the field that the error names.
         """
         ...

@@ -10,7 +10,7 @@ from aitne.core.models.notification import Webhook
 
 
 class ChannelRecipient(Frozen):
-    """User that a channel may have to reach."""
+    """A user to whom a channel may have to send messages, with mail address and webhooks."""
 
     name: str
     mail: str | None = None
@@ -19,13 +19,17 @@ class ChannelRecipient(Frozen):
 
 
 class Channel(Protocol):
-    """Channel for messages, created with the ``Settings``. Constructing it opens nothing."""
+    """Port that sends notifications to users in one way, such as mail. It is created with the
+    ``Settings``; its creation opens no connection.
+    """
 
     name: str
 
     @property
     def available(self) -> bool:
-        """Return whether the site has it. An unavailable channel is neither offered nor used."""
+        """Return whether this site has configured the channel. An unavailable channel is not
+        offered.
+        """
         ...
 
     @property
@@ -34,12 +38,17 @@ class Channel(Protocol):
         ...
 
     def targets(self, person: ChannelRecipient) -> Sequence[str]:
-        """Return the targets of a message for this user: one delivery each, ``""`` where the user
-        alone determines the target; empty if the channel does not reach the user."""
+        """Return the targets at which this channel reaches the user; each gets a delivery of its
+        own.
+
+        A target is ``""`` if the user alone determines it, as with mail. The list is empty if the
+        channel cannot reach the user.
+        """
         ...
 
     async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:
-        """Send the message once; return the receiver's status.
+        """Send the message to one target of the user, without retries; return the receiver's status
+        code.
 
         Raises:
             DeliveryFailed: the receiver did not accept the message; the error states whether a

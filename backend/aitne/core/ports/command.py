@@ -10,7 +10,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """Result of a command. ``returncode`` is negative for the signal that ended it."""
+    """Result of a command that has ended. ``returncode`` is negative if a signal ended the command:
+    ``-9`` for SIGKILL.
+    """
 
     returncode: int
     stdout: bytes
@@ -18,16 +20,19 @@ class Completed:
 
     @property
     def said(self) -> str:
-        """Its stderr (else stdout) as one trimmed text."""
+        """Return the standard error output, or if it is empty the standard output, as
+        trimmed text.
+        """
         return (self.stderr.strip() or self.stdout.strip()).decode("utf-8", "replace")
 
 
 class Command(Protocol):
-    """Starts processes on the platform's side, never through a shell."""
+    """Port that runs commands on the platform's machine under a Unix account, without a shell."""
 
     alone: bool
-    """Whether it acts only as its own account: then jobs of other accounts are not the
-    platform's."""
+    """Whether commands can only run under this process's own account. Then jobs of other accounts
+    do not belong to the platform.
+    """
 
     async def run(
         self,
@@ -56,13 +61,15 @@ class Command(Protocol):
     async def connect(
         self, argv: Sequence[str], *, account: str | None, env: Mapping[str, str] | None = None
     ) -> socket.socket:
-        """Start the command and return the other end of its standard input, output and error.
+        """Start the command and return a socket that is connected to its standard input, output and
+        error.
 
-        The command ends when it sees the end of its input; nothing here waits for it.
+        The command has to end by itself when it reads the end of its input; this object does not
+        wait for it.
 
         Raises:
             NotAllowed: this process may not act as ``account``.
-            RateLimited: too many commands of the account run already.
+            RateLimited: too many commands of the account are running already.
             Unavailable: the command could not be started.
         """
         ...

@@ -17,7 +17,7 @@ from aitne.core.models.base import Frozen, UtcTime
 
 
 class JobLocation(Frozen):
-    """Location and account of the files of one attempt."""
+    """Job folder of one attempt, and the Unix account that owns it."""
 
     job_id: UUID
     """Id of the job; of the array job for an array's task."""
@@ -29,12 +29,14 @@ class JobLocation(Frozen):
 
     @property
     def directory(self) -> PurePath:
-        """The attempt's own folder."""
+        """Return the path of the folder that belongs to this attempt alone."""
         return PurePath(self.folder) / str(self.attempt)
 
 
 class LogChunk(Frozen):
-    """``data`` starts at byte ``offset``; the log holds ``size`` bytes at this moment."""
+    """A piece of a job's log: ``data`` begins at byte ``offset`` of the log, which now has ``size``
+    bytes.
+    """
 
     data: bytes
     offset: int
@@ -47,68 +49,78 @@ will."""
 
 
 class Fence(Frozen):
-    """Run that executes (or executed) this attempt: the scheduler's id and its restart count."""
+    """Content of an attempt's fence: which run executes or has executed the attempt. ``owner`` is
+    the run's scheduler id (or ``CLOSED``), ``restart_count`` how often the scheduler had requeued
+    it.
+    """
 
     owner: str
     restart_count: int
 
 
 class ProgramOutcome(Frozen):
-    """Result of the program, as the agent recorded it before it exited."""
+    """Outcome of a run's program, as the agent recorded it in the job folder before it exited."""
 
     owner: str
     restart_count: int
     exit_code: int
     interrupted: bool = False
-    """Whether it had been asked to end: by a cancellation, a preemption, a requeue, its time
-    limit."""
+    """Whether the program was asked to end: by a cancellation, a preemption, a requeue or its time
+    limit.
+    """
     reason: TerminationReason | None = None
     """Reason why the agent itself ended it, or did not start it."""
     message: str | None = Field(None, max_length=2_000)
-    """The agent's sentence on that, without its full stop."""
+    """The agent's sentence about ``reason``, without its full stop."""
     ended_at: UtcTime
 
 
 class JobFiles(Protocol):
-    """Reads and writes as the job's account, wherever the folders lie.
+    """Port that reads and writes the job folder of an attempt, under the Unix account of the job.
+    ``task`` is the index of a task of an array job, or None.
 
-    Every method may raise ``Unavailable`` (the file system or the broker does not answer, or the
-    file is there and cannot be read) and ``NotAllowed`` (the account may not be acted for).
+    Every method may raise ``Unavailable`` (the file system or the broker does not answer, or a file
+    exists and cannot be read) and ``NotAllowed`` (the platform may not act as the account).
     """
 
     async def create(self, place: JobLocation, files: Mapping[str, bytes]) -> None:
-        """Make the attempt's folder (0700) and write ``files`` (0600) into it, durably.
+        """Create the attempt's folder (mode 0700) and write ``files`` (0600) into it, synchronized
+        to disk.
 
-        Idempotent: an existing folder is used, its files are replaced; the fence is left alone.
+        If the folder exists, the files in it are replaced and its fence stays unchanged.
         """
         ...
 
     async def read_log(
         self, place: JobLocation, task: int | None, *, offset: int, limit: int
     ) -> LogChunk:
-        """Return up to ``limit`` bytes from ``offset``; a negative offset counts from the end.
+        """Return up to ``limit`` bytes of the log, from byte ``offset`` on; a negative ``offset``
+        counts from the end of the log.
 
         A log that does not exist yet is empty.
         """
         ...
 
     async def fence(self, place: JobLocation, task: int | None) -> Fence | None:
-        """Return the fence, or None if no run has taken it, so that the program of this attempt has
-        never started.
+        """Return the fence of the attempt; None if no run has created it, which proves that the
+        program of this attempt has never started.
 
         Raises:
-            Unavailable: also when the folder itself cannot be seen, which proves nothing.
+            Unavailable: also when the folder itself is not visible, which proves nothing.
         """
         ...
 
     async def close_fence(self, place: JobLocation, task: int | None) -> Fence:
-        """Take the fence for ``CLOSED`` unless a run has it; return the fence as it is then.
+        """Create the fence with the owner ``CLOSED``, so that no run can start the program of this
+        attempt any more. Return the fence, which is that of a run if one was faster.
 
         Raises:
-            Unavailable: also when the folder that jobs lie in cannot be seen, which proves nothing.
+            Unavailable: also when the folder of all jobs is not visible, which proves nothing.
         """
         ...
 
     async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
-        """Return how the program ended, or None if it has not ended or did not end by itself."""
+        """Return how the program ended; None if the agent has recorded no end, because the program
+        still runs or was killed together with the agent.
+        """
         ...

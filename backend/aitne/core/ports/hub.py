@@ -7,16 +7,19 @@ from uuid import UUID
 
 
 class Hub(Protocol):
-    """Interface to JupyterHub. All methods may raise ``HubUnavailable``: then nothing is known
-    about the server."""
+    """Port to JupyterHub, which creates and removes the named servers of sessions.
+
+    All methods may raise ``HubUnavailable``; the state of the server is then unknown.
+    """
 
     async def start_server(self, owner: str, server: str, job_id: UUID, title: str) -> None:
-        """Make user and named server exist and start it on the running job. Idempotent.
+        """Create the user and the named server in JupyterHub if they are missing, and connect the
+        server to the running job. A repeated call does no harm.
 
-        Returns when the Hub reports that the server is ready: it answers and its route is there.
+        Returns when JupyterHub reports that the server is ready: it answers and its route exists.
 
         Raises:
-            Conflict: the Hub refused or the start failed; the message gives the reason.
+            Conflict: JupyterHub refused, or the start failed; the message gives the reason.
         """
         ...
 
@@ -26,10 +29,11 @@ class Hub(Protocol):
 
 
 class HubLogins(Protocol):
-    """Logins of browsers at JupyterHub and at the sessions behind it."""
+    """Port that ends the logins of browsers at JupyterHub and at the sessions behind it."""
 
     async def end_logins(self, owner: str) -> None:
-        """End all logins of one user; one that the Hub does not know has none.
+        """End all logins of one user, who may be unknown to JupyterHub.
 
-        Returns when no new session can be opened by them. Raises ``HubUnavailable``."""
+        Returns when these logins can no longer open a session. Raises ``HubUnavailable``.
+        """
         ...

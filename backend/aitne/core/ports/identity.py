@@ -17,7 +17,9 @@ from aitne.core.models.user import Role
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Identity that a source confirms. None in a field: the source does not provide it."""
+    """A user as an identity source describes the account; a field is None if the source does not
+    provide it.
+    """
 
     name: str
     """The login name; not yet known to be one that users may have here."""
@@ -29,8 +31,9 @@ class Identity:
 
 
 class LoginDenied(NotAllowed):
-    """The source knows the user, who may nevertheless not log in here; ``why`` is a stable reason
-    code."""
+    """Error: the user has authenticated correctly but may not log in to this platform. ``why`` is a
+    reason code for the audit log.
+    """
 
     def __init__(self, message: str, why: str = "not_allowed") -> None:
         super().__init__(message)
@@ -46,14 +49,13 @@ class FormSource(Protocol):
     async def authenticate(
         self, username: str, password: str, stored: str | None
     ) -> Identity | None:
-        """Return the identity, or None if name or password is wrong, without telling which.
+        """Return the identity; None if the name or the password is wrong, without a distinction.
 
-        ``stored`` is the platform's own hash of the password, for its own accounts; None for a name
-        that it does not know. The time taken must not tell the cases apart where the source
-        controls it.
+        ``stored`` is the hash of the password of an account of the platform itself, None for an
+        unknown name. As far as the source controls it, all cases take the same time.
 
         Raises:
-            LoginDenied: the password is right, and the user may not log in here.
+            LoginDenied: the password is right, but the user may not log in here.
             Unavailable: the source does not answer.
         """
         ...
@@ -78,7 +80,10 @@ class RedirectSource(Protocol):
     async def finish(
         self, kept: Mapping[str, Any], redirect_uri: str, answer: Mapping[str, str]
     ) -> Identity:
-        """Return the identity. ``answer`` is the query that the browser brought back.
+        """Return the identity of the user who has logged in at the provider.
+
+        ``kept`` is the data that ``begin`` returned, ``answer`` the query with which the provider
+        sent the browser back.
 
         Raises:
             LoginDenied: the provider or its claims refuse the user.
@@ -92,30 +97,33 @@ IdentitySource = FormSource | RedirectSource
 
 
 class PasswordHasher(Protocol):
-    """Hashing of the passwords of the platform's own accounts, for ``authenticate``."""
+    """Port that hashes and verifies the passwords of the platform's own accounts."""
 
     async def hash(self, password: str) -> str:
         """Return a salted hash that contains its own algorithm and parameters."""
         ...
 
     async def verify(self, username: str, password: str, stored: str | None) -> bool:
-        """Return whether the password is this user's; an unknown name takes as long as a known
-        one."""
+        """Return whether ``password`` matches the hash ``stored``. If ``stored`` is None because
+        the name is unknown, the answer False takes as long.
+        """
         ...
 
 
 def role_by_groups(groups: frozenset[str], admin_groups: list[str]) -> Role | None:
-    """Return the role that the groups give; None where no admin groups are configured."""
+    """Return the role that follows from a user's groups; None if the site has configured no groups
+    of administrators.
+    """
     if not admin_groups:
         return None
     return Role.ADMIN if groups & set(admin_groups) else Role.USER
 
 
 def require_group(name: str, groups: frozenset[str], allowed: list[str]) -> None:
-    """Pass for a member of one of the ``allowed`` groups, and for all users where none is named.
+    """Check that the user is in one of the ``allowed`` groups; an empty list allows all users.
 
     Raises:
-        LoginDenied: the user is in none of them.
+        LoginDenied: the user is in none of the groups.
     """
     if allowed and not groups & set(allowed):
         raise LoginDenied(

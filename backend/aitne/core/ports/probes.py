@@ -7,21 +7,24 @@ from typing import Protocol
 
 
 class Probes(Protocol):
-    """Short checks, each with its own time limit. All raise ``Unavailable`` with the reason."""
+    """Port for short health checks of other processes and of folders, each with a time limit. All
+    methods raise ``Unavailable`` with the reason if the check fails.
+    """
 
     async def http(self, url: str) -> None:
-        """Check that a server answers there without a server error (5xx)."""
+        """Check that a server answers at ``url`` without a server error (5xx)."""
         ...
 
     async def socket(self, path: Path) -> None:
-        """Check that a process listens at this socket of the file system."""
+        """Check that a process listens at the UNIX socket ``path``."""
         ...
 
     async def folder(self, path: Path) -> None:
-        """Check that the folder is there; a file system that hangs does not block the check."""
+        """Check that the folder exists; a file system that hangs does not block the caller."""
         ...
 
     async def space(self, path: Path) -> tuple[int, int]:
-        """Return the free bytes for this process, and the total bytes, of the folder's file
-        system."""
+        """Return the free bytes that this process may use, and the total bytes, of the file system
+        of ``path``.
+        """
         ...

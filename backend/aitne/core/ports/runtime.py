@@ -24,7 +24,9 @@ PROGRAM = "{program}"
 
 
 class Bind(Frozen):
-    """A folder or file of the node that is seen in the container."""
+    """Bind mount: a folder or file of the node (``source``) that is visible in the container
+    (``target``).
+    """
 
     source: str
     target: str
@@ -32,39 +34,42 @@ class Bind(Frozen):
 
 
 class RuntimeLimits(Frozen):
-    """Limits that the runtime itself is to enforce. A limit that is None is left to the scheduler
-    or the agent, or is not enforced."""
+    """Limits of memory and CPUs that the container runtime has to enforce. A limit that is None is
+    enforced by the scheduler or the agent, or not at all.
+    """
 
     memory_bytes: int | None = None
     cpus: int | None = None
 
 
 class ContainerSpec(Frozen):
-    """One program to run: the same description for every runtime.
+    """Description of one program to run in a container, the same for every runtime.
 
-    It holds no variables: the agent hands those on (``RuntimeLaunch.env_prefix``), so that their values
-    stand in no argument vector.
+    It contains no environment variables: the agent passes them separately
+    (``RuntimeLaunch.env_prefix``), so that their values appear in no argument vector.
     """
 
     image: ImageUse | None
-    """None: the node as it is."""
+    """Image to use; None: the program runs directly on the node."""
     argv: tuple[str, ...]
     binds: tuple[Bind, ...] = ()
-    """Without two of the same target; a target below another comes after it."""
+    """Bind mounts; no two have the same target, and a target below another one comes after it."""
     home: str = Field(pattern=r"^/")
     workdir: str = Field(pattern=r"^/")
     gpus: bool = False
     writable: bool = False
     """Whether the image's own files can be changed; the changes are gone afterwards."""
     network: bool = True
-    """The node's own network; False: none but loopback."""
+    """Whether the program uses the node's network; False: only the loopback interface."""
     limits: RuntimeLimits = RuntimeLimits()
     labels: dict[str, str] = Field(default_factory=dict)
     """Names of the job, for runtimes that keep a record of what they run."""
 
 
 class OwnEnding(Frozen):
-    """Exit of the launching program that was not caused by the user's program."""
+    """Exit of the runtime's launching program that has another cause than the user's program, such
+    as a missing image, and how to recognize it.
+    """
 
     exit_code: int
     words: str
@@ -73,8 +78,9 @@ class OwnEnding(Frozen):
 
 
 class RuntimeLaunch(Frozen):
-    """Command prefix with which the agent starts programs: complete but for what only the node
-    knows."""
+    """Instructions for the agent on how to start programs in a container: the command prefix and
+    the environment. The agent fills in what only the node knows, such as its GPUs.
+    """
 
     prefix: tuple[str, ...] = ()
     """Put before a program's own argument vector."""
@@ -101,15 +107,15 @@ class RuntimeLaunch(Frozen):
 
 
 class Runtime(Protocol):
-    """Container runtime. Each file in ``adapters/runtimes`` has one, made from ``(settings,
-    session_env)``.
+    """Port to a container runtime. Each module in ``adapters/runtimes`` has one implementation,
+    which is created from ``(settings, session_env)``.
 
-    Pure: it builds argument vectors and starts nothing.
+    It only builds argument vectors, without side effects; the agent starts the programs.
     """
 
     name: str
     serves_images: bool
-    """False: only the node as it is."""
+    """Whether programs run in images; False: they run directly on the node."""
 
     def refusal(self, *, remote: bool) -> str | None:
         """Return why this platform cannot use the runtime, as a sentence, or None if it can.
@@ -119,11 +125,11 @@ class Runtime(Protocol):
         ...
 
     def launch(self, spec: ContainerSpec) -> RuntimeLaunch:
-        """Return how to start ``spec.argv``; the whole argument vector is ``[*launch.prefix,
-        *spec.argv]``.
+        """Return the instructions for starting the program of ``spec``; the complete argument
+        vector is ``[*launch.prefix, *spec.argv]``.
 
         Raises:
-            InvalidInput: the image or an option is not one this runtime can serve.
+            InvalidInput: the runtime does not support the image or an option.
         """
         ...
 

@@ -19,20 +19,20 @@ from aitne.core.platform.registry import Registry
 
 
 class SubmitRequest(Frozen):
-    """Everything a scheduler needs to run one attempt of one job (or of all tasks of an array).
+    """Submission of one attempt of a job (of an array job: of all its tasks) to a scheduler.
 
-    ``files`` are written with mode 0600 into ``job_dir`` before the script can start: the agent's
-    specification and the job's token. They are never put into the script or an argument.
+    ``files`` are written into ``job_dir`` with mode 0600 before the script can start: the agent's
+    specification and the job token. They never appear in the script or in an argument.
     """
 
     job_id: UUID
     attempt: int
     owner: str
-    """The portal user."""
+    """Name of the job's user on the platform."""
     account: str | None = None
     """The Unix account to submit as; None: the platform's own."""
     project: str
-    """Also the scheduler's account, unless ``slurm.account`` names another."""
+    """Project of the job, and the scheduler's account unless ``slurm.account`` names another."""
     name: str
     session: bool = False
     script: str
@@ -50,7 +50,7 @@ class SubmitRequest(Frozen):
 
 
 class Run(Frozen):
-    """One attempt of one job, for queries and actions."""
+    """Identification of one attempt of a job, in queries and requests to the scheduler."""
 
     job_id: UUID
     """Id of the job; of the array job for an array's task."""
@@ -58,11 +58,15 @@ class Run(Frozen):
     account: str | None = None
     """The Unix account that it runs as."""
     scheduler_id: str | None = None
-    """None while it is not known. Never enough by itself: the scheduler may reuse ids."""
+    """ID that the scheduler gave; None while unknown. It does not identify the attempt alone,
+    because the scheduler may reuse IDs.
+    """
 
 
 class SchedulerJob(Frozen):
-    """Record of a scheduler about one job, or about tasks of an array, in the platform's terms."""
+    """The scheduler's record of one job or of several tasks of an array job, converted to the
+    platform's terms.
+    """
 
     scheduler_id: str
     """For an array task ``<array id>_<index>``, as Slurm writes it; for several tasks the
@@ -79,8 +83,9 @@ class SchedulerJob(Frozen):
     state: JobState
     reason: TerminationReason | None = None
     pending_reason: str | None = None
-    """Reason why it waits, in plain words; for an ended one, the scheduler's details beside the
-    reason."""
+    """Reason why the job waits, in plain words; for an ended job, the scheduler's details on
+    ``reason``.
+    """
     restart_count: int = 0
     exit_code: int | None = None
     signal: int | None = None
@@ -97,7 +102,7 @@ class SchedulerJob(Frozen):
 
 
 class Forecast(Frozen):
-    """Prediction of the scheduler for a job that is not submitted."""
+    """The scheduler's prediction of when and where a job would start if it were submitted now."""
 
     starts_at: UtcTime | None = None
     nodes: tuple[str, ...] = ()
@@ -105,7 +110,9 @@ class Forecast(Frozen):
 
 
 class SchedulerCapabilities(Frozen):
-    """Properties of a scheduler that are the same at every site, read before it is created."""
+    """Features of a scheduler adapter that do not depend on the site, known before the adapter is
+    created.
+    """
 
     title: str
     """Name of the scheduler inside a sentence, such as ``Slurm``."""
@@ -126,15 +133,15 @@ class SchedulerCapabilities(Frozen):
 
 
 class Scheduler(Protocol):
-    """Scheduler of jobs. Each file in ``adapters/schedulers`` has one, made with the settings and
-    ``Tools``.
+    """Port to the scheduler. Each module in ``adapters/schedulers`` has one implementation, which
+    is created with the settings and ``Tools``.
 
-    Every method but ``start`` and ``close`` may raise ``SchedulerUnavailable``: nothing is then
-    known about any job. Methods are safe to call concurrently.
+    Every method but ``start`` and ``close`` may raise ``SchedulerUnavailable``: the state of all
+    jobs is then unknown. Methods are safe to call concurrently.
 
-    A class may have two more attributes: ``attacher``, a callable that takes the settings and
-    ``Tools`` and returns an ``Attacher``, and ``accounting``, one that takes the settings and a
-    ``Command`` and returns an ``Accounting``.
+    An implementation may have two more class attributes: ``attacher``, a callable that takes the
+    settings and ``Tools`` and returns an ``Attacher``, and ``accounting``, one that takes the
+    settings and a ``Command`` and returns an ``Accounting``.
     """
 
     name: str
@@ -143,14 +150,17 @@ class Scheduler(Protocol):
 
     @property
     def capabilities(self) -> SchedulerCapabilities:
-        """Properties that are the same at every site; an attribute of the class."""
+        """Features that do not depend on the site; implementations have a class attribute
+        instead.
+        """
         ...
 
     async def start(self) -> Sequence[str]:
-        """Connect, and attach again to running jobs.
+        """Connect to the scheduler; the ``local`` scheduler also resumes control of jobs that still
+        run.
 
-        Returns sentences for the administrator who starts the platform (what is missing or
-        unusual). Raises ``SetupError`` with what to do.
+        Returns sentences for the administrator about what is missing or unusual. Raises
+        ``SetupError``, whose message says what to do.
         """
         ...
 
@@ -159,12 +169,13 @@ class Scheduler(Protocol):
         ...
 
     async def submit(self, request: SubmitRequest) -> str:
-        """Queue the job; return its id in the scheduler (of the array as a whole for an array).
+        """Put the job into the scheduler's queue; return the ID that the scheduler gave to it, or
+        to the array as a whole.
 
         Raises:
             SchedulerRejected: the scheduler will never accept the job in this form.
             SubmitUncertain: the job may or may not have been queued; ``find`` determines which.
-            Unavailable: the job's own files cannot be written; other jobs need not wait for that.
+            Unavailable: this job's files cannot be written; other jobs can be submitted meanwhile.
         """
         ...
 
@@ -178,27 +189,28 @@ class Scheduler(Protocol):
         ...
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
-        """Return all that the scheduler holds, live or ended (accounting included), for these
-        attempts.
+        """Return all records of these attempts, also of ended ones in accounting.
 
-        An empty answer means the scheduler answered and has none. One row per array task. Of a
-        cancelled one ``pending_reason`` names the account that cancelled it, where the scheduler
-        knows.
+        An attempt without a record in the answer is unknown to the scheduler. Each task of an array
+        has a record of its own. For a cancelled job ``pending_reason`` names the account that
+        cancelled it, if the scheduler knows.
         """
         ...
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs of the platform by ONE query: live ones, and those that ended recently.
+        """Return the records of all jobs of the platform that are live or ended recently, by one
+        query.
 
-        Absence of a job proves nothing. One record per array task, or one for several tasks of an
-        array that have nothing of their own. A record that has not changed since the poll before is
-        the very same object.
+        A missing job proves nothing. An array has one record for each task, or a common record for
+        tasks that do not differ. A record that has not changed since the previous poll is the same
+        object.
         """
         ...
 
     async def cancel(self, run: Run) -> None:
-        """Request the end of the job (or whole array, or task). Unknown or ended jobs are no error,
-        and a job of another name that now has the id is left alone."""
+        """Request the end of a job, a whole array or one task. A job that is unknown, has ended, or
+        has another name than the platform gave (a reused ID) is left alone without an error.
+        """
         ...
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
@@ -210,8 +222,9 @@ class Scheduler(Protocol):
         ...
 
     async def cluster(self) -> Cluster:
-        """Return the nodes with what is in use on each, partitions, and the names that a job may
-        use."""
+        """Return the nodes with the resources in use on each, the partitions, and the other names
+        that a job may specify, such as constraints.
+        """
         ...
 
     async def drain(self, node: str, reason: str) -> None:
@@ -224,7 +237,9 @@ class Scheduler(Protocol):
         ...
 
     async def changed(self) -> None:
-        """Return when something may have changed; a scheduler that cannot tell never returns."""
+        """Wait until jobs or nodes may have changed, so that the caller polls at once. A scheduler
+        that cannot detect changes never returns.
+        """
         ...
 
 

@@ -9,22 +9,24 @@ from aitne.core.models.storage import Area, AreaFacts, PathFacts
 
 
 class Storage(Protocol):
-    """Source of facts about storage. Each file in ``adapters/storage`` has one. Blocking: it runs
-    in the account's helper."""
+    """Port to a kind of storage system, which reports sizes and quotas. Each module in
+    ``adapters/storage`` has one implementation. Calls block; they run in the per-user helper.
+    """
 
     name: str
 
     def look(self, area: Area, *, user: str) -> AreaFacts:
-        """Return the present facts about an area. Never raises for errors of a file system:
-        ``problem`` states them."""
+        """Return size, quota and other present facts of a storage area. Never raises for errors of
+        a file system: the field ``problem`` describes them.
+        """
         ...
 
 
 class UserFolders(Protocol):
-    """Inspection and creation of folders as the account that they belong to.
+    """Port that inspects and creates users' folders under the Unix account that owns them.
 
     Every method may raise ``Unavailable`` (the broker or the file system does not answer) and
-    ``NotAllowed`` (the account may not be acted for).
+    ``NotAllowed`` (the platform may not act as the account).
     """
 
     async def areas(self, account: str | None, areas: Sequence[Area]) -> Sequence[AreaFacts]:
@@ -38,6 +40,8 @@ class UserFolders(Protocol):
         ...
 
     async def make(self, account: str | None, areas: Sequence[Area]) -> Sequence[str]:
-        """Create the folders that are missing, with the right owner and mode; return a sentence for
-        each that could not be created. Those outside the configured patterns are refused."""
+        """Create the missing folders of the areas with the right owner and mode. Return one
+        sentence for each that could not be created; folders outside the configured patterns are
+        refused.
+        """
         ...

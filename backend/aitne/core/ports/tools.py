@@ -10,7 +10,9 @@ from aitne.core.ports.files import JobFiles
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Ports that act as the job's account: in the platform's own process, or in the broker."""
+    """The two ports that a scheduler adapter needs to act as a job's Unix account. They are
+    implemented in the platform's own process or in the broker.
+    """
 
     command: Command
     files: JobFiles

@@ -27,7 +27,7 @@ class Relation(StrEnum):
 
 
 class PolicyAction(StrEnum):
-    """Everything that needs a permission."""
+    """Action for which a user needs permission."""
 
     JOB_READ = "job.read"
     """The job, its script, log, samples and events."""
@@ -106,7 +106,9 @@ _ALL = frozenset(Relation)
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The relations that permit an action, and the scope that the credential needs for it."""
+    """Rule for one action: the relations to the object that permit it, and the scope that an access
+    token needs.
+    """
 
     allowed: frozenset[Relation]
     scope: Scope

@@ -26,7 +26,9 @@ def is_loopback(host: str | None) -> bool:
 
 
 class LdapSettings(Strict):
-    """Accounts of a directory, with `"ldap"` among the `sources`. Needs `pip install aitne[ldap]`."""
+    """Identity source `ldap`: logins with the accounts of an LDAP directory. Takes effect when
+    `sources` names `"ldap"`; requires `pip install aitne[ldap]`.
+    """
 
     url: str | None = Field(
         None,
@@ -100,7 +102,9 @@ class LdapSettings(Strict):
 
 
 class OidcSettings(Strict):
-    """An OpenID provider. Needed with `"oidc"` among the `sources`; `pip install aitne[oidc]`."""
+    """Identity source `oidc`: logins at an OpenID Connect provider. Takes effect when `sources`
+    names `"oidc"`; requires `pip install aitne[oidc]`.
+    """
 
     issuer: str | None = Field(
         None, description="URL of the provider, as its tokens name it; unset: none."
@@ -156,7 +160,9 @@ class OidcSettings(Strict):
 
 
 class PamSettings(Strict):
-    """Accounts of this machine, with `"pam"` among the `sources`; `pip install aitne[pam]`."""
+    """Identity source `pam`: logins with the passwords of this machine's Unix accounts. Takes
+    effect when `sources` names `"pam"`; requires `pip install aitne[pam]`.
+    """
 
     service: str = Field(
         "login",
@@ -224,7 +230,9 @@ class AuthSettings(Strict):
 
 
 class RateSettings(Strict):
-    """Limits of the request rate; further requests are answered with 429 and the time to wait."""
+    """Limits of requests in a time. A request above a limit is answered with status 429 and the
+    time to wait.
+    """
 
     changes_per_minute: int = Field(
         3_000, ge=1, description="Requests of one user that change something, per minute."
@@ -243,7 +251,7 @@ class RateSettings(Strict):
 
 
 class AuditSettings(Strict):
-    """A copy of the audit log outside of the platform."""
+    """Forwarding of the audit log to a receiver outside of the platform."""
 
     syslog: str | None = Field(
         None,

@@ -9,7 +9,8 @@ import torch
 
 
 class BucketCompressor(Protocol):
-    """Compressor of one bucket of one optimizer.
+    """Interface of compressors, which reduce the size of one bucket of gradients before it is
+    exchanged.
 
     ``error_feedback`` is whether the compression error is to be kept: the exchange then adds ``flat
     - decompress(compress(flat))`` to the next step's gradients (Seide et al. 2014, "1-bit
@@ -24,7 +25,9 @@ class BucketCompressor(Protocol):
     values."""
 
     def compress(self, flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Return a smaller row and the context for ``decompress``. Integers are unchanged."""
+        """Return a smaller row and the context that ``decompress`` needs. A row of integers is
+        returned unchanged.
+        """
         ...
 
     def decompress(self, row: torch.Tensor, context: Any) -> torch.Tensor:

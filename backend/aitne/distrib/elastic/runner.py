@@ -21,24 +21,28 @@ _log = logging.getLogger(__name__)
 
 
 class NotificationManager:
-    """Notification of states about changes of the nodes; reported by ``handle_hosts_updated``."""
+    """Registry of the states that are notified when the set of nodes changes, which
+    ``handle_hosts_updated`` reports.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._listeners: set[State] = set()
 
     def register_listener(self, listener: State) -> None:
-        """Notify this state from now on."""
+        """Add a state to those that are notified."""
         with self._lock:
             self._listeners.add(listener)
 
     def remove_listener(self, listener: State) -> None:
-        """Stop notifying this state."""
+        """Remove a state from those that are notified."""
         with self._lock:
             self._listeners.discard(listener)
 
     def handle_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Notify states of a change at ``timestamp``; ``update_res`` is a ``HostUpdateResult``."""
+        """Notify the registered states that nodes have changed at ``timestamp``; ``update_res`` is
+        a ``HostUpdateResult``.
+        """
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:

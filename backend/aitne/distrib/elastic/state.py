@@ -21,7 +21,7 @@ from aitne.distrib.functions import (
 
 
 class HostUpdateResult(IntFlag):
-    """Kind of change of the nodes."""
+    """Kind of change in the set of nodes: none, nodes removed, nodes added, or both."""
 
     no_update = 0
     removed = 1
@@ -78,10 +78,10 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Check for changes of the nodes without a commit. Collective.
+        """Check for changes of the nodes without a commit. Every rank must call this.
 
         Raises:
-            HostsUpdatedInterrupt: on every rank, if rank 0 was notified of one.
+            HostsUpdatedInterrupt: on every rank, if rank 0 was notified of a change.
         """
         before = latest = self._last_updated_timestamp
         changes = HostUpdateResult.no_update
@@ -120,7 +120,7 @@ class State:
 
 
 class ObjectState(State):
-    """State of Python values, each an attribute: ``ObjectState(..., epoch=0).epoch``.
+    """State that consists of Python values, each an attribute: ``ObjectState(..., epoch=0).epoch``.
 
     Values are copied (``copy.deepcopy``) when they are committed and when they are restored.
     """

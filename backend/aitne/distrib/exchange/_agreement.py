@@ -18,7 +18,9 @@ from aitne.distrib.types import ReduceOp
 
 @dataclass
 class ExchangeOptions:
-    """Options of the user that affect the exchange."""
+    """Arguments of ``DistributedOptimizer`` that affect the exchange of gradients; they must be
+    equal on all ranks.
+    """
 
     op: ReduceOp
     predivide: float
@@ -36,9 +38,10 @@ class ExchangeOptions:
     strategy: str
 
     def scales(self, size: int) -> tuple[float, float]:
-        """Return the factors before and after the sum of ``size`` ranks.
+        """Return the factors by which gradients are multiplied before and after they are summed
+        over ``size`` ranks.
 
-        An average without predivision is applied before the sum, where it costs nothing.
+        Without predivision, an average is applied before the sum, where it costs nothing.
         """
         if self.op is not ReduceOp.AVERAGE:
             return 1.0, 1.0
@@ -53,9 +56,8 @@ def signature(
     parameters: Sequence[torch.nn.Parameter],
     cap: int,
 ) -> dict[str, str]:
-    """Return the values that ranks compare when the channel is opened.
-
-    The first difference is reported on all ranks.
+    """Return the values that must be equal on all ranks; they are compared when the channel is
+    opened, and the first difference is reported on all ranks. ``cap`` is the bucket size in bytes.
     """
     groups: Any = options.groups
     if isinstance(groups, list):
@@ -84,13 +86,14 @@ def compare_observed(
     parameters: Sequence[torch.nn.Parameter],
     came: Sequence[int],
 ) -> tuple[list[int], dict[int, int]]:
-    """Send every rank the observations of this one in its first backward pass.
+    """Agree on the order of the gradients and on which are sparse, from what each rank has observed
+    in its first backward pass. Every rank must call this.
 
     Args:
-        transport: of the participating ranks.
-        names: of ``parameters``; equal on every rank, in any order.
-        parameters: with the gradients of the first step.
-        came: numbers of parameters in the order in which their gradients arrived here.
+        transport: transport of the participating ranks.
+        names: names of ``parameters``; equal on every rank, in any order.
+        parameters: parameters with the gradients of the first step.
+        came: numbers of parameters in the order in which their gradients arrived on this rank.
 
     Returns:
         Numbers of all parameters in the order of rank 0; and the number of sparse dimensions of a

@@ -21,16 +21,16 @@ def exchange_by_name(
     names: Sequence[str],
     parameters: Sequence[torch.nn.Parameter],
 ) -> None:
-    """Exchange all gradients among the ranks that have not joined. Collective.
+    """Exchange all gradients among the ranks that have not joined, without compression. Every such
+    rank must call this.
 
-    Nothing is compressed. A gradient that is sparse on this rank is sent dense, as the others' may
-    be.
+    A gradient that is sparse on this rank is sent dense, because it may be dense on other ranks.
 
     Args:
-        options: of the exchange.
-        name: by which ranks match; the next step may use it again.
-        names: of ``parameters``; equal on every rank, in any order.
-        parameters: with the gradients of this step; a missing gradient counts as zeros.
+        options: options of the exchange.
+        name: name by which the ranks' calls are matched; the next step may use it again.
+        names: names of ``parameters``; equal on every rank, in any order.
+        parameters: parameters with the gradients of this step; a missing gradient counts as zeros.
 
     Raises:
         HorovodInternalError: the operation has no neutral zero (such as Max), or a rank is gone.

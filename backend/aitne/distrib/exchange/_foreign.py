@@ -8,8 +8,9 @@ import torch
 
 
 class UserCompressor:
-    """Compressor whose rows are summed as in Horovod; its class gets one gradient in its own
-    shape."""
+    """Compressor that applies a class of the program (the argument ``compression``) to one gradient
+    at a time, in the gradient's own shape. The compressed rows are summed, as in Horovod.
+    """
 
     name: ClassVar[str] = "foreign"
     error_feedback: ClassVar[bool] = False

@@ -39,7 +39,9 @@ program."""
 
 
 class Gradients:
-    """Gradients of one optimizer's parameters. Holds no reference to the optimizer."""
+    """Exchange of the gradients of one optimizer's parameters, by hooks that run during backward.
+    It holds no reference to the optimizer.
+    """
 
     def __init__(self, options: ExchangeOptions, named: Named) -> None:
         self._options = options
@@ -71,7 +73,9 @@ class Gradients:
         self.watch(named)
 
     def watch(self, named: Named) -> None:
-        """Add parameters to the exchange; the agreement of the ranks becomes invalid."""
+        """Add parameters to the exchange; the ranks then have to agree on the order of gradients
+        again.
+        """
         self._forget()
         for name, parameter in named:
             number = len(self._names)

@@ -15,7 +15,7 @@ meanwhile."""
 
 
 class BucketFill:
-    """Bucket while the gradients of a step arrive.
+    """A bucket that is filled with the gradients of a step as they arrive.
 
     Each gradient becomes a part of the bucket's memory, so that nothing is copied back. The parts
     are separate tensors over that memory, not views: autograd permits programs the same operations
@@ -48,11 +48,15 @@ class BucketFill:
         self._pairs = list(zip(parameters, self.places, sizes, strict=True))
 
     def takes_alone(self, position: int) -> bool:
-        """Return whether the gradient is large enough for ``take``."""
+        """Return whether the gradient at ``position`` is so large that ``take`` should copy it
+        alone.
+        """
         return self._pairs[position][2] > _SMALL
 
     def take(self, position: int, scale: float) -> None:
-        """Copy one gradient into the bucket, before ``fill`` copies the others."""
+        """Copy one gradient, times ``scale``, into the bucket as soon as it arrives; ``fill``
+        copies the others later.
+        """
         parameter, place, _ = self._pairs[position]
         grad = parameter.grad
         if grad is None or grad.is_sparse or grad.requires_grad:
@@ -120,10 +124,9 @@ class BucketFill:
 
 
 def place_strides(parameter: torch.nn.Parameter) -> tuple[int, ...]:
-    """Return the strides of a parameter's gradient in its bucket.
-
-    The parameter's own if its elements are dense, in any order (such as ``channels_last``);
-    otherwise those of a contiguous tensor.
+    """Return the strides that a parameter's gradient has in its bucket: those of the parameter if
+    its elements are dense, in any order (such as ``channels_last``); otherwise those of a
+    contiguous tensor.
     """
     expected = 1
     for size, stride in sorted(

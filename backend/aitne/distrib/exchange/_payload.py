@@ -14,7 +14,8 @@ _LENGTH_BYTES = 4
 
 
 def packed(row: torch.Tensor, context: Any) -> torch.Tensor:
-    """Return the row's dtype, shape and context as JSON after its length, then its elements; uint8.
+    """Return a tensor of bytes (uint8) that contains dtype, shape and ``context`` of the row as
+    JSON, preceded by the JSON's length, and then the row's elements.
 
     Raises:
         TypeError: the context is not JSON.

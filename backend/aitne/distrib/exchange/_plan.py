@@ -17,7 +17,9 @@ DEFAULT_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class PlannedGradient:
-    """Gradient, as the plan considers it."""
+    """The properties of a gradient that determine its bucket: size in bytes, and a kind that all
+    gradients of a bucket share.
+    """
 
     nbytes: int
     kind: Hashable
@@ -37,10 +39,10 @@ class _Open:
 
 
 def group(order: Sequence[int], groups: Sequence[Sequence[int]] | int | None) -> list[list[int]]:
-    """Return Horovod's ``groups`` as lists of item numbers that must stay together.
+    """Convert Horovod's argument ``groups`` to lists of item numbers that must be in one bucket.
 
-    A number divides ``order`` into as many runs of nearly equal length. Items without a group are
-    alone in their list.
+    If ``groups`` is a number, ``order`` is divided into so many runs of nearly equal length. Items
+    without a group are alone in their list.
     """
     if groups is None or groups == 0:
         return [[number] for number in order]
@@ -64,7 +66,8 @@ def plan(
     groups: Sequence[Sequence[int]] | int | None = None,
     edge: int = EDGE_BYTES,
 ) -> list[list[int]]:
-    """Return buckets of item numbers in the order in which they become complete.
+    """Divide the gradients into buckets: lists of item numbers, in the order in which the buckets
+    become complete.
 
     Args:
         items: every gradient.

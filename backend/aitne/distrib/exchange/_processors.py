@@ -16,13 +16,12 @@ _BITS = 32
 
 
 def processors_of_a_rank(transport: Transport, nodes: Sequence[int]) -> float:
-    """Return the processors per rank, on the node that has the fewest.
-
-    Collective; the same on every rank.
+    """Return the number of processors per rank on the node that has the fewest; the result is equal
+    on all ranks, which must all call this.
 
     Args:
-        transport: of the participating ranks.
-        nodes: node of each of them.
+        transport: transport of the participating ranks.
+        nodes: number of each participating rank's node.
     """
     mask = [0] * _WORDS
     for cpu in os.sched_getaffinity(0):

@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 class Worker(Generic[T]):
-    """Queue of jobs with a thread.
+    """Thread that calls ``run`` for each queued item, in order.
 
-    After a failed job the following ones are discarded; ``drain`` raises once.
+    After a failed call the following items are discarded; ``drain`` raises the exception once.
     """
 
     def __init__(self, run: Callable[[T], None], name: str) -> None:
@@ -29,7 +29,7 @@ class Worker(Generic[T]):
         self._failure: BaseException | None = None
 
     def put(self, job: T) -> None:
-        """Queue a job after those before it."""
+        """Queue an item, after those before it."""
         self._waiting.append(job)
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
@@ -37,14 +37,15 @@ class Worker(Generic[T]):
         self._wake.put(True)
 
     def drain(self) -> tuple[int, int] | None:
-        """Wait until all jobs are done; runs those here that the thread has not started.
+        """Wait until all queued items are done; those that the thread has not started are processed
+        by the caller.
 
         Returns:
-            Start and end (``time.monotonic_ns()``) of the wait for the thread; None if there was
-                no wait.
+            Start and end (``time.monotonic_ns()``) of the wait for the thread; None if there was no
+                wait.
 
         Raises:
-            BaseException: the exception of a failed job.
+            BaseException: the exception of a failed call.
         """
         waited = None
         if not self._running.acquire(blocking=False):
@@ -62,7 +63,7 @@ class Worker(Generic[T]):
         return waited
 
     def close(self) -> None:
-        """Stop the thread after its current job; waiting jobs are discarded."""
+        """Stop the thread after its current item; waiting items are discarded."""
         self._waiting.clear()
         self._wake.put(False)
 

@@ -47,7 +47,9 @@ class AllReduce:
         """Buckets that ``on_step`` exchanges."""
 
     def setup(self, buckets: Sequence[Bucket]) -> None:
-        """Prepare the exchange of these buckets, equal on all ranks, and move the residuals."""
+        """Prepare the exchange of these buckets, which are equal on all ranks; stored compression
+        errors (residuals) are moved to the new buckets.
+        """
         self._buckets = buckets
         self._last = len(buckets) - 1
         self._compressors = [self._settings.compressor() for _ in buckets]
@@ -55,7 +57,7 @@ class AllReduce:
             self._side = torch.cuda.Stream(buckets[0].flat.device)
 
     def on_bucket(self, bucket: Bucket) -> None:
-        """Start the exchange of a bucket; the last one waits for ``on_step``."""
+        """Start the exchange of a bucket; the last bucket is exchanged by ``on_step``."""
         if self._side is not None:
             self._side.wait_stream(torch.cuda.current_stream(bucket.flat.device))
             with torch.cuda.stream(self._side):
@@ -66,7 +68,7 @@ class AllReduce:
             self._left.append(bucket)
 
     def on_step(self) -> None:
-        """Wait until all passed buckets are exchanged."""
+        """Wait until all buckets of the step are exchanged."""
         buckets, self._left = self._left, []
         if self._side is not None:
             torch.cuda.current_stream(self._side.device).wait_stream(self._side)
@@ -84,7 +86,9 @@ class AllReduce:
         return {"residuals": {name: residual.clone() for name, residual in self._residuals.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the residuals of parameters that still exist."""
+        """Restore the compression errors that ``state_dict`` returned, for parameters that still
+        exist.
+        """
         self._residuals = {name: residual.clone() for name, residual in state["residuals"].items()}
 
     def close(self) -> None:

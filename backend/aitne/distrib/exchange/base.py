@@ -17,7 +17,9 @@ from aitne.distrib.transport.base import Reduction, Transport, TransportError
 
 @dataclass
 class Bucket:
-    """Gradients that one collective exchanges, flat in one buffer."""
+    """A group of gradients that one collective exchanges, as one flat tensor with the place of each
+    gradient.
+    """
 
     index: int
     """Number of the bucket from 0. Buckets are exchanged in this order on every rank."""
@@ -33,7 +35,7 @@ class Bucket:
 
 @dataclass(frozen=True, kw_only=True)
 class StrategySettings:
-    """Settings of a strategy."""
+    """Everything that an exchange strategy needs: transport, compressor, reduction and scales."""
 
     transport: Transport
     """Transport, which has no other user while a step's buckets are being exchanged."""
@@ -54,7 +56,8 @@ class StrategySettings:
 
 
 class ExchangeStrategy(Protocol):
-    """Exchange strategy of one optimizer, created from ``StrategySettings``.
+    """Interface of exchange strategies: how an optimizer exchanges its buckets of gradients. Each
+    optimizer creates one from ``StrategySettings``.
 
     ``DistributedOptimizer`` calls it; hooks run during backward, from one thread at a time.
     """
@@ -65,13 +68,15 @@ class ExchangeStrategy(Protocol):
     ``on_bucket`` receives them scaled."""
 
     def setup(self, buckets: Sequence[Bucket]) -> None:
-        """Prepare for these buckets, before the first step and after new buckets. Collective."""
+        """Prepare to exchange these buckets; called before the first step, and when the division
+        into buckets has changed. Every rank must call this.
+        """
         ...
 
     def on_bucket(self, bucket: Bucket) -> None:
-        """Start the exchange of a bucket whose gradients and all earlier buckets are complete.
+        """Start the exchange of a bucket that is complete, as all earlier buckets are.
 
-        May return before they are exchanged.
+        May return before the bucket is exchanged.
         """
         ...
 
@@ -86,9 +91,8 @@ class ExchangeStrategy(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs, such as residuals.
-
-        By parameter, as the next run's buckets may differ.
+        """Return the state that a resumed run needs, such as compression errors, by parameter,
+        because the next run's buckets may differ.
         """
         ...
 

@@ -41,7 +41,7 @@ Connect: TypeAlias = Callable[[Group, str], Transport]
 
 @dataclass(frozen=True)
 class LinkReport:
-    """Result of the check, equal on all ranks."""
+    """Result of measuring the links between ranks, equal on all ranks."""
 
     links: tuple[RankLink, ...]
     slow: tuple[RankLink, ...]
@@ -59,7 +59,8 @@ def connect(group: Group, device: str) -> Transport:
 
 
 def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET_S) -> LinkReport:
-    """Measure the links and return the report. Collective.
+    """Measure the links between ranks, for at most ``budget_s`` seconds, and return the report.
+    Every rank must call this.
 
     Raises:
         HorovodInternalError: two ranks cannot exchange; the message names them.
@@ -131,7 +132,7 @@ def at_start(here: Context) -> None:
 
 
 class _Meter:
-    """Measurements of this rank."""
+    """Measurements of the links of this rank."""
 
     def __init__(self, here: Context, connecting: Connect, device: str, began: float) -> None:
         self._here = here

@@ -81,7 +81,9 @@ def missing() -> str | None:
 
 
 class KernelExchange:
-    """Collectives of one rank by the kernel. Tensors are checked by the caller."""
+    """Collectives of one rank over shared memory, executed by the compiled kernel. Callers check
+    the tensors.
+    """
 
     def __init__(self, memory: SharedMemory) -> None:
         library = _load()

@@ -23,7 +23,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of the memory for a number of ranks."""
+    """Layout of the shared memory: the offsets and sizes of the slots of each rank."""
 
     size: int
     chunk: int
@@ -31,7 +31,9 @@ class Layout:
 
     @property
     def part(self) -> int:
-        """Bytes of a second slot: a rank's part of a chunk, once reduced."""
+        """Size in bytes of a second slot, which holds a rank's part of a chunk after it was
+        reduced.
+        """
         return _up(-(-self.chunk // self.size), ALIGN)
 
     @property
@@ -76,25 +78,31 @@ _PURE_CHUNK_FEW = 1 << 20
 
 
 def pieces(total: int, maximum: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of pieces of at most ``maximum`` bytes of ``total`` bytes."""
+    """Divide ``total`` bytes into pieces of at most ``maximum`` bytes; yield begin and
+    end of each.
+    """
     for begin in range(0, total, maximum):
         yield begin, min(begin + maximum, total)
 
 
 def piece(total: int, number: int, maximum: int) -> tuple[int, int]:
-    """Return begin and end of one of ``pieces``; an empty one beyond the last."""
+    """Return begin and end of the piece ``number`` that ``pieces`` yields; an empty one beyond the
+    last.
+    """
     begin = min(number * maximum, total)
     return begin, min(begin + maximum, total)
 
 
 def parts(chunk: int, size: int) -> list[tuple[int, int]]:
-    """Return the ranges of a chunk's bytes for the ranks that reduce it; last ones may be empty."""
+    """Return for each rank the range of a chunk's bytes that it reduces; the last ranges may be
+    empty.
+    """
     length = _up(-(-chunk // size), ALIGN)
     return [(min(rank * length, chunk), min((rank + 1) * length, chunk)) for rank in range(size)]
 
 
 def starts(counts: Sequence[int]) -> list[int]:
-    """Return the offset of each rank's values, and the end of the last one's."""
+    """Return the offset of each rank's values, and the end of all values."""
     offsets = [0]
     for count in counts:
         offsets.append(offsets[-1] + count)
@@ -102,7 +110,9 @@ def starts(counts: Sequence[int]) -> list[int]:
 
 
 def rounds(sizes: Sequence[int], maximum: int) -> int:
-    """Return the number of pieces that the largest size needs."""
+    """Return the number of pieces of at most ``maximum`` bytes that the largest of
+    ``sizes`` needs.
+    """
     return -(-max(sizes, default=0) // maximum)
 
 

@@ -23,8 +23,9 @@ _MOST_BYTES = 4096
 
 
 class RendezvousHost:
-    """Side of rank 0. Leaving the ``with`` block early closes the connections of the other
-    ranks."""
+    """Rank 0's part in distributing the shared memory: it accepts connections of the other ranks
+    and sends them the descriptor. Leaving the ``with`` block early closes these connections.
+    """
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -41,9 +42,9 @@ class RendezvousHost:
             raise TransportError(f"Ranks of this node cannot connect: {error}.") from error
 
     def gather(self, able: bool) -> tuple[bool, int]:
-        """Wait for all ranks; return whether all are ``able``, and their processors together.
-
-        The second value is the number of processors that the ranks may use together.
+        """Wait until all ranks have connected; return whether all of them can use the kernel, and
+        the number of processors that the ranks may use together. ``able`` is whether rank 0 can use
+        it.
 
         Raises:
             TransportError: a rank did not connect.
@@ -72,7 +73,7 @@ class RendezvousHost:
         return able, mask.bit_count()
 
     def refuse(self, reason: str) -> None:
-        """Report to all connected ranks that there will be no memory."""
+        """Report to all connected ranks that there will be no shared memory, and why."""
         for member in self._members.values():
             try:
                 _send(member, {"refused": reason})
@@ -80,7 +81,8 @@ class RendezvousHost:
                 continue  # it is lost itself
 
     def hand_out(self, fd: int, use: bool, processors: int) -> None:
-        """Send the descriptor to all ranks and wait until all have mapped it.
+        """Send the memory's descriptor to all ranks, and wait until all have mapped it. ``use`` is
+        whether the kernel is used.
 
         Raises ``TransportError``.
         """
@@ -144,9 +146,9 @@ class RendezvousHost:
 
 
 def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
-    """Connect to rank 0, on the other ranks.
+    """Connect to rank 0 and receive the memory's descriptor; for the other ranks.
 
-    Returns the connection, the descriptor, whether all ranks are able, and the number of processors
+    Returns the connection, the descriptor, whether the kernel is used, and the number of processors
     that the ranks may use together.
 
     Raises:

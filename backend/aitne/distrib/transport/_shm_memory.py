@@ -50,7 +50,8 @@ os.register_at_fork(after_in_child=_Process.draw)
 
 
 class SharedMemory:
-    """Shared memory as one rank sees it.
+    """The shared memory of a group, as one rank uses it, with the flags by which ranks detect that
+    another one is gone.
 
     A waiting rank calls ``look``, which raises if the wait is futile.
     """
@@ -84,7 +85,9 @@ class SharedMemory:
             raise TransportError(self.reason())
 
     def look(self, waits_for: int) -> None:
-        """Check the ranks whose bits are set during a wait. Raises ``TransportError``."""
+        """Check during a wait that the ranks are alive whose bits are set in ``waits_for``. Raises
+        ``TransportError``.
+        """
         self.check()
         for rank, world_rank in enumerate(self.ranks):
             if waits_for >> rank & 1 and not self._lives(rank):
@@ -92,7 +95,7 @@ class SharedMemory:
                 self.check()
 
     def reason(self) -> str:
-        """Return the reason of the abort."""
+        """Return why the group was aborted."""
         text = self.bytes[_REASON : _REASON + _REASON_BYTES].tobytes()
         return text.rstrip(b"\0").decode(errors="replace")
 
@@ -136,7 +139,7 @@ class SharedMemory:
 
 
 def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.socket]]:
-    """Create the memory, or receive it from rank 0, and wait until every rank has it.
+    """Create the shared memory, or receive it from rank 0, and wait until every rank has mapped it.
 
     Args:
         group: ranks that share the memory.

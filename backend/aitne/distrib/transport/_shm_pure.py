@@ -29,7 +29,9 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 class PureExchange:
-    """Collectives of one rank in PyTorch. Tensors are checked by the caller."""
+    """Collectives of one rank over shared memory, executed by PyTorch's operations. Callers check
+    the tensors.
+    """
 
     def __init__(self, memory: SharedMemory, connections: Sequence[socket.socket]) -> None:
         self._memory = memory

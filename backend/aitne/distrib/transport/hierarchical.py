@@ -25,7 +25,9 @@ _INSIDE = ("shm", "torch_pg")
 
 
 class Hierarchical:
-    """Combination of two transports: among the ranks of this node, and across nodes."""
+    """Transport that combines two others: one among the ranks of each node, and one
+    across nodes.
+    """
 
     name: ClassVar[str] = "hierarchical"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
@@ -47,7 +49,9 @@ class Hierarchical:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why these ranks cannot be served; None if they can: in the order of nodes."""
+        """Return why this transport cannot serve ranks on these nodes; None if it can, which
+        requires ranks that are numbered node by node.
+        """
         if device not in cls.devices:
             return f"it takes tensors on cpu, not on {device}"
         if list(nodes) != sorted(nodes):

@@ -53,7 +53,7 @@ _NAMES = {
 
 
 class Mpi:
-    """MPI communicator of the members."""
+    """Transport over an MPI communicator of the group's members."""
 
     name: ClassVar[str] = "mpi"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
@@ -67,7 +67,7 @@ class Mpi:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why these ranks cannot be served; None if they can.
+        """Return why this transport cannot serve ranks on these nodes; None if it can.
 
         MPI must have started the ranks; otherwise it would see only one.
         """

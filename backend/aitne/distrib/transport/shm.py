@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class ShmTransport:
-    """Shared-memory transport; see ``base.Transport``.
+    """Transport over shared memory, for ranks of one node; see ``base.Transport``.
 
     Uses the compiled kernel if built, else the pure version.
 
@@ -44,7 +44,7 @@ class ShmTransport:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why these ranks cannot be served; None if they can."""
+        """Return why this transport cannot serve ranks on these nodes; None if it can."""
         if device != "cpu":
             return f"shared memory carries tensors of the CPU, not of {device}"
         if len(set(nodes)) > 1:

@@ -47,7 +47,7 @@ _PROBE_S = 3.0
 
 
 class TorchProcessGroup:
-    """PyTorch process group, over gloo or NCCL by device."""
+    """Transport over a process group of PyTorch, with gloo for CPUs and NCCL for GPUs."""
 
     name: ClassVar[str] = "torch_pg"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
@@ -62,7 +62,7 @@ class TorchProcessGroup:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why these ranks cannot be served; None if they can.
+        """Return why this transport cannot serve ranks on these nodes; None if it can.
 
         PyTorch can be built without either library.
         """
@@ -166,9 +166,9 @@ class TorchProcessGroup:
         self._run(lambda pg: [pg.alltoall_base(to, of, received, sent)])
 
     def barrier(self) -> None:
-        """Wait by an allreduce of one element on the device.
+        """Wait until all ranks have called this, by an allreduce of one element on the device.
 
-        With NCCL later work waits for it as for any other.
+        With NCCL the call may return earlier; later work on the GPU waits instead.
         """
         device = "cuda" if self._backend == "NCCL" else "cpu"
         self.allreduce(torch.zeros(1, device=device), Reduction.SUM)
@@ -211,7 +211,9 @@ class TorchProcessGroup:
 
 
 class _RunStore(dist.Store):
-    """Adapter of the run's store to PyTorch, whose own ``TCPStore`` does not authenticate."""
+    """Adapter that lets PyTorch use the run's rendezvous store, because PyTorch's own ``TCPStore``
+    does not authenticate.
+    """
 
     def __init__(self, group: Group) -> None:
         super().__init__()

@@ -16,7 +16,9 @@ FRESH_S = 5.0
 
 
 class Capacity(Frozen):
-    """GPUs of the cluster by type; ``stale`` if the scheduler was silent for too long."""
+    """Free and used GPUs of the cluster by type; ``stale`` if the scheduler has not answered for
+    too long.
+    """
 
     gpus: tuple[GpuCapacity, ...]
     as_of: UtcTime | None
@@ -24,7 +26,10 @@ class Capacity(Frozen):
 
 
 class CapacityService:
-    """Sums over all jobs; the owners of jobs are not revealed."""
+    """Service that tells how many GPUs of each type are free, and when more become free.
+
+    The figures cover the jobs of all users; they do not reveal who owns a job.
+    """
 
     def __init__(
         self,

@@ -26,7 +26,9 @@ FRESH_S = 0.5
 
 
 class ClusterSnapshot(Frozen):
-    """Snapshot of the cluster. ``stale`` if it is too old to rely on."""
+    """The cluster and its scheduler as last stored, at ``as_of``; ``stale`` if that is too long ago
+    to rely on.
+    """
 
     cluster: Cluster
     scheduler: SchedulerStatus | None
@@ -35,7 +37,9 @@ class ClusterSnapshot(Frozen):
 
 
 class GpuSum(Frozen):
-    """GPUs of one type on several nodes. ``free`` counts those that a job could get now."""
+    """Number of GPUs of one type on all nodes of a partition. ``free`` counts those that a job
+    could get now.
+    """
 
     type: str | None
     """GPU type; None means GPUs without a type."""
@@ -46,7 +50,7 @@ class GpuSum(Frozen):
 
 
 class PartitionSummary(Frozen):
-    """Partition with the resources and states of its nodes."""
+    """A partition with the sums of its nodes' resources and the number of nodes in each state."""
 
     name: str
     up: bool
@@ -79,11 +83,15 @@ class PartitionSummary(Frozen):
 
 
 class NodeStore(ClusterStore, AdministrationStore, Protocol):
-    """Store of the nodes and their history."""
+    """The parts of the store that ``ClusterService`` needs: the cluster and the history of its
+    nodes.
+    """
 
 
 class ClusterService:
-    """Access to the cluster. Reads come from the store; only drain and resume use ``scheduler``."""
+    """Service that reads the state of the cluster from the store, and drains and resumes nodes
+    through ``scheduler``.
+    """
 
     def __init__(
         self,
@@ -101,7 +109,7 @@ class ClusterService:
         self._seen = TtlCache(self._read, fresh_s)
 
     async def look(self) -> ClusterSnapshot:
-        """Return the nodes and partitions as the scheduler last described them."""
+        """Return the nodes and partitions as the scheduler last reported them to the controller."""
         return await self._seen.get()
 
     async def _read(self) -> ClusterSnapshot:
@@ -155,7 +163,8 @@ class ClusterService:
         return page
 
     async def drains(self, actor: Actor) -> dict[str, NodeEvent]:
-        """List the last drain of each node by the platform.
+        """Return for each node the last event in which an administrator drained it through the
+        platform.
 
         Raises ``NotAllowed`` if the actor is no administrator.
         """
@@ -180,7 +189,9 @@ class ClusterService:
 
 
 def summarize(cluster: Cluster) -> list[PartitionSummary]:
-    """Return the partitions with sums over their nodes, the default one first, then by name."""
+    """Return the partitions with sums over their nodes: the default partition first, the others by
+    name.
+    """
     nodes = {node.name: node for node in cluster.nodes}
     members: dict[str, list[Node]] = {part.name: [] for part in cluster.partitions}
     for node in cluster.nodes:

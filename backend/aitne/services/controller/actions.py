@@ -34,7 +34,9 @@ IDLE_S = 0.5
 
 
 class OutboxActions:
-    """Worker for the outbox items that act on jobs known to the scheduler."""
+    """Worker that carries out the outbox's CANCEL and EXTEND items on jobs that the
+    scheduler has.
+    """
 
     def __init__(
         self,
@@ -52,11 +54,13 @@ class OutboxActions:
         """Event that is set when the scheduler has ended a job, and cleared by the poll."""
 
     async def drain(self) -> None:
-        """Handle all items that are due."""
+        """Carry out all items that are due."""
         await self.run(until_idle=True)
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Handle items as they become due, until cancelled."""
+        """Carry out items as they become due, until cancelled; with ``until_idle``, until no item
+        is due.
+        """
         in_hand: set[int] = set()
         async with asyncio.TaskGroup() as group:
             while True:

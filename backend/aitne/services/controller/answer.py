@@ -15,10 +15,10 @@ RETRY_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SubmissionOutcome:
-    """Outcome of one submission: the new state of the job's rows and the changes to store.
+    """Result of submitting one outbox item: the job's next state, and the changes to store.
 
-    ``delay_s``: seconds until the next try. ``dependency``: try again when that job has ended or
-    has a scheduler ID.
+    ``delay_s``: seconds until the item is submitted again; None: not again. ``dependency``: the
+    item is due again when this job has ended or has a scheduler ID.
     """
 
     item: OutboxItem
@@ -32,10 +32,10 @@ class SubmissionOutcome:
 
 
 def accepted(item: OutboxItem, job: Job, scheduler_id: str) -> SubmissionOutcome:
-    """Return the answer for an accepted submission.
+    """Return the outcome of a submission that the scheduler has accepted.
 
-    Its scheduler ID is stored in any state, because the agent may report before the scheduler
-    answers.
+    The scheduler ID is stored in whatever state the job is, because its agent may report before the
+    scheduler has answered.
     """
     return SubmissionOutcome(
         item, job, JobState.QUEUED, JobChanges(), OPEN, scheduler_id=scheduler_id
@@ -49,7 +49,9 @@ def move_of(
     since: frozenset[JobState] | None,
     scheduler_id: str | None = None,
 ) -> TransitionRequest:
-    """Return the change of the job's row; for an array, of the rows of its tasks too."""
+    """Return the transition that gives the job's row, and those of an array's tasks, the state
+    ``to`` and ``changes``.
+    """
     if scheduler_id is not None:
         changes = changes.model_copy(update={"scheduler_id": scheduler_id})
     return TransitionRequest(

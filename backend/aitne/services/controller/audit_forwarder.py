@@ -21,7 +21,7 @@ _BATCH = 200
 
 
 class LineReceiver(Protocol):
-    """Receiver of lines of text."""
+    """Interface of a receiver of text lines, such as a syslog server."""
 
     def send(self, lines: Iterable[str]) -> None:
         """Send the lines; blocks. Raises ``DeliveryFailed``."""
@@ -29,9 +29,10 @@ class LineReceiver(Protocol):
 
 
 class AuditForwarder:
-    """Forwarder of entries in order.
+    """Task that forwards the entries of the audit log in order to a receiver outside of the
+    platform.
 
-    The position that was reached is in the database, so a restart loses no entry.
+    The number of the last forwarded entry is in the database, so a restart loses no entry.
     """
 
     def __init__(self, store: Store, leader: Leader, receiver: LineReceiver) -> None:

@@ -25,7 +25,9 @@ MOST = 500
 async def with_cancellers(
     store: JobStore, scheduler: Scheduler, live: LiveJobs, news: News
 ) -> News:
-    """Replace the records of jobs cancelled outside the platform by those of one search."""
+    """Return ``news`` with more complete records for jobs that were cancelled outside of the
+    platform: one search of the scheduler tells which account cancelled each.
+    """
     jobs = _unexpected(news)
     if not jobs:
         return news

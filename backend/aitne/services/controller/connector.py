@@ -36,7 +36,9 @@ FORGET_TRIES = 40
 
 
 class SessionConnector:
-    """Runner of one asyncio task for each session that is being connected or removed."""
+    """Component that connects running sessions to JupyterHub and removes ended ones, each in an
+    asyncio task of its own.
+    """
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class SessionConnector:
             self._consider(entry.job)
 
     async def on_event(self, event: Event) -> None:
-        """React to a session's new state."""
+        """Begin to connect or remove the session whose state the event reports."""
         if event.job_id is None or event.data.get("type") != JobType.SESSION:
             return
         state = event.data.get("state")

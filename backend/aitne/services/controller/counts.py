@@ -25,7 +25,7 @@ Counters = dict[str, dict[str, float]]
 
 
 class ControllerCounters:
-    """Counters since the process began, each with one label."""
+    """Counters of the controller since its start: a number for each metric and label."""
 
     def __init__(self) -> None:
         self._counters: Counters = {}
@@ -36,16 +36,16 @@ class ControllerCounters:
         of_metric[label] = of_metric.get(label, 0.0) + 1.0
 
     def note(self, metric: Metric, value: float) -> None:
-        """Keep the newest value of a metric without labels."""
+        """Store the present value of a metric that has no labels."""
         self._counters[metric.name] = {"": value}
 
     def snapshot(self) -> Counters:
-        """Return a copy of the present values."""
+        """Return a copy of all counters."""
         return {name: dict(values) for name, values in self._counters.items()}
 
 
 class CountedScheduler(Scheduler):
-    """Scheduler whose calls are counted and passed on to another scheduler."""
+    """Scheduler that passes all calls on to another scheduler and counts them."""
 
     def __init__(self, scheduler: Scheduler, counts: ControllerCounters) -> None:
         self._scheduler = scheduler

@@ -30,7 +30,7 @@ PRUNE_EVERY_S = 3_600.0
 
 
 class NotificationDispatcher:
-    """Worker that sends deliveries while this controller leads."""
+    """Worker that sends the due deliveries over their channels while this controller leads."""
 
     def __init__(
         self,

@@ -29,7 +29,9 @@ LOOKS_AT_ONCE = 8
 
 
 class StaleStateCheck:
-    """Single search, some time after a sign of inconsistency, in the files of the running jobs."""
+    """Search for jobs that the scheduler counts as running although they have ended, by reading the
+    job folders. It takes place once, some time after a sign of an inconsistency.
+    """
 
     def __init__(self, missing: MissingRunResolver, clock: Callable[[], datetime]) -> None:
         self._missing = missing
@@ -38,24 +40,21 @@ class StaleStateCheck:
         self._look_at: datetime | None = clock() + timedelta(seconds=LOOK_AFTER_S)
 
     def silent(self) -> None:
-        """Schedule a search, because the scheduler does not answer.
-
-        When it answers again, it may be another instance.
+        """Schedule a search some time from now, because the scheduler does not answer: when it
+        answers again, it may be another instance that has lost the ends of jobs.
         """
         self._look_at = self._clock() + timedelta(seconds=LOOK_AFTER_S)
 
     def sign(self) -> None:
-        """Schedule a search, if none is due yet.
-
-        The scheduler has lost a job, or holds one that has ended.
+        """Schedule a search unless one is scheduled, because the scheduler has lost a job or holds
+        one that has ended.
         """
         if self._look_at is None:
             self.silent()
 
     async def over(self, running: Callable[[], Iterable[Job]]) -> list[tuple[Job, RunVerdict]]:
-        """Return the jobs of ``running`` that have ended.
-
-        Empty, without a query, unless a search is due.
+        """Return those jobs of ``running`` that have ended, each with how it ended. Unless a search
+        is due, return an empty list at once.
         """
         now = self._clock()
         if self._look_at is None or now < self._look_at:

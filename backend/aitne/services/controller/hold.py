@@ -35,7 +35,9 @@ _DRAINED = frozenset({NodeState.DRAINING, NodeState.DRAINED})
 
 
 class SubmissionHold:
-    """Hold of submissions, with a message for the jobs that wait."""
+    """Check that holds back submissions during a maintenance, and tells the waiting jobs the reason
+    in their message.
+    """
 
     def __init__(
         self, store: Store, live: LiveJobs, leader: Leader, clock: Callable[[], datetime]
@@ -46,7 +48,9 @@ class SubmissionHold:
         self._clock = clock
 
     async def why(self) -> str | None:
-        """Return why no job is to be submitted now; None if jobs may be submitted."""
+        """Return why no job may be submitted now, and store that as the message of the waiting
+        jobs; None if jobs may be submitted.
+        """
         reason = held_because(await self._store.maintenance(), self._clock())
         if reason is not None:
             await self._tell(reason)
@@ -66,7 +70,9 @@ class SubmissionHold:
 
 
 class NodeHold:
-    """Drain of nodes when a maintenance begins; the same nodes are resumed when it is over."""
+    """Task that drains nodes when a maintenance begins, and resumes the same nodes when
+    it is over.
+    """
 
     def __init__(self, store: Store, scheduler: Scheduler, clock: Callable[[], datetime]) -> None:
         self._store = store

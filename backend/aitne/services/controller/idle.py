@@ -27,7 +27,9 @@ SILENT_S = 90.0
 
 
 def leads(duration_s: int) -> tuple[timedelta, timedelta]:
-    """Return how long before the end of the session the two warnings are sent."""
+    """Return how long before the end of an idle session its first and second warning are sent.
+    ``duration_s`` is the session's inactivity duration in seconds.
+    """
     first, second = (
         timedelta(seconds=min(longest, part * duration_s))
         for longest, part in zip(LONGEST_LEADS_S, LEAD_PARTS, strict=True)
@@ -36,7 +38,9 @@ def leads(duration_s: int) -> tuple[timedelta, timedelta]:
 
 
 class IdleWatch:
-    """Watcher of idle sessions while this controller leads: one query for all of them."""
+    """Task that warns the owners of idle sessions and then stops these sessions, while this
+    controller leads. One query reads the activity of all sessions.
+    """
 
     def __init__(
         self, store: Store, live: LiveJobs, leader: Leader, clock: Callable[[], datetime]
@@ -53,7 +57,8 @@ class IdleWatch:
             await asyncio.sleep(pause_s)
 
     async def look(self) -> float:
-        """Check all sessions: warn of an end for inactivity, and end those whose time is over.
+        """Check all sessions once: warn of an end for inactivity, and stop sessions whose
+        inactivity duration is over.
 
         Returns the seconds until the next check.
         """

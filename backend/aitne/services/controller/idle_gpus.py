@@ -29,9 +29,8 @@ COVERED = 0.8
 
 
 def mean_utilization(samples: Sequence[Sample], window_s: float) -> float | None:
-    """Return the mean utilization of all GPUs over the window, from 0 to 1.
-
-    None means that there are too few samples.
+    """Return the mean utilization of all GPUs over the last ``window_s`` seconds, from 0 to 1; None
+    if there are too few samples.
     """
     gpu_samples = [sample for sample in samples if sample.gpu]
     if len(gpu_samples) < FEWEST_SAMPLES:
@@ -45,7 +44,9 @@ def mean_utilization(samples: Sequence[Sample], window_s: float) -> float | None
 
 
 class GpuWatch:
-    """Watcher that checks each job a few times within the window, while this controller leads."""
+    """Task that detects jobs whose GPUs are idle, while this controller leads. It checks each job a
+    few times within the window of time over which utilization is averaged.
+    """
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class GpuWatch:
             await asyncio.sleep(min(LOOK_EVERY_S, self._window.total_seconds() * EACH_EVERY_PART))
 
     async def look(self) -> None:
-        """Check the jobs that are due."""
+        """Check the GPU utilization of the jobs whose next check is due."""
         now = self._clock()
         concerned = [entry.job for entry in self._live if self._concerned(entry.job, now)]
         self._due = {job.id: self._due.get(job.id, now) for job in concerned}

@@ -58,7 +58,8 @@ PRIORITY_NOISE = 0.1
 
 
 def of_the_agent(job: Job, exit_code: int | None) -> bool:
-    """Return whether the agent may have ended a run with this exit code and recorded why.
+    """Return whether ``exit_code`` may come from the agent, which then has recorded how the run
+    ended.
 
     Always True for a job with ranks: the agent's record names the rank that failed.
     """
@@ -76,9 +77,9 @@ def outcome(
     agent_record: ProgramOutcome | None = None,
     cluster: Cluster | None = None,
 ) -> JobChanges:
-    """Return the changes to store for a run that has ended, according to the scheduler's record.
+    """Return the changes to store for a run that has ended according to the scheduler's record.
 
-    ``agent_record`` is the agent's record of a run that ended with one of the agent's exit codes;
+    ``agent_record`` is the agent's record of the end, if ``of_the_agent`` is true of the exit code;
     ``cluster`` tells why a node failed.
     """
     exit_code = record.exit_code
@@ -153,7 +154,9 @@ def _may_say(reason: TerminationReason, exit_code: int) -> bool:
 
 
 def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
-    """Return a description of the nodes of a run, with the scheduler's reasons for failed ones."""
+    """Return a text that names the nodes of a run, with the scheduler's reason for each
+    failed one.
+    """
     reasons = {
         node.name: _BY_WHOM.sub("", node.reason)
         for node in (() if cluster is None else cluster.nodes)
@@ -166,7 +169,9 @@ def named(nodes: Sequence[str], cluster: Cluster | None) -> str:
 
 
 def progress(job: Job, record: SchedulerJob, now: datetime) -> tuple[JobState, JobChanges]:
-    """Return the state of a live job, and only those fields that differ from its row."""
+    """Return the state of a live job according to the scheduler's record, and the fields in which
+    that record differs from the job's row.
+    """
     values: dict[str, object] = {}
     state = record.state
     ending = job.cancel_requested_at is not None  # its message names the requester
@@ -243,7 +248,9 @@ def _moved(before: int | None, now: int | None) -> bool:
 
 
 def told_by_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, JobChanges]:
-    """Return how a run ended that the scheduler does not know, from its agent's record."""
+    """Return the state and changes for a run that the scheduler no longer knows, from its agent's
+    record.
+    """
     values: dict[str, object] = {
         "exit_code": agent_record.exit_code,
         "ended_at": agent_record.ended_at,

@@ -17,7 +17,9 @@ RENEW_S = 1.5
 
 
 class Leader:
-    """Holder of the lease while ``keep`` runs. ``epoch`` goes with every guarded update."""
+    """This controller's leadership: ``acquire`` waits for the lease and ``keep`` renews it. Updates
+    pass ``epoch``, so that the store rejects them once another controller leads.
+    """
 
     def __init__(self, store: Store, holder: str, counts: ControllerCounters | None = None) -> None:
         self._store = store
@@ -36,7 +38,7 @@ class Leader:
         return self._epoch
 
     async def acquire(self) -> None:
-        """Return once this controller leads."""
+        """Wait until this controller has the lease and so leads."""
         while True:
             try:
                 lease = await self._take()

@@ -19,7 +19,9 @@ RETRY_S = 60.0
 
 
 class LimitWatch:
-    """Reader of the limits from accounting, every few seconds while this controller leads."""
+    """Task that reads the limits and their use from accounting every few seconds, while this
+    controller leads, and stores them.
+    """
 
     def __init__(
         self,
@@ -35,7 +37,9 @@ class LimitWatch:
         self._silent = False
 
     async def watch(self) -> None:
-        """Read periodically until cancelled; return at once if there is no accounting."""
+        """Read and store the limits periodically until cancelled; return at once if there is no
+        accounting.
+        """
         if self._accounting is None:
             return
         while True:

@@ -25,7 +25,7 @@ SUBMITTED = LIVE - {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCER
 
 
 class LiveJob:
-    """Live job with the results of the polls."""
+    """Entry of ``LiveJobs``: the row of one live job, with the results of the polls."""
 
     __slots__ = (
         "absences",
@@ -55,7 +55,7 @@ class LiveJob:
         self.put(job, tick)
 
     def put(self, job: Job, tick: int) -> None:
-        """Replace the row by the present one."""
+        """Replace the job's row by a newer one."""
         self.job = job
         self.key: Key = key_of(job)
         self.changed_at = tick
@@ -67,7 +67,9 @@ class LiveJob:
 
 
 class LiveJobs:
-    """Live jobs by ID, and by the key of the scheduler's records."""
+    """The controller's copy of the database rows of all jobs that have not ended, found by job ID
+    or by the key of the scheduler's records.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -83,9 +85,9 @@ class LiveJobs:
         """Counter of new keys."""
 
     async def load(self) -> None:
-        """Read all live jobs.
+        """Read the rows of all live jobs from the database.
 
-        Called once for each lease, because the previous leader may have changed them.
+        Called once for each lease, because the previous leader may have changed the rows.
         """
         self._seen = await self._store.last_event_id()
         self._entries.clear()
@@ -95,7 +97,9 @@ class LiveJobs:
         self.put(await self._store.live_jobs())
 
     async def catch_up(self) -> Sequence[Event]:
-        """Read the changes since the last call; return the events, oldest first."""
+        """Update this copy with the changes in the database since the last call; return their
+        events, oldest first.
+        """
         events = await self._store.events_after(self._seen)
         changed: dict[UUID, Event] = {}
         for event in events:
@@ -119,13 +123,13 @@ class LiveJobs:
         return events
 
     def forget(self, job_id: UUID) -> None:
-        """Remove a row that no longer exists."""
+        """Remove a job from this copy, because its row in the database no longer exists."""
         entry = self._entries.get(job_id)
         if entry is not None:
             self._drop(entry)
 
     def put(self, jobs: Iterable[Job | None]) -> None:
-        """Store rows after a change; jobs that have ended are removed."""
+        """Take over rows that this controller has changed; jobs that have ended are removed."""
         for job in jobs:
             if job is None:
                 continue
@@ -172,13 +176,12 @@ class LiveJobs:
         return iter(self._entries.values())
 
     def get(self, job_id: UUID) -> LiveJob | None:
-        """Return the job's entry; None if it has ended or is not known yet."""
+        """Return the entry of the job; None if the job has ended or is not known yet."""
         return self._entries.get(job_id)
 
     def of(self, record: SchedulerJob) -> Sequence[LiveJob]:
-        """List the live jobs that the record may be of.
-
-        There are several if the record stands for tasks of an array.
+        """List the live jobs to which the scheduler's record may belong: several if it covers
+        several tasks of an array.
         """
         run = (record.job_id, record.attempt)
         group = self._groups.get(run)

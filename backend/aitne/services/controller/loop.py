@@ -44,7 +44,9 @@ KEEP_IDEMPOTENCY_KEYS = timedelta(days=2)
 
 
 class Controller:
-    """Work of the leader. ``run`` returns only when cancelled."""
+    """The controller: waits for the lease, then submits, polls and cancels jobs as the leader.
+    ``run`` returns only when cancelled.
+    """
 
     def __init__(
         self,
@@ -96,7 +98,9 @@ class Controller:
                 await asyncio.sleep(STORE_RETRY_S)
 
     async def end_lead_of(self, holder: str) -> None:
-        """End the lease of a controller that is known to be dead, so that it need not expire."""
+        """Delete the lease of the controller ``holder``, which is known to be dead, so that this
+        one need not wait for it to expire.
+        """
         await self._leader.drop(holder)
 
     async def release(self) -> None:

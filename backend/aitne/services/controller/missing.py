@@ -41,9 +41,10 @@ The job may be the cause.
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """Result of judging a run: how it has ended.
+    """Outcome of a run: the state and the changes of its job.
 
-    ``again``: the run never began, so it is started again whatever its retry policy.
+    ``again``: the run never began, so the job is submitted again even if its retry policy permits
+    no retry.
     """
 
     state: JobState
@@ -53,13 +54,17 @@ class RunVerdict:
 
 @dataclass(frozen=True, slots=True)
 class FenceOwner:
-    """Live run that holds the fence, under another scheduler ID."""
+    """Answer that another run, with the scheduler's record ``record``, has the fence of the attempt
+    and is live.
+    """
 
     record: SchedulerJob
 
 
 class MissingRunResolver:
-    """Judge of runs by their files."""
+    """Component that finds out how a run ended from the files in its job folder, when the scheduler
+    has no record of the run or a wrong one.
+    """
 
     def __init__(
         self,
@@ -76,10 +81,13 @@ class MissingRunResolver:
         self._clock = clock
 
     async def vanished(self, job: Job, since: datetime, cluster: Cluster) -> RunVerdict | None:
-        """Judge a run that a search has not found; None if it cannot be judged yet.
+        """Find out how a run ended of which a search in the scheduler found no record; None if that
+        is not certain yet.
+
+        ``since`` is the time since which the record is missing.
 
         Raises:
-            Unavailable: its folder cannot be read, which proves nothing.
+            Unavailable: the run's folder cannot be read, which proves nothing.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.close_fence(place, task)
@@ -101,10 +109,11 @@ class MissingRunResolver:
     async def turned_away(
         self, job: Job, record: SchedulerJob, since: datetime, cluster: Cluster
     ) -> RunVerdict | FenceOwner | None:
-        """Judge a record that ended with the agent's exit code for a fence that is taken.
+        """Find out the state of a job whose run ended with the agent's exit code for "another run
+        has the fence". None means that it is not certain yet.
 
-        None means that it cannot be judged yet. The code may also be the program's own; then the
-        verdict is the record's. Raises as ``vanished``, and ``SchedulerUnavailable``.
+        If the program itself used this exit code, the result is that of the scheduler's record.
+        Raises as ``vanished``, and ``SchedulerUnavailable``.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.fence(place, task)
@@ -128,12 +137,12 @@ class MissingRunResolver:
         return await self._dead(job, since, cluster)
 
     async def broke_off(self, job: Job, record: SchedulerJob) -> RunVerdict | None:
-        """Judge a run that the scheduler ended or starts too often.
+        """Find out how a run really ended that the scheduler reports as ended, or starts too often;
+        None if the scheduler's record is correct.
 
-        None if the record is correct. After a crash Slurm starts jobs that had ended, and ends or
-        restarts jobs whose old ID it has assigned to others. The agent's record tells how a run
-        ended; a run that had nodes and has not begun was not ended on request. Raises as
-        ``vanished``.
+        After a crash Slurm starts jobs that had ended, and ends or restarts jobs whose old ID it
+        has assigned to others. The agent's record then tells how the run ended; a run that had
+        nodes but created no fence was not ended on request. Raises as ``vanished``.
         """
         place, task = self._place(job), job.array_task_id
         fence = await self._files.fence(place, task)
@@ -150,10 +159,11 @@ class MissingRunResolver:
         return RunVerdict(*told_by_agent(job, outcome))
 
     async def found_no_fence(self, job: Job) -> RunVerdict | None:
-        """Judge a run that ended with the agent's exit code for a folder that it could not use.
+        """Decide about a run that ended with the agent's exit code for "the job folder cannot be
+        used".
 
-        None means that the code was the program's own, or that it has happened too often. Raises as
-        ``vanished``.
+        None means that the program itself used this exit code, or that the job has been submitted
+        too often. Raises as ``vanished``.
         """
         if job.attempt >= MOST_ATTEMPTS:
             return None
@@ -163,9 +173,8 @@ class MissingRunResolver:
         return self._never_began(job, "Its folder could not be used on the allocated node.")
 
     async def agents_word(self, job: Job, record: SchedulerJob) -> ProgramOutcome | None:
-        """Return the outcome that the agent recorded for this run.
-
-        None means that there is no such record, or that it cannot be read now.
+        """Return how the run ended according to its agent; None if the agent recorded nothing, or
+        the record cannot be read now.
         """
         try:
             outcome = await self._files.outcome(self._place(job), job.array_task_id)
@@ -180,7 +189,8 @@ class MissingRunResolver:
         return outcome
 
     async def judge_by_record(self, job: Job, before: datetime) -> RunVerdict | None:
-        """Judge a run by its agent's record alone, if it ended by itself before ``before``.
+        """Return how the run ended by the agent's record alone, if the program ended by itself
+        before ``before``.
 
         None means that there is no such record. Raises as ``vanished``.
         """
@@ -194,7 +204,9 @@ class MissingRunResolver:
         return RunVerdict(*told_by_agent(job, outcome))
 
     async def has_begun(self, job: Job) -> bool:
-        """Return whether a run has taken the fence. Raises as ``vanished``."""
+        """Return whether a run of the job's present attempt has created the fence. Raises as
+        ``vanished``.
+        """
         return await self._files.fence(self._place(job), job.array_task_id) is not None
 
     def _never_began(

@@ -49,7 +49,9 @@ _ACCOUNT_SECURITY = "account.security"
 
 
 class NotificationCreator:
-    """Reader of events while this controller leads."""
+    """Task that reads the event log and creates notifications from it, while this
+    controller leads.
+    """
 
     def __init__(
         self,
@@ -71,7 +73,7 @@ class NotificationCreator:
         self._logs_rest_until: datetime | None = None
 
     async def watch(self) -> None:
-        """Create notifications of events until cancelled."""
+        """Create notifications from new events until cancelled."""
         stored = position = await self._store.cursor(CURSOR)
         while True:
             try:
@@ -85,9 +87,10 @@ class NotificationCreator:
                 await self._store.wait_for_change(FOLLOW_S)
 
     async def step(self, stored: int, position: int) -> tuple[int, int]:
-        """Read some events after ``position``; ``stored`` is the stored position.
+        """Process some events after the id ``position``; ``stored`` is the id that the database
+        holds as processed.
 
-        Return both as they are afterwards. Raises ``StaleEpoch``, ``Conflict``.
+        Return both ids as they are afterwards. Raises ``StaleEpoch``, ``Conflict``.
         """
         events = await self._store.events_after(position, limit=BATCH)
         if not events:
@@ -168,7 +171,9 @@ class NotificationCreator:
     async def _notice(
         self, event: Event
     ) -> tuple[NotificationContent | None, Sequence[str] | None]:
-        """Return the notice about the event and its recipients; recipients None means all users."""
+        """Return the content of the notification about the event, and its recipients; recipients
+        None means all users.
+        """
         if event.kind in notices.JOB_EVENTS and event.job_id is not None:
             return await self._of_job(event), [event.owner or ""]
         if event.kind == "project.requested":

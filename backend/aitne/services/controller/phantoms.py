@@ -34,7 +34,9 @@ Key = tuple[str, UUID, int, str | None]
 
 
 class OrphanedJobs:
-    """Cancellation of orphaned jobs, once each, after two consecutive answers that contain them."""
+    """Component that cancels orphaned jobs: those that two consecutive answers of the scheduler
+    contain. Each is cancelled once.
+    """
 
     def __init__(
         self, store: Store, scheduler: Scheduler, counts: ControllerCounters, doubt: StaleStateCheck
@@ -47,7 +49,9 @@ class OrphanedJobs:
         """Orphaned jobs in the last answer, and whether they need no further action."""
 
     async def look(self, strangers: Sequence[SchedulerJob]) -> None:
-        """Examine the live records of one answer that belong to no live job's present run."""
+        """Examine ``strangers``: the scheduler's live records, of one answer, that belong to the
+        present run of no live job.
+        """
         before, self._handled = self._handled, {}
         due: list[SchedulerJob] = []
         for record in strangers:

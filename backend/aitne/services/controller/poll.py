@@ -72,7 +72,7 @@ SILENT_AFTER_S = 10.0
 
 
 class Poller:
-    """Update of job rows from the scheduler's answers."""
+    """Component that polls the scheduler and updates the rows of jobs from its answers."""
 
     def __init__(
         self,
@@ -111,9 +111,9 @@ class Poller:
         self._again: list[tuple[Job, JobState, JobChanges]] = []
 
     async def poll(self) -> bool:
-        """Poll the scheduler once and update what has changed.
+        """Poll the scheduler once and store the changes.
 
-        Return False if the scheduler did not answer; then nothing is concluded.
+        Return False if the scheduler did not answer; then nothing is stored.
         """
         # Noted before the query: an answer may only be applied to older rows.
         tick = self._live.tick

@@ -29,7 +29,9 @@ ACTOR = "platform"
 
 
 class ProjectWatch:
-    """Watcher that checks projects every minute while this controller leads."""
+    """Task that checks all projects every minute while this controller leads: it sends reminders,
+    ends expired projects and stores the usage.
+    """
 
     def __init__(
         self, store: Store, usage: UsageMonths, leader: Leader, clock: Callable[[], datetime]
@@ -48,7 +50,9 @@ class ProjectWatch:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Send reminders, expire projects and store the months' usage."""
+        """Send the reminders that are due, end expired projects and store the usage of
+        the months.
+        """
         now = self._clock()
         for project in await self._store.ending_projects(now + timedelta(days=REMIND_DAYS[0])):
             if project.expires_at is not None:

@@ -25,7 +25,9 @@ _Reminder = tuple[UUID, datetime, int]
 
 
 class SessionReminderWatch:
-    """Source of one event per session, end and step; an extended session gets new reminders."""
+    """Task that writes an event 10 minutes, and another 2 minutes, before a session reaches its
+    time limit. An extended session gets new reminders.
+    """
 
     def __init__(self, store: Store, live: LiveJobs, clock: Callable[[], datetime]) -> None:
         self._store = store

@@ -16,12 +16,14 @@ Key = tuple[UUID, int, int | None]
 
 
 def key_of(job: Job) -> Key:
-    """Return the key of the records of the job's present run."""
+    """Return the key under which the scheduler's records of the job's present attempt are found."""
     return (job.array_job_id or job.id, job.attempt, job.array_task_id)
 
 
 def run_of(job: Job) -> Run:
-    """Return the run of the job's present attempt; for an array's task, of that task alone."""
+    """Return the ``Run`` that identifies the job's present attempt in queries of the scheduler; for
+    a task of an array, that task alone.
+    """
     return Run(
         job_id=job.array_job_id or job.id,
         attempt=job.attempt,
@@ -31,7 +33,9 @@ def run_of(job: Job) -> Run:
 
 
 def indices_of(record: SchedulerJob) -> frozenset[int]:
-    """Return the indices of the tasks that the record is of; empty for one of no array."""
+    """Return the array indices of the tasks that the record covers; empty if the job is not an
+    array.
+    """
     if record.array_task_ids is not None:
         return _indices(record.array_task_ids)
     return frozenset() if record.array_task_id is None else frozenset({record.array_task_id})
@@ -43,7 +47,12 @@ def _indices(ranges: str) -> frozenset[int]:
 
 
 def task_record(record: SchedulerJob, index: int) -> SchedulerJob:
-    """Return the record as that of one of its tasks; a record of a single task stays as it is."""
+    """Return the scheduler's record of one task, made from a record that covers several tasks of an
+    array.
+
+    ``index`` is the array index of the task. A record that is already about a single job or task is
+    returned unchanged.
+    """
     if record.array_task_ids is None:
         return record
     fields = {
@@ -55,19 +64,21 @@ def task_record(record: SchedulerJob, index: int) -> SchedulerJob:
 
 
 def is_of(record: SchedulerJob, job: Job) -> bool:
-    """Return whether the record can be of the job.
+    """Return whether the scheduler's record may belong to the job: it must run as the job's
+    account.
 
-    Any user may set any comment, but not the account of another user.
+    A record is matched by the job's comment, which any user may set; the account is certain.
     """
     return None in (record.account, job.account) or record.account == job.account
 
 
 def best(records: Iterable[SchedulerJob]) -> SchedulerJob | None:
-    """Return the run that counts among several of one attempt; None if there is none.
+    """Return the record that determines the job's state among several records of one attempt; None
+    if there is none.
 
-    There are two when a submission appeared after it was given up and repeated. The fence lets one
-    of them through: a run that has begun comes before one that waits, and that before one that
-    ended without beginning.
+    There are two records when a submission appeared after it was given up and repeated. The fence
+    lets one of the two runs start the program: so a run that has begun comes before one that waits,
+    and that one before one that ended without beginning.
     """
     return min(records, key=_rank, default=None)
 
@@ -85,7 +96,7 @@ def _rank(record: SchedulerJob) -> int:
 def records_by_job(
     jobs: Iterable[Job], records: Iterable[SchedulerJob]
 ) -> dict[UUID, list[SchedulerJob]]:
-    """Return the records of each job, by job ID, from one answer about many jobs."""
+    """Return the records of each job, by job ID, from the scheduler's answer about many jobs."""
     by_run: dict[tuple[UUID, int], list[SchedulerJob]] = {}
     by_key: dict[Key, list[SchedulerJob]] = {}
     for record in records:
@@ -102,7 +113,9 @@ def records_by_job(
 
 
 def records_of(job: Job, records: Iterable[SchedulerJob]) -> list[SchedulerJob]:
-    """Return the records of the job's present run; for an array job, of all its tasks."""
+    """Return those records that belong to the job's present attempt; for an array job, to any of
+    its tasks.
+    """
     job_id, attempt, task = key_of(job)
     return [
         record

@@ -23,7 +23,9 @@ log = logging.getLogger(__name__)
 
 
 class SubmissionSearch:
-    """Search that adopts submissions known to the scheduler, and gives up only impossible ones."""
+    """Search for uncertain submissions: it adopts those that the scheduler has, and gives up only
+    those that can no longer appear.
+    """
 
     def __init__(
         self,
@@ -42,7 +44,7 @@ class SubmissionSearch:
         """Time of this leader's first unsuccessful search for each uncertain submission."""
 
     def forget(self, job: Job) -> None:
-        """Stop searching for the job's attempt."""
+        """Stop searching for the job's present attempt."""
         self._searched.pop((job.id, job.attempt), None)
 
     async def find(self, jobs: Sequence[Job]) -> dict[UUID, SchedulerJob | None]:
@@ -56,9 +58,8 @@ class SubmissionSearch:
     async def judge(
         self, item: OutboxItem, job: Job, record: SchedulerJob | None
     ) -> SubmissionOutcome:
-        """Adopt a submission that was found.
-
-        Otherwise decide whether to search or to submit again.
+        """Return the outcome of an uncertain submission: accepted if ``record`` was found,
+        otherwise whether to continue the search or to submit again.
         """
         if record is not None:
             scheduler_id = record.scheduler_id

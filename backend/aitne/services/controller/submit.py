@@ -57,7 +57,7 @@ _BEGUN = frozenset({JobState.SUBMITTING})
 
 @dataclass(frozen=True, slots=True)
 class PendingSubmission:
-    """Submission that is recorded as begun."""
+    """A submission to the scheduler that is recorded in the database as begun."""
 
     item: OutboxItem
     job: Job
@@ -65,7 +65,7 @@ class PendingSubmission:
 
 
 class Submitter:
-    """Worker that passes the outbox's SUBMIT items to the scheduler."""
+    """Worker that submits jobs: it passes the outbox's SUBMIT items to the scheduler."""
 
     def __init__(
         self,
@@ -91,11 +91,13 @@ class Submitter:
         """Number of consecutive failures to reach the scheduler."""
 
     async def drain(self) -> None:
-        """Handle all items that are due."""
+        """Submit all items that are due."""
         await self.run(until_idle=True)
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Submit items as they become due, until cancelled."""
+        """Submit items as they become due, until cancelled; with ``until_idle``, until no item is
+        due.
+        """
         self._queue: asyncio.Queue[PendingSubmission] = asyncio.Queue()
         self._answers: list[SubmissionOutcome] = []
         self._answered = asyncio.Event()

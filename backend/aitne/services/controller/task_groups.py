@@ -24,7 +24,9 @@ CANCELLING = timedelta(seconds=30)
 
 
 class TaskGroups:
-    """Split of task groups when the scheduler's records of their tasks begin to differ."""
+    """Component that splits task groups: tasks about which the scheduler has different records get
+    rows of their own.
+    """
 
     def __init__(self, store: JobStore, live: LiveJobs, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -37,14 +39,14 @@ class TaskGroups:
         """
 
     async def judge(self, news: News, tick: int) -> News:
-        """Replace the records of task groups.
+        """Return ``news`` with entries of single tasks in place of task groups whose tasks have
+        different records.
 
-        A group stays with records that hold for all its tasks. Tasks with other records get rows, and so
-        entries, of their own.
+        A group remains for the tasks that share one record.
 
         Args:
-            news: entries with their records in one answer.
-            tick: ``LiveJobs.tick`` before the query.
+            news: entries of live jobs with their records in one answer of the scheduler.
+            tick: value of ``LiveJobs.tick`` before the query.
         """
         result: News = []
         for entry, records in news:
@@ -57,7 +59,9 @@ class TaskGroups:
         return result
 
     async def take_apart(self, entry: LiveJob, tick: int) -> None:
-        """Give rows of their own to tasks of a group that the scheduler does not report at all."""
+        """Give a row of its own to every task of a group that the scheduler does not
+        report at all.
+        """
         await self._split(entry, entry.tasks, tick)
 
     async def _judge(self, entry: LiveJob, records: Sequence[SchedulerJob], tick: int) -> News:
@@ -125,7 +129,9 @@ class TaskGroups:
 
 
 def without_tasks(record: SchedulerJob, entries: Sequence[LiveJob]) -> SchedulerJob | None:
-    """Return the record without the tasks of the entries; None if there is nothing else in it."""
+    """Return the record reduced to tasks that have no entry in ``entries``; None if no task is
+    left.
+    """
     if record.array_task_ids is None:
         return None if entries else record
     rest = indices_of(record).difference(*(_own_indices(entry) for entry in entries))

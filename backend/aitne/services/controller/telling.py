@@ -23,7 +23,9 @@ from aitne.services.controller.notifier import NotificationCreator
 
 @dataclass(frozen=True, slots=True)
 class NotificationConfig:
-    """Site-specific parts of the notifications."""
+    """Settings and adapters of this site with which the controller creates and sends
+    notifications.
+    """
 
     channels: Mapping[str, Channel] = field(default_factory=dict)
     portal_url: str = ""

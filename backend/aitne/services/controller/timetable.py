@@ -17,7 +17,9 @@ Repeated events do no harm.
 
 
 class ScheduleWatch:
-    """Central check, so that pages need not poll."""
+    """Task that writes an event when an announcement or maintenance begins or ends, so that pages
+    of the portal need not poll.
+    """
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -31,7 +33,9 @@ class ScheduleWatch:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def look(self) -> None:
-        """Emit events for what has begun or ended since the last check."""
+        """Write the events for announcements and maintenance that began or ended since the last
+        check.
+        """
         now = self._clock()
         await self._store.tell_turns(self._until or now - LEADER_GONE, now)
         self._until = now

@@ -35,13 +35,13 @@ from aitne.services.jobs.parameters import suggestion
 
 
 class NewDataset(DatasetFile):
-    """Dataset whose manifest was uploaded."""
+    """Dataset version to add to the catalogue; its manifest was uploaded before."""
 
     manifest: ManifestDigest = Field(description="sha256 of the manifest's text.")
 
 
 class DatasetService:
-    """Access to the dataset catalogue: list, read, add and share."""
+    """Service for the dataset catalogue: users list, read, add and share datasets."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class DatasetService:
     async def receive_manifest(
         self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]
     ) -> Summary:
-        """Store a compressed manifest, for a dataset that is to be added within a day.
+        """Store the compressed manifest of a dataset that is to be added within a day.
 
         Raises:
             NotAllowed: the credential may not add datasets.
@@ -102,11 +102,11 @@ class DatasetService:
         return await self._manifests.receive(actor.name, digest, chunks, used)
 
     async def add(self, actor: Actor, new: NewDataset) -> Dataset:
-        """Add a version to the catalogue; its manifest and its folder must exist.
+        """Add a version of a dataset to the catalogue; its manifest and its folder must exist.
 
         Raises:
             NotFound: there is no such project that the actor may see.
-            NotAllowed: the actor may not add to it.
+            NotAllowed: the actor may not add datasets to the project.
             InvalidInput: the actor may not share the path, or it cannot be read.
             ManifestMissing: upload the manifest first.
             Conflict: the version exists already, or the name belongs to another owner.
@@ -175,9 +175,10 @@ class DatasetService:
     async def note_verification(
         self, actor: Actor, name: str, version: str, *, manifest: str, damaged_files: int
     ) -> Dataset:
-        """Store the result of a reader's comparison of the dataset with that manifest.
+        """Store the result of a verification, in which a reader compared the dataset's files with
+        the manifest of the digest ``manifest``.
 
-        Raises ``NotFound``; ``NotAllowed``; ``Conflict`` for another manifest.
+        Raises ``NotFound``; ``NotAllowed``; ``Conflict`` if the dataset has another manifest.
         """
         dataset = await self._allowed(PolicyAction.DATASET_VERIFY, actor, name, version)
         if manifest != dataset.manifest:
@@ -231,7 +232,7 @@ class DatasetService:
         ]
 
     async def warnings(self, actor: Actor, uses: Sequence[DatasetUse]) -> Sequence[str]:
-        """Return warnings about damaged datasets for a plan.
+        """Return warnings about those datasets that are damaged, for the plan of a job.
 
         Damage does not prevent a job from reading a dataset. Raises ``NotAllowed``.
         """

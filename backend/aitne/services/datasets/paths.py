@@ -15,7 +15,9 @@ from aitne.core.storage.settings import StorageSettings
 
 
 class DatasetPaths:
-    """Check of paths against the allowed roots, both as written and with links resolved."""
+    """Check that a dataset's folder lies below the roots that the site permits, both as written and
+    with symbolic links resolved.
+    """
 
     def __init__(self, settings: StorageSettings, accounts: Accounts, places: UserFolders) -> None:
         self._settings = settings

@@ -21,7 +21,7 @@ FIRST = "apptainer"
 
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
-    """Requirements of a job on its image."""
+    """Requirements of a job on its image: name, runtime, project and apps."""
 
     reference: str
     runtime: str | None
@@ -32,9 +32,9 @@ class ImageRequest:
 
 @dataclass(frozen=True, slots=True)
 class ImageChoice:
-    """Chosen runtime and image.
+    """Runtime and image chosen for a job; ``use`` is None if the job has no image.
 
-    ``use`` None: no image. With ``problem``, the other fields are invalid.
+    If ``problem`` is set, no image fits and the other fields have no meaning.
     """
 
     runtime: str = BARE
@@ -45,7 +45,7 @@ class ImageChoice:
 
 
 class ImageChooser:
-    """Choice of images for the runtimes of this platform."""
+    """Component that chooses the image and the runtime of a job among those of this platform."""
 
     def __init__(
         self, runtimes: Mapping[str, Runtime], settings: ContainerSettings, *, remote: bool
@@ -76,7 +76,9 @@ class ImageChooser:
         )
 
     def choose(self, request: ImageRequest, images: Sequence[Image]) -> ImageChoice:
-        """Choose the image and runtime; ``images`` are those that the user may see."""
+        """Choose the image and runtime of a job; ``images`` are the images that the user
+        may see.
+        """
         if request.reference == BARE:
             if request.runtime not in (None, BARE):
                 return _problem(

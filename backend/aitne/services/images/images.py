@@ -33,7 +33,7 @@ _Line = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1
 
 
 class NewArtifact(Strict):
-    """Image as one runtime takes it."""
+    """Artifact to register: the file or Docker image that one runtime starts."""
 
     runtime: str = Field(pattern=r"^[a-z][a-z0-9_]{0,39}$", examples=["apptainer"])
     """Name of the runtime that starts it."""
@@ -49,7 +49,7 @@ class NewArtifact(Strict):
 
 
 class NewPackage(Strict):
-    """Entry of the software bill."""
+    """Package in the software bill of an image that is registered."""
 
     name: _Line
     version: _Line
@@ -58,7 +58,7 @@ class NewPackage(Strict):
 
 
 class NewImage(Strict):
-    """Version of an image that was built and tested."""
+    """Version of an image to register, with its artifacts; it was built and tested before."""
 
     name: ImageName
     version: ImageVersion
@@ -80,7 +80,7 @@ class NewImage(Strict):
 
 
 class ImageService:
-    """Access to the image catalogue: users read it, administrators change it."""
+    """Service for the image catalogue: users read it, administrators change it."""
 
     def __init__(
         self, store: CatalogStore, files: ImageFiles, clock: Callable[[], datetime]
@@ -125,10 +125,10 @@ class ImageService:
         return _shown(await self._allowed(PolicyAction.IMAGE_READ, actor, name, version), actor)
 
     async def register(self, actor: Actor, new: NewImage) -> Image:
-        """Register an image's version and offer it; if the version is known, add the further
-        artifacts.
+        """Register a version of an image and offer it to users. If the version exists, add the
+        artifacts that it lacks.
 
-        Every file is read completely, which takes a while.
+        All artifact files are read completely, which takes a while.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -177,7 +177,8 @@ class ImageService:
         state: ImageState | None = None,
         projects: Collection[str] | None = None,
     ) -> Image:
-        """Retire the image or offer it again, and set the projects that see it (none: all users).
+        """Retire the image or offer it again, and set the projects whose members see it (an empty
+        list: all users).
 
         Raises ``NotFound``, also for a project; ``NotAllowed``.
         """
@@ -189,7 +190,8 @@ class ImageService:
     async def note_verification(
         self, actor: Actor, name: str, version: str, damage: str | None
     ) -> Image:
-        """Store the result of a verification.
+        """Store the result of a verification of the image's files: ``damage`` describes the damage,
+        None if there is none.
 
         A damaged image is not offered until a verification succeeds. Raises ``NotFound``,
         ``NotAllowed``.

@@ -45,7 +45,9 @@ NO_ID = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """Resolved specification of a job with its account, and how the cluster can serve it."""
+    """A job with all names resolved, before limits are checked: its specification, its Unix
+    account, and how the cluster can run it.
+    """
 
     spec: JobSpec
     account: UnixAccount
@@ -55,7 +57,9 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True)
 class AdmittedJob:
-    """Job that may be submitted: its specification, its account and what its user should know."""
+    """A job that has passed all checks and may be stored: its specification, its Unix account and
+    notes for its user.
+    """
 
     spec: JobSpec
     account: UnixAccount
@@ -69,7 +73,7 @@ class AdmittedJob:
 
 
 class Admission:
-    """Admission of all jobs, both new ones and those that run again."""
+    """Checks that every job passes before it is stored, both new jobs and those that run again."""
 
     def __init__(
         self,
@@ -122,9 +126,10 @@ class Admission:
         return await self._admitted(actor, JobRequest(spec, account, fitting, cluster))
 
     async def again(self, actor: Actor, old: Job, *, continues: bool) -> AdmittedJob:
-        """Admit a job that repeats ``old``; with ``continues`` a session that takes up its work.
+        """Admit a job that repeats the job ``old``; with ``continues``, a session that also reopens
+        what was open in the session ``old``.
 
-        Raises as ``renewed``, and ``InvalidInput`` with the reasons why it can no longer run.
+        Raises as ``renewed``, and ``InvalidInput`` with the reasons why the job can no longer run.
         """
         resolved_job, problems = await self.renewed(actor, old)
         problems.check()
@@ -135,12 +140,11 @@ class Admission:
         return await self._admitted(actor, resolved_job)
 
     async def renewed(self, actor: Actor, old: Job) -> tuple[JobRequest, Problems]:
-        """Resolve a job that repeats ``old``.
-
-        Return it with the problems that prevent it from running.
+        """Resolve a job that repeats the job ``old``, and return it with the problems that prevent
+        it from running.
 
         Raises:
-            InvalidInput: the actor is no longer a member of its project.
+            InvalidInput: the actor is no longer a member of the job's project.
             NotAllowed: the credential may not create jobs.
         """
         project = await self._project(actor, old.project, PolicyAction.JOB_CREATE)
@@ -155,9 +159,9 @@ class Admission:
         return JobRequest(spec, account, fitting, cluster), problems
 
     def draft(self, actor: Actor, admitted: AdmittedJob, job_id: UUID = NO_ID) -> Job:
-        """Return the job's row before it is stored.
+        """Return the row of an admitted job as it would be stored.
 
-        Raises ``InvalidInput`` if it cannot be written as a script.
+        Raises ``InvalidInput`` if the job cannot be written as a batch script.
         """
         spec, account = admitted.spec, admitted.account
         job = Job(
@@ -178,7 +182,8 @@ class Admission:
         return job
 
     async def rows(self, actor: Actor, admitted: AdmittedJob) -> tuple[Job, list[Job]]:
-        """Return the job's rows to store: its own, and the one that the tasks of an array share.
+        """Return the rows to store for an admitted job: the job's own and, for an array job, the
+        one of its task group.
 
         Raises:
             InvalidInput: the job could never run within its project's limits.
@@ -197,11 +202,10 @@ class Admission:
         return job, [job.model_copy(update=group)] if array else []
 
     async def within_limits(self, job: Job) -> str | None:
-        """Return which limit of its project or QOS the job would wait for.
+        """Return the limit of its project or QOS for which the job would have to wait; None if
+        there is none.
 
-        None if there is none.
-
-        Raises ``InvalidInput`` if it could never run within them.
+        Raises ``InvalidInput`` if the job could never run within the limits.
         """
         verdict = await self._limits.check(job.spec, job.account)
         problems = Problems()

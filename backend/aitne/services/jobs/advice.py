@@ -21,7 +21,9 @@ _MOST_NAMED = 5
 
 
 class AdviceService:
-    """Advice from the store and the last state of the cluster; the scheduler is not queried."""
+    """Service that advises the owner of a queued job how it could start earlier. It uses the stored
+    state of the cluster and does not query the scheduler.
+    """
 
     def __init__(self, store: Store, cluster: ClusterService, capacity: CapacityService) -> None:
         self._store = store
@@ -29,7 +31,7 @@ class AdviceService:
         self._capacity = capacity
 
     async def of(self, actor: Actor, job_id: UUID) -> tuple[Advice, ...]:
-        """Return advice for the job; empty unless it waits in the queue.
+        """Return advice on how the job could start earlier; empty unless the job is queued.
 
         Raises ``NotFound``, ``NotAllowed``.
         """

@@ -67,7 +67,7 @@ Its program may have begun.
 
 
 class HubJob(Frozen):
-    """State of a session that the hub's spawner may see."""
+    """The facts about a session that JupyterHub's spawner may read."""
 
     job_id: UUID
     owner: str
@@ -81,20 +81,23 @@ class HubJob(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class _Early:
-    """Report of a run that the scheduler's poll has not seen yet."""
+    """An agent's report that arrived before the scheduler's poll showed the run; it is applied
+    later.
+    """
 
     report: AgentReport
     received_at: datetime
 
 
 class AgentService:
-    """Processing of agents' reports; the scheduler's poll decides the states of jobs.
+    """Service that processes the reports of agents and gives them hand-overs, secrets and
+    certificates.
 
-    An agent runs as the job's owner. That a job has its nodes, since when, and how often it was started
-    again is therefore taken from the scheduler's poll alone: a report that is ahead of the poll is kept
-    and applied once the poll agrees.
+    An agent runs as the job's owner and is not trusted. When a job got its nodes, and how often it
+    was started again, is therefore taken from the scheduler's poll alone: a report that is ahead of
+    the poll is kept and applied once the poll agrees.
 
-    ``trusted``: agents run as the platform's own account, so they may name their node.
+    ``trusted``: agents run under the platform's own account, so they may report their node.
     """
 
     def __init__(
@@ -129,16 +132,17 @@ class AgentService:
         events.on_events(self._on_events)
 
     async def stop(self) -> None:
-        """Stop applying early reports."""
+        """Stop applying the reports that wait for the scheduler's poll."""
         if self._settling is not None:
             self._settling.cancel()
             await asyncio.wait({self._settling})
 
     async def report(self, token: str, job_id: UUID, report: AgentReport) -> AgentReply:
-        """Accept a report; one of an earlier attempt is answered like any other and ignored.
+        """Process an agent's report; a report of an earlier attempt is answered as usual but not
+        applied.
 
         Raises:
-            NotAuthenticated: the token is not this job's, or the job has ended.
+            NotAuthenticated: the token is not the job's, or the job has ended.
         """
         job = await self._target(await self._job_of(token, job_id), report.task)
         if job is None or job.attempt != report.attempt or job.state.terminal:
@@ -228,9 +232,8 @@ class AgentService:
             await self._store.put_profile(job_id, json.loads(text))
 
     async def handover(self, token: str, job_id: UUID, *, wait_s: float = 0) -> Handover | None:
-        """Return the hand-over that the hub left for the job.
-
-        None if there is none within ``wait_s``.
+        """Return the hand-over that JupyterHub left for the session's agent; None if there is none
+        within ``wait_s`` seconds.
 
         Raises ``NotAuthenticated``.
         """
@@ -280,11 +283,11 @@ class AgentService:
         return await asyncio.to_thread(self._certificates, job.owner, job.address, request.request)
 
     async def hub_job(self, job_id: UUID) -> HubJob:
-        """Return the state of a session that the hub needs.
+        """Return the facts about a session that JupyterHub's spawner needs.
 
         Raises:
             NotFound: no such session.
-            Unavailable: its address cannot be verified yet.
+            Unavailable: the session's address cannot be verified yet.
         """
         job = await self._session(job_id)
         live = not job.state.terminal
@@ -299,7 +302,8 @@ class AgentService:
         )
 
     async def put_handover(self, job_id: UUID, handover: Handover) -> None:
-        """Store the server's environment for the agent.
+        """Store a hand-over: the environment of the single-user server, which the session's agent
+        fetches.
 
         Raises:
             NotFound: no such session.

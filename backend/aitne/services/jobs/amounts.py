@@ -16,7 +16,9 @@ FREE = TemplateResources()
 def resources_of(
     file: JobFile, template: Template | None, limits: LimitSettings, problems: Problems
 ) -> Resources:
-    """Return the number of nodes and the resources of each node that the job asks for."""
+    """Return the number of nodes and the resources on each node that the job requests; wrong values
+    are added to ``problems``.
+    """
     request = file.resources
     offered = template.resources if template else FREE
     nodes = request.nodes or offered.nodes.default
@@ -52,7 +54,7 @@ def _between(name: str, value: int, low: int, high: int | None, problems: Proble
 def duration_of(
     file: JobFile, template: Template | None, limits: LimitSettings, problems: Problems
 ) -> int:
-    """Return the time limit of the job in seconds."""
+    """Return the time limit of the job in seconds; a wrong value is added to ``problems``."""
     offered = (template.resources if template else FREE).max_duration
     max_duration = limits.max_duration
     if template is not None and offered.max is not None:

@@ -21,7 +21,7 @@ MOST = 1_000
 
 
 class CancelOutcome(StrEnum):
-    """Outcome of the request to cancel one job."""
+    """Outcome of the request to cancel one job, such as cancelled or refused."""
 
     ASKED = "asked"
     """The job ends, now or shortly."""
@@ -33,7 +33,7 @@ class CancelOutcome(StrEnum):
 
 
 class Cancelled(Frozen):
-    """Result of the request to cancel one job."""
+    """One job of a request to cancel several, and the outcome for this job."""
 
     id: UUID
     outcome: CancelOutcome
@@ -45,7 +45,9 @@ class Cancelled(Frozen):
 
 
 class BulkCancel:
-    """Cancellation of several jobs, each decided by itself: a refusal affects only one job."""
+    """Service that cancels several jobs by one request. Each job is decided separately: a refusal
+    does not affect the others.
+    """
 
     def __init__(self, jobs: JobService, store: JobStore, clock: Callable[[], datetime]) -> None:
         self._jobs = jobs
@@ -67,12 +69,11 @@ class BulkCancel:
     async def by_filter(
         self, actor: Actor, job_filter: JobFilter, expected: int
     ) -> list[Cancelled]:
-        """Cancel all matching jobs that have not ended, if their number is ``expected``.
-
-        Otherwise none.
+        """Cancel all jobs that match ``job_filter`` and have not ended, if their number is
+        ``expected``, which the user has confirmed.
 
         Raises:
-            Conflict: more or fewer jobs than ``expected`` match.
+            Conflict: more or fewer jobs than ``expected`` match; then none is cancelled.
             InvalidInput: more jobs match than one request may cancel.
         """
         if expected > MOST:

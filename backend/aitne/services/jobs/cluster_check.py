@@ -24,7 +24,7 @@ from aitne.core.units import compress_hostlist, format_duration, parse_array
 
 @dataclass(slots=True)
 class Problems:
-    """Collection of problems, so that a user sees them all at once."""
+    """Collection of the wrong fields of a request, so that the user sees all of them at once."""
 
     found: list[FieldProblem] = field(default_factory=list)
 
@@ -52,7 +52,9 @@ class Problems:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
-    """Properties of a job that are checked against the cluster."""
+    """The parts of a job's specification that are compared with the cluster: resources, time limit,
+    array, Slurm options and image.
+    """
 
     project: str
     resources: Resources
@@ -63,7 +65,7 @@ class ClusterRequest:
 
     @classmethod
     def of(cls, spec: JobSpec) -> ClusterRequest:
-        """Return the properties of a specification that was accepted before."""
+        """Return these parts of a specification that was accepted before."""
         return cls(
             spec.project,
             spec.resources,
@@ -77,7 +79,9 @@ class ClusterRequest:
 def check_cluster(
     wish: ClusterRequest, cluster: Cluster, settings: Settings, problems: Problems
 ) -> Fit:
-    """Add problems for what the cluster can never provide: nodes, and what its partition allows."""
+    """Return how the cluster can serve the job, and add problems for what its nodes can never
+    provide and its partition never allows.
+    """
     nodes = cluster.nodes
     if settings.capabilities.partitions:
         queue = choose_queue(
@@ -124,7 +128,9 @@ def _check_drivers(
 def check_most(
     name: str, value: int, maximum: int | None, problems: Problems, *, shown: str | None = None
 ) -> None:
-    """Add a problem for a number above ``maximum``, unless the field already has one."""
+    """Add a problem if the field ``name`` has a value above ``maximum`` (None: no maximum), unless
+    the field already has a problem.
+    """
     if (
         maximum is not None
         and value > maximum

@@ -20,7 +20,7 @@ _SAMPLES = 2_000
 
 
 class ComparisonService:
-    """Comparison of two jobs that the actor may see."""
+    """Service that shows a user in what two jobs differ."""
 
     def __init__(self, store: Store, snapshots: SnapshotService, images: ImageService) -> None:
         self._store = store

@@ -41,9 +41,9 @@ XDG_CACHE_HOME is the base directory specification's; not all of the other progr
 def container_of(
     job: Job, folder: str, software: NodeSoftware, limits: RuntimeLimits
 ) -> ContainerSpec:
-    """Return the container of the job, without its program.
+    """Return the specification of the job's container, without the program to run.
 
-    ``folder`` is the job's own folder.
+    ``folder`` is the job folder.
 
     Raises:
         InvalidInput: a folder may not be mounted into a container.
@@ -83,9 +83,8 @@ def container_of(
 
 
 def agents_workdir(job: Job, box: ContainerSpec) -> str:
-    """Return the working directory of the agent.
-
-    It is the job's working directory, unless only the container has that folder.
+    """Return the working directory of the agent: that of the job, unless this folder exists only
+    inside the container.
     """
     if box.image is None:
         return job.spec.workdir or "~"
@@ -94,9 +93,10 @@ def agents_workdir(job: Job, box: ContainerSpec) -> str:
 
 
 def caches_of(spec: JobSpec) -> dict[str, str]:
-    """Return variables that move caches out of a small home folder.
+    """Return environment variables that move caches of programs out of a small home folder.
 
-    Empty if the site has not configured it, and in a container that does not have that folder.
+    Empty if the site has configured no folder for caches, or if the container does not have that
+    folder.
     """
     if spec.caches is None:
         return {}
@@ -144,7 +144,9 @@ def _dataset(use: DatasetUse) -> AgentNeed:
 
 
 def own_roots(spec: JobSpec) -> tuple[str, ...]:
-    """List the folders of the owner and of the project that a container sees."""
+    """List the folders of the job's owner and of its project that a container has as bind
+    mounts.
+    """
     return allowed_roots(spec.areas, [spec.home] if spec.home else ())
 
 

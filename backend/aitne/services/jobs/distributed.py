@@ -39,7 +39,7 @@ def known(field: str) -> list[str]:
 
 
 def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProblem]:
-    """Yield the problems that prevent the program from running."""
+    """Yield the problems that prevent a distributed program from running with these resources."""
     for field in _KINDS:
         name = getattr(spec, field)
         if name not in (names := known(field)):

@@ -19,10 +19,11 @@ _MEMORY, _CPU = "memory", "cpu"
 
 
 def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, tuple[str, ...]]:
-    """Return the specification with what enforces its limits, and sentences for ``Plan.limits``.
+    """Return the specification with a decision on who enforces each limit, and sentences about that
+    for ``Plan.limits``: one on memory and one on CPUs.
 
-    There is one sentence on memory and one on CPUs, as of this state of the cluster. The scheduler
-    enforces a limit where it can; otherwise a cgroup of the job's agent, if it may create one.
+    The decision depends on the present state of the cluster. The scheduler enforces a limit where
+    it can; otherwise a cgroup of the job's agent does, if it may create one.
     """
     scheduler = settings.capabilities.title
     cpus = spec.resources.cpu
@@ -50,7 +51,9 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
 
 
 def limits_of(spec: JobSpec) -> tuple[RuntimeLimits, RuntimeLimits]:
-    """Return the limits for the runtime and the agent, for a specification from ``hold``."""
+    """Return the limits that the runtime enforces and those that the agent enforces, for a
+    specification that ``hold`` returned.
+    """
     memory, cpus, held_by = spec.resources.memory_bytes, spec.resources.cpu, spec.held_by
     return (
         RuntimeLimits(memory_bytes=memory, cpus=cpus) if held_by.runtime else RuntimeLimits(),

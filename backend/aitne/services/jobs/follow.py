@@ -24,7 +24,7 @@ CHUNK_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """Source of a log: the row of its job and the location of its files."""
+    """Location of a log: the row of the job or task, and the location of its files."""
 
     row_id: UUID
     place: JobLocation
@@ -34,7 +34,9 @@ class LogSource:
 
 @dataclass(slots=True)
 class _Watch:
-    """State of one followed log. ``changed`` is replaced each time it is set."""
+    """State of one log that is being followed. ``changed`` is replaced by a new event each time it
+    is set.
+    """
 
     attempt: int
     ended: bool
@@ -61,7 +63,9 @@ def _ended(job: Job) -> bool:
 
 
 class LogFollower:
-    """Stream of logs while they grow."""
+    """Component that reads logs and streams them while they grow; all followers of a log share one
+    check for growth.
+    """
 
     def __init__(
         self,
@@ -78,7 +82,9 @@ class LogFollower:
         self._watches: dict[LogSource, _Watch] = {}
 
     async def read(self, job: Job, offset: int, limit: int) -> LogChunk:
-        """Return a piece of the log of the job's present attempt."""
+        """Return up to ``limit`` bytes, from ``offset`` on, of the log of the job's present
+        attempt.
+        """
         return await self._read(self._source(job), job.attempt, offset, limit)
 
     def _source(self, job: Job) -> LogSource:

@@ -21,15 +21,14 @@ SOON = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """Expected start of a job, and notes for its user."""
+    """The scheduler's forecast of when a job starts, and warnings for its user."""
 
     starts_at: datetime | None = None
     warnings: tuple[str, ...] = ()
 
     def later(self, now: datetime) -> str | None:
-        """Return a pending reason if the scheduler plans a later start.
-
-        None if the job need not wait, or its start is unknown.
+        """Return a pending reason if the job is expected to start later than ``now``; None if it
+        starts at once or its start is unknown.
         """
         if self.starts_at is None or self.starts_at <= now + SOON:
             return None
@@ -37,7 +36,9 @@ class StartForecast:
 
 
 class Forecaster:
-    """Forecasts of a scheduler that several processes may use; others provide none."""
+    """Component that asks the scheduler for forecasts, if several processes may use the scheduler
+    at once; otherwise forecasts are empty.
+    """
 
     def __init__(self, renderer: Renderer, scheduler: Scheduler | None) -> None:
         self._renderer = renderer

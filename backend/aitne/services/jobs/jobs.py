@@ -34,7 +34,9 @@ MAX_LOG_READ = 8 << 20
 
 
 class JobService:
-    """Use cases of jobs and sessions. Each consults the policy first."""
+    """Service for jobs and sessions: users create, read, list, cancel and resubmit them. Each
+    method first checks that the actor is permitted.
+    """
 
     def __init__(
         self,
@@ -174,10 +176,10 @@ class JobService:
         idempotency_key: str | None = None,
         continues: bool = False,
     ) -> CreatedJob:
-        """Submit the same job again as a new one; of an array's task, that task alone.
+        """Submit the job again as a new job; for a task of an array, this task alone.
 
-        ``continues``: a session that takes up the work of the old one, with what was open in it.
-        Raises as ``create``, and ``NotFound``.
+        ``continues``: a session that reopens what was open in the old session. Raises as
+        ``create``, and ``NotFound``.
         """
         old = await self._allowed(PolicyAction.JOB_RESUBMIT, actor, job_id)
         verb = "continue" if continues else "resubmit"
@@ -190,7 +192,8 @@ class JobService:
     async def replay(
         self, actor: Actor, verb: str, body: Any, key: str | None
     ) -> CreatedJob | None:
-        """Return the result of an earlier request with this key; None if there is none.
+        """Return the job that an earlier request with this idempotency key created; None if there
+        is none. ``verb`` and ``body`` identify the request.
 
         Raises ``IdempotencyConflict``, ``NotAllowed``.
         """
@@ -208,7 +211,7 @@ class JobService:
     async def profile(self, actor: Actor, job_id: UUID) -> Profile:
         """Return the profile of the job's ranks.
 
-        Raises ``NotFound``, also before they have reported.
+        Raises ``NotFound``, also if the ranks have not reported a profile.
         """
         await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         profile = await self._store.profile(job_id)
@@ -229,7 +232,8 @@ class JobService:
     async def read_log(
         self, actor: Actor, job_id: UUID, *, task: int | None, offset: int, limit: int
     ) -> LogChunk:
-        """Return a piece of the log; a negative ``offset`` counts from the end.
+        """Return a piece of the log of the job, or of the task with the index ``task``; a negative
+        ``offset`` counts from the end.
 
         Raises ``NotFound``; ``InvalidInput`` for an array without a task; ``Unavailable``.
         """

@@ -25,7 +25,9 @@ from aitne.services.storage import StorageService
 
 
 class AvailabilityService:
-    """Query of the catalogue, then of the files as the account that the job runs as."""
+    """Component that finds out what a job can use: it reads the catalogue and then checks the files
+    under the Unix account of the job.
+    """
 
     def __init__(
         self,
@@ -46,9 +48,10 @@ class AvailabilityService:
     async def of(
         self, actor: Actor, file: JobFile, reference: str, project: str, account: UnixAccount
     ) -> AvailableResources:
-        """Return the images, datasets and folders for the job; ``reference`` is the image's.
+        """Return the images, datasets and folders that are available to the job; ``reference``
+        names its image.
 
-        Problems of the datasets are among the problems of the result.
+        Datasets that are not available are among the ``problems`` of the result.
 
         Raises:
             NotAllowed: the credential may not read.
@@ -64,10 +67,11 @@ class AvailabilityService:
     async def renew(
         self, actor: Actor, spec: JobSpec, account: UnixAccount
     ) -> tuple[JobSpec, Problems]:
-        """Renew a specification that was accepted before, for a job that runs the same again.
+        """Bring a specification that was accepted before up to date, for a job that runs the same
+        program again.
 
-        The content is the same; paths change only if folders have moved. Missing content is
-        reported as a problem.
+        The image and datasets stay the same; their paths change if folders have moved. Those that
+        are missing are reported as problems.
 
         Raises:
             NotAllowed: the credential may not read.
@@ -167,7 +171,8 @@ class AvailabilityService:
         return replace(offer, datasets=tuple(uses))
 
     async def look(self, actor: Actor, spec: JobSpec, account: UnixAccount) -> tuple[str, ...]:
-        """Check the image and the datasets as the account; return notes for the user.
+        """Check under the job's account that the files of the image and the datasets can be read;
+        return notes for the user.
 
         Raises:
             InvalidInput: something is missing, unreadable or differs from the catalogue.

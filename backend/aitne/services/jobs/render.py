@@ -41,7 +41,9 @@ from aitne.services.jobs.enforcement import limits_of
 
 
 class Renderer:
-    """Conversion of records to text and bytes, without side effects."""
+    """Component that converts jobs to what the scheduler and the agent need: the batch script,
+    ``agent.json`` and the submission. It has no side effects.
+    """
 
     def __init__(
         self,
@@ -65,9 +67,8 @@ class Renderer:
         return self._software.agent
 
     def place(self, job: Job) -> JobLocation:
-        """Return the location of the files of the job's present attempt.
-
-        It includes the account that owns them.
+        """Return the location of the job folder of the present attempt, with the account that owns
+        it.
         """
         folder = job.folder or str(self._settings.jobs_dir / str(_run_id(job)))
         return JobLocation(
@@ -89,7 +90,7 @@ class Renderer:
         )
 
     def agent_spec(self, job: Job) -> AgentSpec:
-        """Return the contents of ``agent.json``.
+        """Return the content of ``agent.json``, from which the agent learns what to start.
 
         Raises:
             InvalidInput: the runtime is no longer available, or it cannot run the image.
@@ -143,10 +144,11 @@ class Renderer:
             self.agent_spec(job)
 
     def submit_request(self, job: Job, tasks_after: Sequence[str], token: str) -> SubmitRequest:
-        """Return the request for the scheduler.
+        """Return the submission of the job's present attempt. For an array, ``job`` is the array
+        job's row; for a single task that is retried, the task's row.
 
-        ``tasks_after`` are scheduler IDs that must complete first. For an array, ``job`` is the
-        array job's row; for one task that is retried, the task's.
+        ``tasks_after`` are scheduler IDs of jobs that must complete first, ``token`` is the job
+        token.
         """
         spec = self.agent_spec(job)
         return SubmitRequest(

@@ -31,7 +31,7 @@ _MOST_SESSIONS = 200
 
 
 class Change(Frozen):
-    """Difference from the state when the job ran."""
+    """A difference between now and the time when the job ran, such as a newer image."""
 
     kind: str = Field(description="Kind: code, packages, image, dataset or template.")
     before: str | None = Field(description="Value when the job ran.")
@@ -41,7 +41,7 @@ class Change(Frozen):
 
 
 class Rerun(Frozen):
-    """Preview of running a job again. Nothing is stored."""
+    """Preview of running a job again: whether that is possible, and what has changed since."""
 
     possible: bool = Field(description="Whether the job can run again unchanged.")
     problems: tuple[FieldProblem, ...] = Field(description="Why it cannot run again.")
@@ -104,10 +104,10 @@ class RerunService:
     async def continue_session(
         self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None
     ) -> CreatedJob:
-        """Start the same session again, with what was open in the one that has ended.
+        """Start a new session that reopens what was open in the ended session.
 
         Raises:
-            Conflict: the session has not ended, or another session continues its work already.
+            Conflict: the session has not ended, or another session continues it already.
             NotFound: no such session.
             NotAllowed: the job belongs to another user.
             InvalidInput: the platform can no longer provide what the session used.

@@ -50,7 +50,8 @@ def resolve(
     settings: Settings,
     cluster: Cluster,
 ) -> tuple[JobSpec, Fit]:
-    """Resolve the job file to a specification; return it with how the cluster can serve it.
+    """Resolve a job file to a complete specification, with the template's and the site's defaults;
+    return it with how the cluster can serve it. ``offer`` holds what the job could use.
 
     Raises:
         InvalidInput: with one problem per wrong field.
@@ -113,7 +114,7 @@ def resolve(
 
 @dataclass(frozen=True, slots=True)
 class AvailableResources:
-    """Images, datasets and folders that are available to this user and this job."""
+    """The images, datasets and folders that a job of this user could use."""
 
     reference: str = BARE
     """Image that the job names, directly or through its template."""

@@ -24,15 +24,17 @@ _MOST_VALUES, _MOST_SERIES, _MOST_POINTS = 64, 32, 400
 
 
 class SnapshotService:
-    """Storage of agents' documents, and access for users who may see the job."""
+    """Service that stores the documents that agents send about their jobs (snapshot, files,
+    results), and returns them to users who may see the job.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def keep_snapshot(self, job_id: UUID, document: Mapping[str, Any]) -> None:
-        """Store the snapshot of a job.
+        """Store the snapshot of a job's environment and code.
 
-        An invalid one is dropped: it comes from the job's own account.
+        An invalid document is ignored, because it comes from the job's own account.
         """
         taken = _read(Taken, document, job_id)
         if taken is not None:
@@ -63,7 +65,7 @@ class SnapshotService:
         return await self.of(with_visible_env(actor, await self._readable(actor, job_id)))
 
     async def of(self, job: Job) -> Snapshot:
-        """Return the snapshot, like ``snapshot``, of a job that was already read."""
+        """Return the snapshot of a job whose row the caller has already read."""
         document = await self._store.snapshot(job.id)
         spec = job.spec
         return Snapshot(
@@ -106,7 +108,9 @@ class SnapshotService:
         return results
 
     async def results_of(self, job: Job) -> Results | None:
-        """Return the results of a job that was already read; None if there are none."""
+        """Return the results of a job whose row the caller has already read; None if there are
+        none.
+        """
         values = await self._store.document(job.id, DocumentKind.VALUES)
         if values is None:
             return None

@@ -22,13 +22,15 @@ RECHECK_S = 1.0
 
 
 def builtin_folder() -> Path:
-    """Return the folder of the included templates."""
+    """Return the folder of the templates that are part of the platform."""
     return shipped("jobtemplates")
 
 
 @dataclass(frozen=True, slots=True)
 class ExpandedTemplate:
-    """Template with its parameters filled in."""
+    """Values that result from a template and the parameters of a job: parameters, environment and
+    working directory.
+    """
 
     parameters: dict[str, Scalar]
     """Values of all parameters, including defaults."""
@@ -49,7 +51,9 @@ class _Loaded:
 
 
 class TemplateCatalog:
-    """Templates of several folders. A template of a later folder replaces an earlier one."""
+    """The templates in several folders, reread when files change. A template in a later folder
+    replaces one of the same name in an earlier folder.
+    """
 
     def __init__(
         self, folders: Sequence[Path], *, monotonic: Callable[[], float] = time.monotonic

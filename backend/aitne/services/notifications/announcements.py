@@ -14,7 +14,9 @@ from aitne.core.users.policy import PolicyAction, refuse_impersonation, require
 
 
 class AnnouncementService:
-    """Announcements of administrators to users, each shown for a period."""
+    """Service for announcements: administrators write them, and each is shown to users for a
+    period.
+    """
 
     def __init__(self, store: AdministrationStore, clock: Callable[[], datetime]) -> None:
         self._store = store

@@ -41,17 +41,20 @@ _BADLY = {
 
 
 def may_tell(event: Event) -> bool:
-    """Return, from the event alone, whether ``of_job`` may have a notice about it."""
+    """Return whether ``of_job`` may return a notification for the event, without reading
+    the job.
+    """
     if event.data.get("array_job_id") is not None:
         return False
     return event.kind != "job.state" or JobState(event.data["state"]) in _NOTIFIED
 
 
 def of_job(event: Event, job: Job, now: datetime) -> NotificationContent | None:
-    """Return the notice for the owner of ``job`` about the event; None if there is none.
+    """Return the content of the notification that the owner of ``job`` gets about the event; None
+    if the event causes no notification.
 
-    ``job`` is in its present state. An event that no longer holds after a long pause needs no
-    notice.
+    ``job`` is in its present state, which may be later than the event: an event that no longer
+    holds causes no notification.
     """
     if job.array_job_id is not None:
         return None  # its array has the notice for all tasks
@@ -181,12 +184,12 @@ def _about(
 
 
 def wants_log(notice: NotificationContent) -> bool:
-    """Return whether the last lines of the job's log are useful for the notice."""
+    """Return whether the notification should contain the last lines of the job's log."""
     return notice.level is Level.ERROR and notice.job_id is not None
 
 
 def last_lines(data: bytes, *, whole: bool) -> tuple[str, ...]:
-    """Return the last lines of a log as readable text.
+    """Return the last lines of ``data``, the end of a log, as readable text.
 
     ``whole``: ``data`` begins at the beginning of a line.
     """
@@ -206,7 +209,7 @@ def last_lines(data: bytes, *, whole: bool) -> tuple[str, ...]:
 
 
 def for_inbox(notice: NotificationContent) -> NotificationContent:
-    """Return the notice with the very last lines of the log in its data."""
+    """Return the notification as it is shown in the portal, with fewer lines of the log."""
     if not notice.log:
         return notice
     last = list(notice.log[-INBOX_LINES:])
@@ -214,7 +217,7 @@ def for_inbox(notice: NotificationContent) -> NotificationContent:
 
 
 def of_project(event: Event) -> NotificationContent | None:
-    """Return the notice about an event of a project."""
+    """Return the content of the notification about an event of a project; None if there is none."""
     name = event.project or ""
     path, data = f"/projects/{name}", {"project": name, **event.data}
     by = str(event.data.get("actor") or "")
@@ -242,7 +245,7 @@ def of_project(event: Event) -> NotificationContent | None:
 
 
 def of_announcement(announcement: Announcement) -> NotificationContent:
-    """Return the notice about an announcement of the administrators."""
+    """Return the content of the notification about an administrator's announcement."""
     level = {Severity.INFO: Level.INFO, Severity.WARNING: Level.WARNING}
     first = announcement.text.strip().splitlines()[0]
     return NotificationContent(
@@ -256,7 +259,9 @@ def of_announcement(announcement: Announcement) -> NotificationContent:
 
 
 def of_maintenance(window: Maintenance) -> NotificationContent:
-    """Return the notice about a maintenance, during which no new jobs start."""
+    """Return the content of the notification about a maintenance, during which no new
+    jobs start.
+    """
     begins = f"{window.starts_at:%Y-%m-%d %H:%M} UTC"
     until = "" if window.ends_at is None else f" until {window.ends_at:%Y-%m-%d %H:%M} UTC"
     return NotificationContent(
@@ -273,7 +278,7 @@ def of_maintenance(window: Maintenance) -> NotificationContent:
 
 
 def of_disabled_webhook(event: Event) -> NotificationContent:
-    """Return the notice about a webhook that the platform has disabled."""
+    """Return the content of the notification about a webhook that the platform has disabled."""
     url, error = str(event.data.get("url", "")), str(event.data.get("error", ""))
     return NotificationContent(
         kind=_K.WEBHOOK_DISABLED,
@@ -286,7 +291,9 @@ def of_disabled_webhook(event: Event) -> NotificationContent:
 
 
 def of_account_security(event: Event) -> NotificationContent:
-    """Describe a change to the credentials of an account to its owner."""
+    """Return the content of the notification that tells a user of a change to the account's
+    credentials.
+    """
     data = event.data
     by = data.get("by")
     titles = {

@@ -42,7 +42,9 @@ Limited because an address is not verified before a message is sent to it.
 
 
 class NotificationPreferences(Frozen):
-    """Settings that decide which notifications a user receives on which channels."""
+    """A user's settings of notifications: the channel of each kind, the mail address, and
+    a pause.
+    """
 
     channels: tuple[str, ...]
     """Channels of this site, the inbox first."""
@@ -54,7 +56,7 @@ class NotificationPreferences(Frozen):
 
 
 class NotificationService:
-    """Notifications of the actor; those of other users are not accessible."""
+    """Service for the actor's own notifications, their settings, and webhooks."""
 
     def __init__(
         self,
@@ -73,7 +75,8 @@ class NotificationService:
     async def inbox(
         self, actor: Actor, *, unread: bool, cursor: str | None, limit: int
     ) -> tuple[Page[Notification], int]:
-        """Return one page, newest first, and the number of unread notifications.
+        """Return one page of the actor's notifications, newest first, and the number of unread
+        ones.
 
         Raises ``InvalidInput`` for an invalid cursor.
         """
@@ -82,12 +85,14 @@ class NotificationService:
         return page, await self._store.unread(actor.name)
 
     async def mark_read(self, actor: Actor, ids: Sequence[int] | None) -> int:
-        """Mark these or all notifications as read; return the number of unread ones left."""
+        """Mark the notifications with these ids as read (None: all); return the number of unread
+        ones left.
+        """
         _require(PolicyAction.NOTIFICATION_WRITE, actor)
         return await self._store.mark_read(actor.name, ids, self._clock())
 
     async def preferences(self, actor: Actor) -> NotificationPreferences:
-        """Return the preferences, including defaults."""
+        """Return the actor's settings of notifications, with defaults where none were chosen."""
         _require(PolicyAction.NOTIFICATION_READ, actor)
         user = await self._store.get_user(actor.name)
         return self._shown(user.mail, await self._store.choices(actor.name))
@@ -111,7 +116,7 @@ class NotificationService:
         *,
         check: Check[NotificationPreferences] = None,
     ) -> NotificationPreferences:
-        """Replace the preferences of the actor.
+        """Replace the actor's settings of notifications and the mail address.
 
         Raises:
             InvalidInput: the address is invalid, or there is no such channel.
@@ -156,7 +161,7 @@ class NotificationService:
         return await self._test(actor, MAIL, "")
 
     async def mail_deliveries(self, actor: Actor) -> Sequence[Delivery]:
-        """List the last mails, newest first."""
+        """List the last deliveries to the actor by mail, newest first."""
         _require(PolicyAction.NOTIFICATION_READ, actor)
         return await self._store.deliveries(
             owner=actor.name, channel=MAIL, target="", limit=SHOWN_DELIVERIES
@@ -220,7 +225,8 @@ class NotificationService:
         )
 
     async def rotate_webhook(self, actor: Actor, webhook_id: str) -> tuple[Webhook, str]:
-        """Replace the secret at once; the old one signs no more messages.
+        """Replace the secret of a webhook; the old secret signs no further messages. Return the new
+        one.
 
         Raises ``NotFound``.
         """
@@ -240,7 +246,7 @@ class NotificationService:
         return await self._test(actor, WEBHOOK, webhook_id)
 
     async def webhook_deliveries(self, actor: Actor, webhook_id: str) -> Sequence[Delivery]:
-        """List the last deliveries, newest first. Raises ``NotFound``."""
+        """List the last deliveries to the webhook, newest first. Raises ``NotFound``."""
         await self._webhook(PolicyAction.NOTIFICATION_READ, actor, webhook_id)
         return await self._store.deliveries(
             owner=actor.name, channel=WEBHOOK, target=webhook_id, limit=SHOWN_DELIVERIES

@@ -46,14 +46,18 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """Certificate with its chain and its private key, in PEM."""
+    """Paths of two PEM files: a certificate with its chain, and the private key of the
+    certificate.
+    """
 
     certificate: Path
     key: Path
 
 
 class CertificateAuthority:
-    """Signs certificates with the key in the platform's secrets folder."""
+    """A certificate authority (CA) of the platform, which signs certificates with a key in the
+    secrets folder.
+    """
 
     def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
         self.certificate = certificate
@@ -77,7 +81,9 @@ class CertificateAuthority:
         *,
         client: bool = False,
     ) -> x509.Certificate:
-        """Issue a certificate for a server of these host names and addresses, or for a ``client``."""
+        """Issue a certificate for ``public_key``: of a server with these host names and addresses
+        or, with ``client``, of a client.
+        """
         now = datetime.now(UTC)
         usage = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
@@ -122,17 +128,19 @@ class CertificateAuthority:
 
 
 def authority_file(settings: Settings) -> Path:
-    """Return the file with the certificate of the platform's CA."""
+    """Return the path of the certificate of the platform's CA."""
     return settings.tls_dir / "ca.pem"
 
 
 def sessions_authority_file(settings: Settings) -> Path:
-    """Return the file with the certificate of the CA of sessions."""
+    """Return the path of the certificate of the CA that signs the certificates of sessions."""
     return settings.tls_dir / "sessions_ca.pem"
 
 
 def portal_files(settings: Settings) -> CertificateFiles:
-    """Return the portal's certificate and key: the site's, or those that the CA has issued."""
+    """Return the paths of the portal's certificate and key: those of the site, or those that the CA
+    has issued.
+    """
     tls = settings.tls
     if tls.certificate is not None and tls.key is not None:
         return CertificateFiles(tls.certificate, tls.key)
@@ -142,7 +150,7 @@ def portal_files(settings: Settings) -> CertificateFiles:
 
 
 def sessions_files(settings: Settings) -> CertificateFiles:
-    """Return the certificate and key of the sessions' origin."""
+    """Return the paths of the certificate and key of the origin at which browsers open sessions."""
     tls = settings.tls
     if tls.sessions_certificate is not None and tls.sessions_key is not None:
         return CertificateFiles(tls.sessions_certificate, tls.sessions_key)
@@ -150,7 +158,9 @@ def sessions_files(settings: Settings) -> CertificateFiles:
 
 
 def proxy_files(settings: Settings) -> CertificateFiles:
-    """Return the certificate and key that the proxy and JupyterHub present to sessions."""
+    """Return the paths of the certificate and key with which the proxy and JupyterHub identify
+    themselves to sessions.
+    """
     return CertificateFiles(settings.tls_dir / "proxy.pem", settings.secrets_dir / "proxy_key.pem")
 
 
@@ -209,10 +219,11 @@ def ensure_certificates(settings: Settings) -> None:
 
 
 def session_names(settings: Settings, owner: str, address: str) -> list[str]:
-    """Return the names in a session's certificate: its host in browsers and its node's address.
+    """Return the names for the certificate of a session: its host name in browsers and the address
+    of its node. ``address`` is ``host:port``.
 
-    The proxy passes on the browser's Host header and checks the certificate for that; JupyterHub
-    connects by the address alone. ``address`` is ``host:port``.
+    The proxy passes on the browser's Host header and checks the certificate for that name;
+    JupyterHub connects by the address alone.
     """
     host = _host(settings.sessions_origin)
     session_host = f"{user_label(owner)}.{host}" if settings.user_domains else host
@@ -220,9 +231,9 @@ def session_names(settings: Settings, owner: str, address: str) -> list[str]:
 
 
 def session_signer(settings: Settings) -> Callable[[str, str, str], str]:
-    """Return a function that signs a session's request, given owner, ``host:port`` and request.
-
-    The certificate of the CA follows that of the session.
+    """Return a function that signs the certificate request of a session. Its arguments are the
+    owner, the address ``host:port`` and the request; its result is the certificate followed by that
+    of the CA.
     """
     lifetime = timedelta(seconds=settings.limits.max_duration) + SPARE_LIFETIME
 

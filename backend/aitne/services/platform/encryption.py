@@ -13,7 +13,9 @@ KEY_NAME = "encryption_key"
 
 
 class Cipher:
-    """Encryption of texts with the platform's key, each for one purpose."""
+    """Encryption of texts with the platform's key. A text that was encrypted for one purpose cannot
+    be decrypted for another.
+    """
 
     def __init__(self, read_key: Callable[[], str]) -> None:
         """Store ``read_key``, which reads the key file in the secrets folder."""

@@ -36,9 +36,9 @@ class _Message:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages that a listener receives at once.
+    """The messages that one call of ``Subscription.get`` returns.
 
-    ``reset``: events were left out, so the listener fetches everything again.
+    ``reset``: some events were dropped, so the client has to fetch everything again.
     """
 
     reset: bool
@@ -47,7 +47,9 @@ class Messages:
 
 
 class Subscription:
-    """Subscription of one listener. ``actor`` is replaced when its permissions change."""
+    """One client's subscription to events. ``actor`` is replaced when the user's permissions
+    change.
+    """
 
     def __init__(self, actor: Actor, start_id: int, *, backlog: int) -> None:
         self.actor = actor
@@ -59,10 +61,7 @@ class Subscription:
         self._ready = asyncio.Event()
 
     async def get(self) -> Messages:
-        """Wait for messages since the last call and return them.
-
-        Empty if the hub stopped.
-        """
+        """Wait for messages since the last call and return them; empty if the hub has stopped."""
         await self._ready.wait()
         self._ready.clear()
         taken = Messages(self._reset, self._last_id, tuple(self._waiting))
@@ -71,7 +70,7 @@ class Subscription:
         return taken
 
     def offer(self, messages: Iterable[_Message]) -> None:
-        """Queue the event if the actor may see it."""
+        """Queue those messages whose events the actor may see."""
         for message in messages:
             self._last_id = message.event.id
             if visible(message.event, self.actor):
@@ -93,7 +92,9 @@ class Subscription:
 
 
 class EventHub:
-    """Distributor of the event table between ``start`` and ``stop``."""
+    """Component that follows the event log, between ``start`` and ``stop``, and distributes the
+    events to the subscriptions of this process.
+    """
 
     def __init__(
         self, store: ClusterStore, *, history: int = HISTORY, backlog: int = BACKLOG
@@ -114,7 +115,7 @@ class EventHub:
         self.stopped = False
 
     async def start(self) -> None:
-        """Load the newest history, then follow the event table."""
+        """Load the newest events, then follow the event log."""
         self._last_id = await self._store.last_event_id()
         self._floor = max(0, self._last_id - self._limit)
         reached = self._floor
@@ -130,7 +131,7 @@ class EventHub:
         self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Stop following the table and end every wait."""
+        """Stop following the event log, and end all calls that wait for events."""
         self.stopped = True
         if self._task is not None:
             self._task.cancel()
@@ -141,7 +142,9 @@ class EventHub:
 
     @contextmanager
     def subscribe(self, actor: Actor, *, after: int | None = None) -> Iterator[Subscription]:
-        """Subscribe from now on, or from the event ``after`` if it is still in the history."""
+        """Subscribe to events from now on or, if ``after`` is still in the history, from the event
+        after that id.
+        """
         subscription = Subscription(actor, self._last_id, backlog=self._backlog)
         if after is not None and after != self._last_id:
             if self._floor <= after < self._last_id:
@@ -159,11 +162,14 @@ class EventHub:
         self._callbacks.append(callback)
 
     def mark(self) -> asyncio.Event:
-        """Return a mark to take before reading the store, so that ``changed`` misses no change."""
+        """Return a mark of the present state. Take it before you read the store, so that
+        ``changed`` misses no later change.
+        """
         return self._changed
 
     async def changed(self, mark: asyncio.Event, timeout_s: float) -> None:
-        """Return once something was committed since the mark, after the timeout, or at the stop.
+        """Wait until a change was committed since the mark was taken, at most ``timeout_s`` seconds
+        or until the hub stops.
 
         All waiters in this process share one wait for the store.
         """
@@ -176,10 +182,7 @@ class EventHub:
             return
 
     def pulse(self) -> None:
-        """Wake all waiters for a change.
-
-        A process that changed something itself need not wait for the store.
-        """
+        """Wake all callers of ``changed``, because this process has just made a change itself."""
         self._changed.set()
         self._changed = asyncio.Event()
 

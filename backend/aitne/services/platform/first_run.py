@@ -26,7 +26,9 @@ TOKEN_NAME = "aitne up"  # noqa: S105 - what its owner sees in the list
 
 
 class FirstRun:
-    """Creation of the first administrator and the token of the user who started the platform."""
+    """Component that creates, at the first start, an administrator account and an access token for
+    the Unix user who started the platform.
+    """
 
     def __init__(
         self,
@@ -98,7 +100,9 @@ class FirstRun:
 
 
 def unix_user() -> str:
-    """Return the login name of the process's user, in letters that a user's name may have."""
+    """Return the login name of this process's Unix user, converted to characters that names of
+    users may have.
+    """
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

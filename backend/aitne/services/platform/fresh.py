@@ -10,9 +10,9 @@ T = TypeVar("T")
 
 
 class TtlCache(Generic[T]):
-    """Value that is read again once it is older than ``fresh_s``.
+    """Cache of one value, which ``get`` reads again once it is older than ``fresh_s`` seconds.
 
-    Concurrent requests share the read.
+    Concurrent callers share one read.
     """
 
     def __init__(self, read: Callable[[], Awaitable[T]], fresh_s: float) -> None:
@@ -23,9 +23,9 @@ class TtlCache(Generic[T]):
         """Last answer, and the time until which it is served."""
 
     async def get(self) -> T:
-        """Return the cached answer, or read a new one.
+        """Return the cached value, or a new one if it is too old.
 
-        Raises what reading raises; then the next request reads again.
+        Raises the errors of ``read``; then the next call reads again.
         """
         async with self._looking:
             loop = asyncio.get_running_loop()

@@ -25,7 +25,9 @@ FRESH_S = 3.0
 
 
 class HealthService:
-    """Health of the parts, with the time since which each state holds."""
+    """Service that runs the health checks and reports their results, each with the time since which
+    its state holds.
+    """
 
     def __init__(
         self, checks: HealthChecks, restarts: ProcessRestarts, clock: Callable[[], datetime]
@@ -39,7 +41,9 @@ class HealthService:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start periodic checks, so that a failure without any request has a start time too."""
+        """Start the periodic checks, so that the beginning of a failure is known even if no request
+        asks.
+        """
         self._task = asyncio.create_task(self._watch(), name="health")
 
     async def stop(self) -> None:

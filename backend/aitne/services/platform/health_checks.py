@@ -50,7 +50,11 @@ Facts = dict[str, str | int | float | None]
 
 @dataclass(frozen=True, slots=True)
 class HealthCheckResult:
-    """Result of one check; ``since`` None means since the result was first seen."""
+    """Result of one health check: a state, a sentence about it and advice for administrators.
+
+    ``since``: the time since which the state holds; None if the check does not know it, then the
+    time at which the state was first seen is shown.
+    """
 
     state: HealthState
     says: str
@@ -60,7 +64,7 @@ class HealthCheckResult:
 
 
 class HealthChecks:
-    """Health checks by the name of the part."""
+    """Checks of the health of each part of the platform, such as database and scheduler."""
 
     def __init__(
         self,

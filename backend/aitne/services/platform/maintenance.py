@@ -21,7 +21,7 @@ from aitne.core.users.policy import PolicyAction, require
 
 
 class Phase(StrEnum):
-    """State of the platform with regard to maintenance."""
+    """Phase of a maintenance: off (there is none), scheduled, or on."""
 
     OFF = "off"
     SCHEDULED = "scheduled"
@@ -29,7 +29,7 @@ class Phase(StrEnum):
 
 
 class MaintenanceView(Frozen):
-    """Maintenance as shown to users: whether new jobs start, and when that changes."""
+    """The present or next maintenance as users see it: its phase, its period and its message."""
 
     phase: Phase = Field(description="`on`: new jobs are held until the end.")
     starts_at: UtcTime | None = Field(None, description="Start of the maintenance.")
@@ -42,14 +42,14 @@ class MaintenanceView(Frozen):
 
 
 class MaintenanceService:
-    """Maintenance of the platform: administrators set it, any user may read it."""
+    """Service for maintenance: administrators set it, and any user may read it."""
 
     def __init__(self, store: AdministrationStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
     async def status(self, actor: Actor) -> MaintenanceView:
-        """Return the present maintenance.
+        """Return the present or scheduled maintenance.
 
         Raises ``NotAllowed`` if the credential may not read.
         """
@@ -65,7 +65,7 @@ class MaintenanceService:
         message: str,
         check: Check[MaintenanceView] = None,
     ) -> MaintenanceView:
-        """Begin a maintenance now or at ``starts_at``, in place of an earlier setting.
+        """Begin a maintenance at ``starts_at`` (None: now); it replaces one that was set before.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -111,7 +111,9 @@ class MaintenanceService:
 
 
 def held_because(window: Maintenance | None, now: datetime) -> str | None:
-    """Return why a job that is submitted now has to wait; None if no maintenance holds it."""
+    """Return why a job that is submitted now would have to wait for the end of a maintenance; None
+    if it would not.
+    """
     if window is None or not window.on(now):
         return None
     until = "it is over" if window.ends_at is None else _clock_time(window.ends_at)
@@ -119,9 +121,8 @@ def held_because(window: Maintenance | None, now: datetime) -> str | None:
 
 
 def reaches_into(window: Maintenance | None, now: datetime, lasts_s: int) -> str | None:
-    """Return a warning if a job that begins now may run into the maintenance.
-
-    None if there is enough time.
+    """Return a warning if a job that starts now and runs for ``lasts_s`` seconds would still run
+    when the maintenance begins; otherwise None.
     """
     if window is None or window.starts_at <= now or window.over(now):
         return None

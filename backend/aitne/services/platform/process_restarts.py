@@ -13,17 +13,22 @@ EVENT = "process.restarted"
 
 
 class ProcessRestarts:
-    """Storage of each record at least once."""
+    """Copier of the supervisor's records of hung processes to the audit log and the event log.
+
+    Each record is a file below ``run_dir``, which is deleted after it was copied; so a record may
+    be copied twice, but is never lost.
+    """
 
     def __init__(self, store: Store, run_dir: Path) -> None:
         self._store = store
         self._run_dir = run_dir
 
     async def store(self) -> None:
-        """Store the records that the supervisor left.
+        """Copy the records that the supervisor has left, and delete their files.
 
         Raises:
-            StoreUnavailable: the database does not answer; the records stay for the next time.
+            StoreUnavailable: the database does not answer; the remaining files are left for the
+                next call.
         """
         for path, restart in hung_processes.left(self._run_dir):
             await self._store.append_audit(

@@ -18,7 +18,7 @@ MOST_MONTHS = 240
 
 
 class Share(Frozen):
-    """Used and budgeted hours of one kind."""
+    """Budgeted, used and remaining hours of one kind: GPU-hours or CPU-hours."""
 
     budget: int | None = Field(description="Hours that may be used; null: no limit.")
     used: float | None = Field(description="Hours that were used; null: not known yet.")
@@ -29,7 +29,7 @@ class Share(Frozen):
 
 
 class Balance(Frozen):
-    """Budget of a project and its use."""
+    """Budget of a project, and how much of it is used in the present period."""
 
     project: str = Field(description="The project.")
     period: str = Field(description="`month`: from its first day, in UTC; `total`: from `since`.")
@@ -54,7 +54,9 @@ def bounds(month: str) -> tuple[datetime, datetime]:
 
 
 def months_between(first: str, last: str) -> list[str]:
-    """List the months from one to the other, both included; empty if the first is later."""
+    """List the months from ``first`` to ``last``, both included, such as ``2026-03``; empty if
+    ``first`` is later.
+    """
     months: list[str] = []
     month = first
     while month <= last and len(months) < MOST_MONTHS:
@@ -64,7 +66,7 @@ def months_between(first: str, last: str) -> list[str]:
 
 
 def counted_months(budget: Budget | None, now: datetime) -> list[str]:
-    """List the months that a budget counts."""
+    """List the months whose usage counts toward the budget."""
     present = month_of(now)
     if budget is None or budget.period == "month" or budget.since is None:
         return [present]
@@ -74,7 +76,7 @@ def counted_months(budget: Budget | None, now: datetime) -> list[str]:
 def balance_of(
     name: str, budget: Budget | None, stored_months: Mapping[str, StoredMonth], now: datetime
 ) -> Balance:
-    """Return the balance from the stored months.
+    """Return the balance of the project ``name`` from the stored usage of its months.
 
     Has no side effects.
     """
@@ -109,7 +111,7 @@ def _share(budget: int | None, seconds: int, *, has_usage: bool) -> Share:
 
 
 class ProjectGate:
-    """Check of whether a project accepts new jobs: it is active and has budget left."""
+    """Check whether a project accepts new jobs: it must be active and have budget left."""
 
     def __init__(self, store: GroupStore) -> None:
         self._store = store
@@ -131,7 +133,7 @@ class ProjectGate:
 
 
 def closed_because(standing: ProjectStatus, now: datetime) -> str | None:
-    """Return why the project's state permits no new jobs; None if it does."""
+    """Return why a project in this state accepts no new jobs; None if it does."""
     name, ends = standing.name, standing.expires_at
     if standing.state is ProjectState.REQUESTED:
         return f"{name} waits for an administrator to approve it"
@@ -146,9 +148,9 @@ def closed_because(standing: ProjectStatus, now: datetime) -> str | None:
 
 
 def spent_because(balance: Balance, *, gpus: bool) -> str | None:
-    """Return why the budget permits no new jobs; None if it does.
+    """Return why the balance permits no new jobs; None if it does.
 
-    The budget of GPU-hours counts only with ``gpus``.
+    The budget of GPU-hours is considered only if ``gpus``: the job asks for GPUs.
     """
     shares = [("CPU", balance.cpu_hours)] + ([("GPU", balance.gpu_hours)] if gpus else [])
     for what, share in shares:

@@ -24,7 +24,9 @@ _USER: TypeAdapter[str] = TypeAdapter(UserName)
 
 
 class AccountImport:
-    """Import of missing entries. It never removes or changes existing ones."""
+    """Import of accounts and members from Slurm's accounting into the platform. It creates what is
+    missing, and never removes or changes anything.
+    """
 
     def __init__(
         self,
@@ -48,7 +50,9 @@ class AccountImport:
         self._operators = operators
 
     async def run(self) -> None:
-        """Import; if accounting does not answer, log that and leave it to the next start."""
+        """Import accounts and members; if accounting does not answer, log that and wait for the
+        next start.
+        """
         try:
             associations = await self._accounting.read()
         except (Unavailable, NotSupported, SchedulerRejected) as error:

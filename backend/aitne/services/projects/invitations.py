@@ -24,14 +24,14 @@ _UNKNOWN = "No invitation has this link. Check that it was copied completely, or
 
 @dataclass(frozen=True, slots=True)
 class NewInvitation:
-    """Invitation and its link, which is shown only once."""
+    """A new invitation with its link, which is shown only once."""
 
     invitation: Invitation
     url: str
 
 
 class InvitationPreview(Frozen):
-    """Invitation as it is shown before a user joins: who invites to which project."""
+    """Invitation as the holder of its link sees it before joining: the project and who invites."""
 
     project: str = Field(description="Name of the project.")
     title: str = Field(description="Title of the project.")
@@ -46,7 +46,9 @@ class InvitationPreview(Frozen):
 
 
 class InvitationService:
-    """Invitations, created by managers and accepted by users with the link."""
+    """Service for invitations to projects: managers create them, and users accept them by
+    the link.
+    """
 
     def __init__(self, store: Store, portal_url: str, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -95,7 +97,7 @@ class InvitationService:
         await self._store.revoke_invitation(project, id_, self._clock(), actor=actor.name)
 
     async def look(self, token: str) -> InvitationPreview:
-        """Return the invitation that a link leads to.
+        """Return the invitation whose link contains ``token``.
 
         Any user may read it. Raises ``NotFound``.
         """
@@ -120,10 +122,10 @@ class InvitationService:
         )
 
     async def accept(self, actor: Actor, token: str) -> Membership:
-        """Make the actor a member.
+        """Make the actor a member of the invitation's project.
 
-        A member stays one, and does not use up the invitation. Raises ``NotFound``, ``NotAllowed``;
-        ``Conflict``: the invitation is no longer valid.
+        If the actor is a member already, the invitation is not used up. Raises ``NotFound``,
+        ``NotAllowed``; ``Conflict``: the invitation is no longer valid.
         """
         require(PolicyAction.PROJECT_JOIN, actor, "invitation", "of this link")
         return await self._store.accept_invitation(hashed(token), actor.name, self._clock())

@@ -11,25 +11,25 @@ from aitne.core.ports.store.groups import JobTime
 
 
 class JobUsage:
-    """Usage by project and owner, summed over the last run of each job."""
+    """Usage by project and user, computed from the platform's own records of the last run of each
+    job; for clusters without accounting.
+    """
 
     def __init__(self, store: GroupStore, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
     async def usage(self, start: datetime, end: datetime) -> Sequence[Usage]:
-        """Return the usage between the two times.
-
-        Running jobs count up to now.
-        """
+        """Return the usage between ``start`` and ``end``; jobs that still run count until now."""
         until = min(end, self._clock())
         return summed(await self._store.job_times(start, end), start, until)
 
 
 def summed(runs: Sequence[JobTime], start: datetime, end: datetime) -> list[Usage]:
-    """Return the usage of the runs between the two times.
+    """Return the usage that results from the runs, counting only their time between ``start`` and
+    ``end``.
 
-    Runs that reach beyond are cut. Has no side effects.
+    Has no side effects.
     """
     usage_by_member: dict[tuple[str, str], Usage] = {}
     for run in runs:

@@ -22,7 +22,9 @@ ADMIN, MANAGER = "admin", "manager"
 
 
 class ProjectLife:
-    """Life cycle of a project: its state transitions, title, end and budget."""
+    """Service for the life cycle of projects: creation, approval, closing, end, title and
+    budget.
+    """
 
     def __init__(
         self, store: Store, settings: ProjectSettings, clock: Callable[[], datetime]
@@ -43,9 +45,10 @@ class ProjectLife:
         budget: Budget | None = None,
         expires_at: datetime | None = None,
     ) -> Project:
-        """Create a project, or request one if the site requires approval.
+        """Create a project; if the site requires approval, create it as requested.
 
-        An administrator's project has no members yet; any other user becomes its manager.
+        A project that an administrator creates has no members at first; any other user becomes the
+        manager.
 
         Raises:
             NotAllowed: only administrators may create projects here, or grant limits and budgets.
@@ -170,7 +173,8 @@ class ProjectLife:
     async def set_end(
         self, actor: Actor, name: str, expires_at: datetime | None, *, check: Check[Project] = None
     ) -> Project:
-        """Set another end, or none; this also settles a request for more time.
+        """Set the end of the project to ``expires_at`` (None: no end); this also answers a request
+        for a later end.
 
         Raises ``NotFound``, ``NotAllowed``, ``IllegalTransition``, and ``InvalidInput`` if the end
         has passed.

@@ -26,9 +26,10 @@ _FIELDS = {"cpu": "resources.cpu", "node": "resources.nodes", "mem": "resources.
 
 @dataclass(frozen=True, slots=True)
 class LimitVerdict:
-    """Verdict of the limits on a job.
+    """Result of comparing a job with the limits.
 
-    ``problems``: it could never run. ``waits_for``: the limit that it would wait for.
+    ``problems``: limits under which the job could never run. ``waits_for``: the limit because of
+    which it would have to wait; None if there is none.
     """
 
     problems: tuple[FieldProblem, ...] = ()
@@ -36,7 +37,9 @@ class LimitVerdict:
 
 
 class LimitCheck:
-    """Check of jobs against limits that are read from the store at most every few seconds."""
+    """Check of jobs against the limits of projects and of the scheduler, which are read from the
+    store at most every few seconds.
+    """
 
     def __init__(self, store: Store, clock: Callable[[], datetime], default_account: str) -> None:
         """Store the dependencies; ``default_account`` is the account of jobs without one."""
@@ -48,10 +51,10 @@ class LimitCheck:
         self._read_at: datetime | None = None
 
     async def check(self, spec: JobSpec, account: str | None) -> LimitVerdict:
-        """Check the job of the Unix account against limits and budgets.
+        """Compare the job with the limits that the scheduler enforces, and with the state and
+        budget of its project and of the project that is charged.
 
-        These are the state and the budget of its project and of the charged project, and the limits
-        that the scheduler enforces.
+        ``account`` is the Unix account of the job.
         """
         now = self._clock()
         gpus = spec.resources.gpu.count > 0
@@ -70,7 +73,8 @@ class LimitCheck:
 
 
 def judge(spec: JobSpec, look: LimitUsage, user: str) -> LimitVerdict:
-    """Return the verdict of the scheduler's limits on the job if ``user`` submits it.
+    """Compare the job of the user ``user`` with the scheduler's limits; ``look`` holds the limits
+    and their use.
 
     Has no side effects.
     """
@@ -100,9 +104,8 @@ def judge(spec: JobSpec, look: LimitUsage, user: str) -> LimitVerdict:
 
 
 def summary(association: AssociationUse, tres: str, look: LimitUsage) -> str | None:
-    """Return a summary of the use of a limit; None if there is no limit.
-
-    Such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``.
+    """Return a sentence on how much of the limit of the resource ``tres`` is in use and by whom,
+    such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``; None if there is no limit.
     """
     gauge = association.tres.get(tres)
     if gauge is None or gauge.limit is None:

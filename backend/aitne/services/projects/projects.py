@@ -23,7 +23,7 @@ _BY_TRES = {GPU: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem": "max
 
 
 class Use(Frozen):
-    """Use of one limit, as the scheduler counts it."""
+    """Use of one limit, in total and by user, as the scheduler counts it."""
 
     limit: str
     """Name of a field of ``Limits``; for a GPU type ``max_gpus_by_type.<type>``."""
@@ -38,7 +38,7 @@ class Use(Frozen):
 
 
 class ProjectLimits(Frozen):
-    """Limits of a project and of its members, and their use."""
+    """Limits of a project and its members, and how much of each limit is in use."""
 
     project: str = Field(description="The project.")
     limits: Limits = Field(description="Limits in force: the lower of granted and own.")
@@ -54,7 +54,7 @@ class ProjectLimits(Frozen):
 
 
 class Member(Membership):
-    """Member with its limits in force, and whether the scheduler knows it."""
+    """Member of a project with the limits that apply, and whether Slurm has the membership."""
 
     effective: Limits = Field(
         Limits(),
@@ -67,7 +67,7 @@ class Member(Membership):
 
 
 class ProjectService:
-    """Operations on projects: members may read them, managers and administrators change them."""
+    """Service for projects: members may read them, managers and administrators change them."""
 
     def __init__(
         self, store: Store, clock: Callable[[], datetime], accounts: Mapping[str, str] | None = None
@@ -153,7 +153,8 @@ class ProjectService:
         return await self.limits(actor, name)
 
     async def set_own_limits(self, actor: Actor, name: str, limits: Limits) -> ProjectLimits:
-        """Set own limits of the project, at most the granted ones.
+        """Set the limits that a manager imposes on the project, which may not exceed the granted
+        ones.
 
         Raises ``NotFound``, ``NotAllowed``, and ``InvalidInput`` if a limit exceeds the granted
         one.
@@ -206,9 +207,10 @@ def _check_within(wish: Limits, granted: Limits, prefix: str) -> None:
 
 
 def use_of(account: str, look: LimitUsage) -> tuple[Use, ...]:
-    """Return the use of an account's limits.
+    """Return how much of each limit of an account is in use; ``look`` holds the limits and their
+    use.
 
-    GPUs are included also where they are not limited.
+    GPUs are included even if they are not limited.
     """
     association = look.of(account)
     if association is None:

@@ -26,7 +26,7 @@ _MONTHS_BACK = 12
 
 
 class UserWait(Frozen):
-    """Waiting times of the jobs of one user."""
+    """Waiting times for nodes of one user's jobs that started in the month."""
 
     user: str = Field(description="Owner of the jobs.")
     jobs: int = Field(description="Number of jobs that started in the month.")
@@ -38,7 +38,7 @@ class UserWait(Frozen):
 
 
 class MonthSum(Frozen):
-    """Usage of all members together in one month."""
+    """Usage of a project in one month, summed over all its members."""
 
     month: str = Field(description="The month, such as 2026-03.")
     jobs: int = Field(description="Number of jobs that ran.")
@@ -47,7 +47,7 @@ class MonthSum(Frozen):
 
 
 class ProjectReport(UsageReport):
-    """Month of one project: usage by user, waiting times and how jobs ended."""
+    """Usage report of one project for a month: usage by user, waiting times, and how jobs ended."""
 
     project: str = Field(description="The project.")
     title: str = Field(description="Title of the project.")
@@ -64,7 +64,7 @@ class ProjectReport(UsageReport):
 
 
 class WaitingJob(Frozen):
-    """Waiting job with its pending reason."""
+    """Queued job of the project, with its pending reason."""
 
     id: str = Field(description="ID of the job.")
     name: str = Field(description="Name of the job.")
@@ -78,7 +78,7 @@ class WaitingJob(Frozen):
 
 
 class WaitingPage(Frozen):
-    """Page of waiting jobs, the oldest request last."""
+    """Page of the project's queued jobs, the oldest request last."""
 
     items: list[WaitingJob] = Field(description="Jobs of this page.")
     next_cursor: str | None = Field(
@@ -88,7 +88,9 @@ class WaitingPage(Frozen):
 
 
 class ReportService:
-    """Reports for the project's members, its managers and administrators."""
+    """Service that returns usage reports and queued jobs of a project to its members and to
+    administrators.
+    """
 
     def __init__(self, store: Store, usage: UsageService, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -96,7 +98,7 @@ class ReportService:
         self._clock = clock
 
     async def report(self, actor: Actor, name: str, month: str | None) -> ProjectReport:
-        """Return the report of the month, or of the present one so far.
+        """Return the usage report of the project for ``month``; None: the present month until now.
 
         Raises as ``UsageService.report``.
         """
@@ -160,7 +162,7 @@ def total_of(project: str, rows: Sequence[UsageRow]) -> UsageRow:
 
 
 def waits_of(waits: Sequence[WaitTime]) -> tuple[UserWait, ...]:
-    """Return the waiting times of each user, the longest median first.
+    """Return statistics of the waiting times of each user, the longest median first.
 
     Has no side effects.
     """

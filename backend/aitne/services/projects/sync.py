@@ -37,7 +37,7 @@ UnixName = Callable[[str], str]
 
 
 class Difference(Frozen):
-    """One difference between Slurm and the platform, in words."""
+    """One difference between Slurm's accounting and the platform, in words."""
 
     project: str
     """Project of the account."""
@@ -53,7 +53,9 @@ class Difference(Frozen):
 
 
 class SyncReport(Frozen):
-    """Report of the differences. ``digest`` identifies them, so that only seen ones are applied."""
+    """All differences between Slurm's accounting and the platform. ``digest`` identifies them, so
+    that an administrator applies only those that were shown.
+    """
 
     cluster: str
     differences: tuple[Difference, ...]
@@ -68,7 +70,9 @@ class SyncReport(Frozen):
 
 
 class SyncService:
-    """Comparison and synchronization. For administrators."""
+    """Service with which administrators compare Slurm's accounting with the platform's projects,
+    and update Slurm.
+    """
 
     def __init__(
         self,
@@ -90,7 +94,7 @@ class SyncService:
         self._runs_as = runs_as
 
     async def compare(self, actor: Actor) -> SyncReport:
-        """Return the present differences. Changes nothing.
+        """Return the present differences between Slurm and the platform, without changing anything.
 
         Raises:
             NotAllowed: the actor is no administrator.
@@ -102,11 +106,11 @@ class SyncService:
         return _report(associations, changes, notes)
 
     async def apply(self, actor: Actor, digest: str) -> SyncReport:
-        """Apply the differences that ``compare`` returned.
+        """Change Slurm's accounting to remove the differences that ``compare`` returned with this
+        digest.
 
-        Raises as ``compare``, and:
-            Conflict: the differences have changed since they were shown.
-            SchedulerRejected: accounting refused a change; those before it were applied.
+        Raises as ``compare``, and: Conflict: the differences have changed since they were shown.
+        SchedulerRejected: accounting refused a change; those before it were applied.
         """
         require(PolicyAction.ACCOUNTING_SYNC, actor, "cluster", "accounting")
         associations, changes, notes = await self._look()

@@ -43,7 +43,7 @@ class UsageRow(Frozen):
 
 
 class UsageReport(Frozen):
-    """Usage of a month, from its first to its last moment in UTC.
+    """Usage of one month, from its first to its last moment in UTC, by project and user.
 
     The present month counts until ``as_of``.
     """
@@ -56,7 +56,7 @@ class UsageReport(Frozen):
 
 
 class UsageService:
-    """Access to usage: members read the usage of their projects, administrators the usage of all."""
+    """Service that reads usage: members see that of their projects, administrators that of all."""
 
     def __init__(self, store: Store, months: UsageMonths, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -64,7 +64,8 @@ class UsageService:
         self._clock = clock
 
     async def report(self, actor: Actor, project: str | None, month: str | None) -> UsageReport:
-        """Return the month of one project, or of all projects that the actor may see.
+        """Return the usage in ``month`` of one project, or (``project`` None) of all projects that
+        the actor may see.
 
         Raises:
             NotFound: no such project that the actor may see.
@@ -93,7 +94,9 @@ class UsageService:
     async def reports(
         self, actor: Actor, project: str, since: str | None, month: str | None
     ) -> Sequence[UsageReport]:
-        """Return the months of one project from ``since`` to ``month``. Raises as ``report``."""
+        """Return one usage report of the project for each month from ``since`` to ``month``. Raises
+        as ``report``.
+        """
         last = checked_month("month", month) or month_of(self._clock())
         months = months_between(checked_month("since", since) or last, last)
         if not 1 <= len(months) <= _CSV_MONTHS:

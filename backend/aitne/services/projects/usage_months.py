@@ -23,7 +23,9 @@ SETTLED_AFTER = timedelta(days=1)
 
 
 class UsageMonths:
-    """Usage of whole months: accounting is not queried per user."""
+    """Usage of whole months for all users, stored in the database and updated from accounting or,
+    without it, from the platform's jobs.
+    """
 
     def __init__(
         self, store: Store, accounting: Accounting | None, clock: Callable[[], datetime]
@@ -36,7 +38,7 @@ class UsageMonths:
         self._turn = asyncio.Lock()
 
     async def month(self, month: str, *, fresh: timedelta = FRESH) -> StoredMonth:
-        """Return the usage of the month, at most a moment old unless the month is settled.
+        """Return the usage of ``month``, at most ``fresh`` old unless it can no longer change.
 
         Raises ``Unavailable``, as accounting does.
         """

@@ -32,7 +32,9 @@ async def resolve(name: str) -> Sequence[str]:
 
 
 class NodeAddresses:
-    """Check of the address of one session at a time."""
+    """Check that the address which a session's agent reported belongs to one of the session's
+    nodes.
+    """
 
     def __init__(self, store: ClusterStore, settings: Settings, resolve: Resolve = resolve) -> None:
         self._store = store
@@ -40,7 +42,8 @@ class NodeAddresses:
         self._resolve = resolve
 
     async def problem(self, job: Job) -> str | None:
-        """Return why the hub must not use the address of ``job``; None if it may.
+        """Return why JupyterHub must not connect to the address that the session ``job`` has
+        reported; None if it may.
 
         Raises:
             Unavailable: the nodes of the job are not known yet.

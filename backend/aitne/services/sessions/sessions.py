@@ -22,7 +22,9 @@ EXTENDED = "job.extended"
 
 
 class SessionService:
-    """Open, extend and stop sessions. ``JobService`` creates, lists and reads them."""
+    """Service for what is specific to sessions: open, extend, keep and stop them. ``JobService``
+    creates, lists and reads them.
+    """
 
     def __init__(
         self, jobs: JobService, store: Store, settings: Settings, clock: Callable[[], datetime]
@@ -33,10 +35,10 @@ class SessionService:
         self._clock = clock
 
     async def open(self, actor: Actor, job_id: UUID, app: str | None = None) -> str:
-        """Return the URL of the session, or of another of its apps.
+        """Return the URL at which the session, or its app ``app``, can be opened.
 
         Raises:
-            NotFound: there is no such session, or the session has no such entry point.
+            NotFound: there is no such session, or it has no such app.
             NotAllowed: the session belongs to another user.
             Conflict: the session is not ready.
         """
@@ -96,7 +98,7 @@ class SessionService:
         return extended_job
 
     async def keep(self, actor: Actor, job_id: UUID) -> Job:
-        """Record that a user wants to keep the session: its idle time starts again.
+        """Restart the session's inactivity duration, because a user wants to keep the session.
 
         Raises:
             NotFound, NotAllowed: as ``open``.
@@ -135,9 +137,7 @@ class SessionService:
     async def relaunch(
         self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None
     ) -> CreatedJob:
-        """Start a session with the same template, parameters and resources.
-
-        This session must have ended.
+        """Start a new session with the template, parameters and resources of an ended one.
 
         Raises:
             Conflict: the session has not ended.
@@ -152,9 +152,8 @@ class SessionService:
         return await self._jobs.resubmit(actor, job_id, idempotency_key=idempotency_key)
 
     async def place(self, actor: Actor, job_id: UUID) -> QueuePlace | None:
-        """Return the position of a session or job in the queue.
-
-        None if it does not wait or its position is unknown.
+        """Return the position of a job or session in the queue; None if it does not wait or its
+        position is unknown.
 
         Raises ``NotFound``, ``NotAllowed``.
         """

@@ -39,13 +39,15 @@ _LONGEST_SAID = 500
 
 
 class InputAcknowledged(Frozen):
-    """Number of input bytes that have reached the program."""
+    """Message to the browser: the number of input bytes that have reached the program."""
 
     bytes: int
 
 
 class TerminalExit(Frozen):
-    """End of the program or its job. ``code`` is None if the exit code is unknown."""
+    """Message to the browser: the program or its job has ended. ``code`` is None if the exit code
+    is unknown.
+    """
 
     code: int | None
     reason: str | None = None
@@ -55,7 +57,9 @@ Outgoing = bytes | InputAcknowledged | TerminalExit
 
 
 class Terminal:
-    """Terminal of a program, created by ``open_terminal``. ``close`` ends the program."""
+    """A running program beside a job, with its input and output, created by ``open_terminal``.
+    ``close`` ends the program.
+    """
 
     def __init__(
         self,
@@ -107,11 +111,12 @@ class Terminal:
 
     @property
     def input_received(self) -> int:
-        """Number of input bytes received so far, after which a resumed connection continues."""
+        """Number of input bytes received so far; a resumed connection continues after them."""
         return self._input_received
 
     async def outgoing(self, received: int) -> AsyncGenerator[Outgoing, None]:
-        """Yield the output after ``received`` bytes as it arrives, until the program ends.
+        """Yield the program's output as it arrives, until the program ends; begin after the first
+        ``received`` bytes, which the browser already has.
 
         Raises:
             InvalidInput: ``received`` is more than was sent, or lies before the output that is
@@ -139,10 +144,10 @@ class Terminal:
                 await self._changed.wait()
 
     def acknowledge(self, received: int) -> None:
-        """Discard the output up to ``received`` bytes, which has arrived.
+        """Discard the first ``received`` bytes of output, because the browser has received them.
 
         Raises:
-            InvalidInput: this is not the end of a piece that was sent.
+            InvalidInput: ``received`` is not the end of a piece that was sent.
         """
         while self._chunks and self._taken + len(self._chunks[0]) <= received:
             self._drop()
@@ -184,7 +189,7 @@ class Terminal:
         self._more_input.set()
 
     def end_input(self) -> None:
-        """Signal the end of the input."""
+        """Close the program's standard input."""
         if not self._input_ended:
             self._input_ended = True
             self._input.append(wire.frame(wire.END, b""))
@@ -262,7 +267,8 @@ class Terminal:
 async def open_terminal(
     connection: socket.socket, start: ShellStart | SshStart, *, node: str, owner: str, job_id: UUID
 ) -> Terminal:
-    """Request the start of the program and wait until it has started.
+    """Request the start of a program over ``connection``, which leads to an agent on the node, and
+    wait until the program has started.
 
     Raises:
         Conflict: the other side refused the start.

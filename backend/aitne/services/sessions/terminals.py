@@ -43,7 +43,9 @@ _TICKET = "terminal"
 
 
 class Ticket(Frozen):
-    """Ticket that opens one WebSocket, once."""
+    """A secret with which a browser may open one WebSocket to a terminal, once and before
+    ``expires_at``.
+    """
 
     ticket: str = Field(description="Send it as the first message; it works once.")
     expires_at: UtcTime = Field(description="Time until which the ticket is valid.")
@@ -55,7 +57,7 @@ class Ticket(Frozen):
 
 
 class OpenTerminal:
-    """Terminal, and the time since which it has no connection."""
+    """A terminal that this process holds, and since when no browser is connected to it."""
 
     def __init__(self, terminal: Terminal, number: int) -> None:
         self.terminal = terminal
@@ -65,7 +67,9 @@ class OpenTerminal:
 
 
 class TerminalService:
-    """Terminals: each one requires a ticket, and each ticket a decision of the policy."""
+    """Service for terminals in running jobs. Every connection needs a ticket, which is issued only
+    if the actor is permitted.
+    """
 
     def __init__(
         self,
@@ -111,7 +115,8 @@ class TerminalService:
         )
 
     async def account(self, actor: Actor) -> str:
-        """Return the Unix account that the actor's jobs run as: the user name for ssh.
+        """Return the Unix account under which the actor's jobs run, which is also the user name for
+        ssh.
 
         Raises:
             InvalidInput: the actor has no account that jobs may run as.
@@ -159,7 +164,7 @@ class TerminalService:
         return name, terminal
 
     async def resume(self, job_id: UUID, ticket: str, name: str) -> Terminal:
-        """Return the terminal of that name, after its connection broke.
+        """Return the terminal with the secret name ``name`` for a browser whose connection broke.
 
         Raises:
             NotAuthenticated: the ticket is invalid.
@@ -176,14 +181,15 @@ class TerminalService:
         return entry.terminal
 
     def connection(self, name: str) -> int:
-        """Return the number of the present connection to the terminal; 0 if it has ended."""
+        """Return the number of the present connection to the terminal ``name``; 0 if the terminal
+        has ended.
+        """
         entry = self._held.get(name)
         return 0 if entry is None else entry.number
 
     async def leave(self, name: str, number: int, *, hold: bool) -> None:
-        """End a connection to the terminal.
-
-        ``hold``: its user may return to the same terminal.
+        """End connection ``number`` to the terminal ``name``, and the terminal unless ``hold``:
+        then its user may resume it.
         """
         entry = self._held.get(name)
         if entry is None or entry.number != number:

@@ -33,7 +33,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class AccountDetails:
-    """Account of a user, as its owner sees it."""
+    """A user's account as the user sees it, with the state of the password and the second
+    factor.
+    """
 
     user: User
     has_password: bool
@@ -42,7 +44,9 @@ class AccountDetails:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Protection of an account, as administrators see it."""
+    """Protection of an account, as administrators see it: identity source, password, second factor,
+    lock and number of sign-ins.
+    """
 
     source: str
     has_password: bool
@@ -52,7 +56,9 @@ class Protection:
 
 
 class AccountService:
-    """Operations on credentials: password, second factor and sign-ins."""
+    """Service for the credentials of accounts: passwords, second factors, sign-ins and
+    impersonation.
+    """
 
     def __init__(
         self,
@@ -103,13 +109,13 @@ class AccountService:
     async def reauthenticate(
         self, actor: Actor, cookie: str | None, *, code: str | None, password: str | None
     ) -> None:
-        """Confirm the identity of the user at the browser by a code or the password.
+        """Record that the user at the browser has authenticated again, with a code or the password.
 
         Raises:
             NotAllowed: the code or the password is wrong.
             InvalidInput: neither is given, or the account has no such credential.
             Conflict: the credential in use is not a browser login.
-            RateLimited: there were too many wrong attempts.
+            RateLimited: there were too many wrong codes or passwords.
             Unavailable: the identity source does not answer.
         """
         refuse_impersonation(actor, "confirm who they are")
@@ -136,14 +142,13 @@ class AccountService:
         keep: str | None,
         delete_tokens: bool = False,
     ) -> None:
-        """Set the actor's password and end all logins but the one of the cookie ``keep``.
-
-        Tokens are deleted if requested.
+        """Set the actor's password and end all sign-ins but the one of the cookie ``keep``;
+        ``current`` is the present password, ``delete_tokens`` also deletes the access tokens.
 
         Raises:
             NotAllowed: the current password is wrong.
             Conflict: an identity source manages the password, not the platform.
-            RateLimited: there were too many wrong attempts.
+            RateLimited: there were too many wrong passwords.
         """
         require(PolicyAction.SIGN_IN_WRITE, actor, "user", actor.name, owner=actor.name)
         _own_password(await self._store.get_user(actor.name))
@@ -175,7 +180,7 @@ class AccountService:
         return await self._confirming(self._factors.confirm(actor.user, code))
 
     async def renew_recovery_codes(self, actor: Actor, code: str) -> list[str]:
-        """Return new recovery codes, in exchange for a code.
+        """Replace the actor's recovery codes after checking a code, and return the new ones.
 
         Raises as ``SecondFactors.check``.
         """
@@ -184,12 +189,12 @@ class AccountService:
         return await self._factors.renew_recovery_codes(actor.name)
 
     async def disable_factor(self, actor: Actor, *, code: str | None, password: str | None) -> None:
-        """Remove the actor's second factor, in exchange for a code or the password.
+        """Remove the actor's second factor, after checking a code or the password.
 
         Raises:
             NotAllowed: the code or the password is wrong.
             Conflict: the user has no second factor, or the site requires one.
-            RateLimited: there were too many wrong attempts.
+            RateLimited: there were too many wrong codes or passwords.
         """
         self._full(actor)
         state = await self._factors.state(actor.user)
@@ -209,9 +214,9 @@ class AccountService:
         await self._factors.remove(actor.name)
 
     async def protection(self, actor: Actor, name: str) -> Protection:
-        """Return the protection of an account; for administrators.
+        """Return how the account ``name`` is protected.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound``, and ``NotAllowed`` unless the actor is an administrator.
         """
         user = await self._administered(actor, name)
         return Protection(
@@ -275,7 +280,9 @@ class AccountService:
         return user.name
 
     async def unlock(self, actor: Actor, name: str) -> None:
-        """Delete the failures counted under the name. Raises ``NotFound``, ``NotAllowed``."""
+        """Unlock the account and delete the failed logins counted under its name. Raises
+        ``NotFound``, ``NotAllowed``.
+        """
         await self._administered(actor, name)
         await self._store.clear_lockout(lockout_key(name), below=True)
 
@@ -354,7 +361,7 @@ class AccountService:
         await self._store.clear_lockout(_password_key(actor))
 
     async def _count_password(self, actor: Actor) -> None:
-        """Count an attempt with the actor's password; a correct password resets the count.
+        """Count one check of the actor's password; a correct password resets the count of failures.
 
         Raises ``RateLimited``.
         """

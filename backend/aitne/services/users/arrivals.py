@@ -33,11 +33,15 @@ _NAME: TypeAdapter[str] = TypeAdapter(UserName)
 
 
 class IdentityUnavailable(Unavailable):
-    """Outage of the account's own source, so that the password could not be checked."""
+    """Error: the identity source of this account does not answer, so the password was not
+    checked.
+    """
 
 
 class LoginService:
-    """Identity sources of the site, queried in its order."""
+    """The identity sources of the site, which are tried in the order of the settings when a user
+    logs in.
+    """
 
     def __init__(
         self,
@@ -103,11 +107,12 @@ class LoginService:
         raise NotAuthenticated(WRONG)
 
     async def welcome(self, source: str, identity: Identity) -> User:
-        """Return the account of the identity; create it if the site allows that.
+        """Return the account that belongs to the identity that ``source`` has confirmed; create the
+        account if the site allows that.
 
         Raises:
             NotAuthenticated: the account is disabled.
-            LoginDenied: there is no account, or the one of that name is another person's.
+            LoginDenied: there is no account, or the one of that name belongs to another identity.
         """
         user = await self.find(identity.name) if source == OWN else None
         if source != OWN:
@@ -209,7 +214,7 @@ class LoginService:
 
 
 def default_project_of(name: str) -> str:
-    """Return the user's name in letters that a project's name may begin with."""
+    """Return the user's name, converted to characters with which a project's name may begin."""
     return name if name[0].isalpha() else f"u{name}"
 
 

@@ -15,9 +15,10 @@ SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 
 
 class HubLogouts:
-    """Transfer of ended logins, which the store recorded in its transactions, to JupyterHub.
+    """Task that ends at JupyterHub the logins of users whose sign-ins have ended; the store lists
+    these users.
 
-    One task, which sleeps until ``wake``; while JupyterHub is silent it retries.
+    It sleeps until ``wake``; while JupyterHub does not answer, it retries.
     """
 
     def __init__(self, store: SignInStore, hub: HubLogins) -> None:
@@ -28,18 +29,18 @@ class HubLogouts:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start with the logins left from an earlier process."""
+        """Start the task, first with the users that an earlier process left in the store."""
         self._task = asyncio.create_task(self._run(), name="hub-logouts")
 
     async def stop(self) -> None:
-        """Stop the task; pending logins stay in the store."""
+        """Stop the task; users whose logins were not ended stay in the store."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
             self._task = None
 
     def wake(self) -> None:
-        """Process at once: logins have just ended."""
+        """Make the task read the store at once, because sign-ins have just ended."""
         self._due.set()
 
     async def _run(self) -> None:

@@ -35,14 +35,14 @@ _MOST_TRIES = 5
 
 
 class LoginExpired(NotAuthenticated):
-    """Second step of a login that came too late, or whose first step was already used."""
+    """Error: the second step of a login came too late, or its ticket was used before."""
 
     code = "login_expired"
 
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """Origin of a request."""
+    """Origin of a request: network address, user agent and the cookie of a known browser."""
 
     address: str | None = None
     agent: str | None = None
@@ -52,7 +52,7 @@ class RequestOrigin:
 
 @dataclass(frozen=True, slots=True)
 class WebSession:
-    """Login of a browser."""
+    """A valid sign-in: its actor, its CSRF token and the end of an impersonation."""
 
     actor: Actor
     csrf: str
@@ -61,7 +61,9 @@ class WebSession:
 
 @dataclass(frozen=True, slots=True)
 class WebLogin:
-    """New login: ``token`` goes into the cookie, and only its hash is stored."""
+    """A new sign-in. ``token`` is its session token for the cookie; only the hash of it
+    is stored.
+    """
 
     actor: Actor
     csrf: str
@@ -77,9 +79,9 @@ class WebLogin:
 
 @dataclass(frozen=True, slots=True)
 class SecondStep:
-    """Request for a code after a correct password.
+    """Answer to a login with a correct password that needs a code as a second step.
 
-    ``enrol`` if the user has no second factor yet.
+    ``enrol`` is set if the user has no second factor yet and must set one up.
     """
 
     ticket: str
@@ -97,9 +99,9 @@ class OneTimeLink:
 
 @dataclass(frozen=True, slots=True)
 class AuthRedirect:
-    """URL at which a browser logs in with another provider.
+    """URL to which a browser is sent to log in at another provider.
 
-    The browser keeps ``proof`` meanwhile.
+    The browser keeps ``proof`` in a cookie, which shows later that the same browser comes back.
     """
 
     url: str
@@ -107,15 +109,15 @@ class AuthRedirect:
 
 
 def lockout_key(username: str) -> str:
-    """Return the key by which failures under a name are counted.
+    """Return the key under which failed logins of a name are counted.
 
-    A name can be any text here. Hashed, it fits the store and reveals nothing.
+    A name can be any text here; its hash has a fixed length and reveals nothing.
     """
     return f"name:{hashed(username.strip().casefold())}"
 
 
 def network_of(address: str | None) -> str:
-    """Return the key by which failures from an address are counted.
+    """Return the key under which failed logins from an address are counted.
 
     For IPv6 it is the /64 network, because a host can choose any address in it.
     """
@@ -131,7 +133,9 @@ def network_of(address: str | None) -> str:
 
 
 class IdentityService:
-    """Credentials of users: each is 256 random bits of which only a hash is stored."""
+    """Service that logs users in and identifies the actor of each request. Session tokens and
+    access tokens are 256 random bits, of which only a hash is stored.
+    """
 
     def __init__(
         self,
@@ -155,12 +159,12 @@ class IdentityService:
     ) -> WebLogin | SecondStep:
         """Log in with a name and a password.
 
-        A browser that the user has logged in with before is counted separately: otherwise anyone
-        could lock a user out by sending wrong passwords.
+        Failures in a browser in which the user has logged in before are counted separately:
+        otherwise anyone could lock a user out by sending wrong passwords.
 
         Raises:
-            NotAuthenticated: the password is wrong, or the account is unknown or disabled; the message
-                does not tell which.
+            NotAuthenticated: the password is wrong, or the account is unknown or disabled; the
+                message does not tell which.
             LoginDenied: both are correct, but the user may not log in here.
             RateLimited: too many failures for this name or from this address, or in this browser.
             Unavailable: a source that may have the user does not answer.
@@ -198,7 +202,7 @@ class IdentityService:
         return await self._enter(user, source, visit, may_have_to_enrol=True)
 
     async def finish(self, ticket: str, code: str, visit: RequestOrigin) -> WebLogin:
-        """Complete the second step, with the ticket of the first one.
+        """Complete a login by the code of the second step; ``ticket`` is that of the first step.
 
         Raises:
             LoginExpired: the ticket is used up or expired.
@@ -320,15 +324,15 @@ class IdentityService:
         return await self._enter(user, name, visit, may_have_to_enrol=False), str(data["next"])
 
     async def logout(self, token: str) -> None:
-        """End a browser's login; an unknown login is no error."""
+        """End the sign-in of this session token; an unknown token is no error."""
         await self._store.end_sign_in(hashed(token))
 
     async def is_logged_in(self, token: str) -> bool:
-        """Return whether a cookie's token belongs to a valid login."""
+        """Return whether the session token belongs to a valid sign-in."""
         return await self._store.open_sign_in(hashed(token), self._clock(), None) is not None
 
     async def actor_of_session(self, token: str, address: str | None = None) -> WebSession:
-        """Return the login that a cookie's token belongs to. Raises ``NotAuthenticated``."""
+        """Return the sign-in of this session token. Raises ``NotAuthenticated``."""
         login = await self._store.open_sign_in(hashed(token), self._clock(), address)
         if login is None:
             raise NotAuthenticated("Your login has ended. Log in again.")
@@ -456,9 +460,8 @@ class IdentityService:
             raise _too_many(float(auth.failure_window))
 
     async def _count(self, key: str) -> bool:
-        """Count a login attempt.
-
-        Return whether its failure locks the name, or the name in this browser.
+        """Count one login with a password; return whether its failure locks the name, or the name
+        in this browser.
         """
         auth = self._settings.auth
         attempt = await self._store.begin_attempt(

@@ -15,9 +15,8 @@ SHARED_ORIGIN = (
 
 
 async def isolation_notes(store: UserStore, settings: Settings) -> Sequence[str]:
-    """List the notes on missing separation of users on the machine and in browsers.
-
-    Empty for one user.
+    """List warnings about users who are not separated from each other on the machine or in
+    browsers; empty if there is only one user.
     """
     notes = []
     account = shared_account(settings)

@@ -22,7 +22,9 @@ _LONGEST = 200
 
 
 class KnownBrowsers:
-    """Cookies of known browsers, signed with the key of second factors for another purpose."""
+    """Cookies that mark browsers in which a user has logged in before; they are signed with the key
+    of second factors.
+    """
 
     def __init__(self, settings: Settings, clock: Callable[[], datetime]) -> None:
         self._settings = settings
@@ -35,9 +37,8 @@ class KnownBrowsers:
         return f"{number}.{until}.{self._signature(name, number, until)}"
 
     def number(self, name: str, cookie: str | None) -> str | None:
-        """Return the number by which that browser's failures are counted.
-
-        None if the user has never logged in with it.
+        """Return the number in the cookie, under which failed logins of this user in this browser
+        are counted; None if the cookie is missing, expired or of another user.
         """
         if cookie is None or len(cookie) > _LONGEST:
             return None

@@ -31,7 +31,7 @@ _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
 class OAuthError(AitneError):
-    """Error with a response defined by the protocol; ``code`` is the error code of RFC 6749."""
+    """Error with the response that OAuth 2.0 defines; ``code`` is the error code of RFC 6749."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """Token for one userinfo request within ``expires_in_s`` seconds."""
+    """OAuth access token that is valid for one userinfo request within ``expires_in_s`` seconds."""
 
     token: str
     expires_in_s: int
@@ -65,7 +65,9 @@ class UserInfo(Frozen):
 
 
 class OAuthService:
-    """OAuth2 provider, without state outside the store."""
+    """OAuth 2.0 provider for JupyterHub, which logs in users of the platform. All its state is in
+    the store.
+    """
 
     def __init__(self, store: UserStore, settings: Settings, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -74,7 +76,7 @@ class OAuthService:
 
     @property
     def redirect_uri(self) -> str:
-        """Return the only address that a code is sent to."""
+        """Return the only URL to which authorization codes are sent."""
         return f"{self._settings.sessions_origin}/hub/oauth_callback"
 
     def check_client(self, client_id: str, redirect_uri: str) -> None:
@@ -107,7 +109,9 @@ class OAuthService:
             raise OAuthError("invalid_request", "PKCE with code_challenge_method S256 is needed.")
 
     async def issue_code(self, actor: Actor, redirect_uri: str, challenge: str) -> str:
-        """Issue a code for the logged-in user of the browser."""
+        """Issue an authorization code for the actor; ``challenge`` is the client's PKCE
+        challenge.
+        """
         code = new_secret()
         await self._store.put_secret(
             _CODE,
@@ -128,7 +132,7 @@ class OAuthService:
         redirect_uri: str,
         code_verifier: str,
     ) -> AccessToken:
-        """Exchange a code for an access token. Raises ``OAuthError``."""
+        """Exchange an authorization code for an access token. Raises ``OAuthError``."""
         secret = read_secret(self._settings, "oauth_client_secret")
         client_matches = hmac.compare_digest(client_id.encode(), CLIENT_ID.encode())
         if not hmac.compare_digest(client_secret.encode(), secret.encode()) or not client_matches:

@@ -12,7 +12,7 @@ from aitne.core.users.policy import PolicyAction, require
 
 
 class PreferenceService:
-    """Preferences of the actor; those of other users are not accessible."""
+    """Service that reads and stores the actor's own preferences for the portal."""
 
     def __init__(self, store: PreferenceStore) -> None:
         self._store = store

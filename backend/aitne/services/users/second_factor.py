@@ -33,7 +33,9 @@ _WRONG = "The code is wrong, or was used before. Wait for the next one and try a
 
 @dataclass(frozen=True, slots=True)
 class Enrolment:
-    """Secret that the user's device has to store; shown only once."""
+    """Secret that the user's authenticator app has to store, as text, URI and QR code; shown only
+    once.
+    """
 
     secret: str
     uri: str
@@ -51,7 +53,9 @@ class FactorState:
 
 
 class SecondFactors:
-    """Setup of second factors and check of codes; callers decide whether a code is required."""
+    """Component that sets up second factors and checks codes; its callers decide when a code is
+    required.
+    """
 
     def __init__(
         self, store: SignInStore, settings: Settings, clock: Callable[[], datetime]
@@ -82,7 +86,7 @@ class SecondFactors:
         )
 
     async def enrol(self, user: User) -> Enrolment:
-        """Create a secret for codes; logins do not require a code before ``confirm``.
+        """Create the secret of a second factor; logins require no code until ``confirm``.
 
         Raises:
             Conflict: there is a confirmed factor.
@@ -114,7 +118,8 @@ class SecondFactors:
         return codes
 
     async def check(self, name: str, code: str) -> str:
-        """Use up a code and return its kind: ``totp`` or ``recovery_code``.
+        """Check a code, which cannot be used again, and return its kind: ``totp`` or
+        ``recovery_code``.
 
         Raises:
             NotAuthenticated: the code is wrong, or was used before.

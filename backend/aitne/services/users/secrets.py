@@ -15,7 +15,7 @@ from aitne.services.platform.encryption import Cipher
 
 
 class UserSecretService:
-    """Storage of the actor's secrets."""
+    """Service that stores users' secrets encrypted, and decrypts them for the users' jobs."""
 
     def __init__(
         self, store: UserSecretStore, cipher: Cipher, clock: Callable[[], datetime]
@@ -53,7 +53,9 @@ class UserSecretService:
         await self._store.delete_user_secret(actor.name, name)
 
     async def missing(self, owner: str, names: Sequence[str]) -> Sequence[FieldProblem]:
-        """Return a problem for each name of a job file that the owner has no secret of."""
+        """Return a problem for each of ``names``, from a job file, for which the owner has stored
+        no secret.
+        """
         if not names:
             return []
         encrypted_values = await self._store.encrypted_user_secrets(owner, names)
@@ -72,7 +74,7 @@ class UserSecretService:
         ]
 
     async def values(self, owner: str, names: Sequence[str]) -> Mapping[str, str]:
-        """Return the values of the owner's secrets, for a job of the owner's.
+        """Return the decrypted values of the owner's secrets, by name, for a job of the owner.
 
         Raises:
             Conflict: a secret was deleted, or cannot be decrypted.

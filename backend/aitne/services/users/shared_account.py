@@ -12,7 +12,9 @@ from aitne.host.account import own_account_name
 
 
 def shared_account(settings: Settings) -> str | None:
-    """Return the account of this machine that all users' jobs run as, or None if each user has one."""
+    """Return the Unix account of this machine under which the jobs of all users run; None if each
+    user has an account.
+    """
     return None if settings.capabilities.runs_as_users else own_account_name()
 
 

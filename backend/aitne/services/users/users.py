@@ -32,7 +32,9 @@ The limit prevents misuse of a login that was left open.
 
 
 class UserService:
-    """Operations of administrators on all accounts, and of users on their own."""
+    """Service for accounts and access tokens: administrators manage all accounts, users
+    their own.
+    """
 
     def __init__(
         self,

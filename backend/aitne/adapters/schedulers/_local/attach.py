@@ -25,7 +25,9 @@ _ASK_AGAIN_S = 0.05
 
 
 class LocalAttacher:
-    """Implementation of ``core.ports.attach.Attacher`` in any process of the platform's account."""
+    """Implementation of ``core.ports.attach.Attacher`` for the ``local`` scheduler, usable in any
+    process of the platform's account.
+    """
 
     def __init__(self, settings: Settings, tools: Tools | None = None) -> None:
         del tools

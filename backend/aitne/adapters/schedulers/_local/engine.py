@@ -45,7 +45,9 @@ _log = logging.getLogger(__name__)
 
 
 class SchedulingEngine:
-    """Scheduler of tasks, independent of the port's types."""
+    """Core of the ``local`` scheduler: starts waiting tasks when resources are free, and ends and
+    restores tasks. It does not use the types of the scheduler port.
+    """
 
     def __init__(
         self,
@@ -71,7 +73,7 @@ class SchedulingEngine:
     # --- queries ---------------------------------------------------------------------------------
 
     def holders(self) -> list[LocalTask]:
-        """Return the tasks that have slots."""
+        """Return the tasks that hold resources."""
         return [task for task in self.book.tasks() if task.holds_slots]
 
     def pending_reason(self, task: LocalTask) -> str | None:
@@ -80,7 +82,9 @@ class SchedulingEngine:
         return None if reason is None else f"{reason}."
 
     def expected_start(self, task: LocalTask) -> datetime | None:
-        """Return the latest time at which a waiting task starts, as far as it is known."""
+        """Return the latest time at which the waiting task will start; None if that is
+        not known.
+        """
         if self._forecast is None:
             now = self._clock()
             running = [holder.running(now, self._grace_s) for holder in self.holders()]
@@ -113,7 +117,7 @@ class SchedulingEngine:
         self.notify()
 
     def notify(self) -> None:
-        """Signal that something has changed."""
+        """Wake the callers that wait for a change of any job."""
         self._forecast = None
         self.changed.set()
 
@@ -305,7 +309,9 @@ class SchedulingEngine:
     # --- commands --------------------------------------------------------------------------------
 
     async def cancel(self, task: LocalTask) -> None:
-        """End a task in any phase. Raises ``OSError`` if a waiting one's end cannot be stored."""
+        """End a task in any phase. Raises ``OSError`` if the end of a waiting task cannot be
+        stored.
+        """
         if task.ended or task.cancelled:
             return
         task.cancelled = True
@@ -354,10 +360,11 @@ class SchedulingEngine:
     # --- start and stop --------------------------------------------------------------------------
 
     async def restore(self, jobs: Sequence[LocalJob]) -> None:
-        """Restore what an earlier scheduler left: ended, waiting, running or lost.
+        """Take over the jobs of an earlier process of the scheduler, whose tasks have ended, wait,
+        still run or are lost.
 
         Raises:
-            OSError: its files cannot be read.
+            OSError: the files of a job cannot be read.
         """
         for job in jobs:
             self.book.add(job)

@@ -31,7 +31,9 @@ _LOOKS = 3
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """Identity of a runner's process, which may have ended, and of the leader that it started."""
+    """Identity of a runner's process and of the session leader that it started; it stays valid when
+    process IDs are reused. The process may have ended.
+    """
 
     pid: int
     start: int
@@ -64,7 +66,10 @@ def launch(
     memory_bytes: int,
     grace_s: float,
 ) -> ProcessIdentity:
-    """Start the detached runner and return once its script has started and it accepts commands.
+    """Start a detached runner for the run in ``run_dir``; return once the job's script has started
+    and the runner accepts commands.
+
+    ``grace_s``: seconds between the request to end and the kill.
 
     Raises:
         OSError: the runner could not be started; no process of the job runs.
@@ -92,7 +97,9 @@ def launch(
 
 
 def mark_of(run_dir: Path) -> str:
-    """Return the value of ``MARK``: the run's folder, which no other run of this machine has."""
+    """Return the value of the environment variable ``MARK`` in the processes of this run: the run's
+    folder, which is unique on this machine.
+    """
     return str(run_dir)
 
 
@@ -108,7 +115,9 @@ def read_identity(run_dir: Path) -> ProcessIdentity | None:
 
 
 def give_up(run_dir: Path) -> bool:
-    """Ensure that an unclaimed run never starts; False if a runner has claimed it already."""
+    """Prevent a run that no runner has claimed from ever starting; return False if a runner has
+    claimed it already.
+    """
     claim = run_dir / "given-up"
     claim.write_text("{}\n")
     try:
@@ -139,8 +148,8 @@ def read_control(run_dir: Path) -> dict[str, object]:
 def end_orphans(run_dir: Path, identity: ProcessIdentity | None) -> None:
     """Terminate every process of a run whose runner has ended; return when none is left.
 
-    They are identified by the mark in their environment, by the leader's session, and by descent
-    from one of these.
+    The processes are recognized by the mark in their environment, by the session of the run's
+    leader, or as descendants of such a process.
     """
     if identity is not None and identity.boot != procfs.boot_id():
         return

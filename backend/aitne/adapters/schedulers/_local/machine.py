@@ -14,8 +14,8 @@ from aitne.core.units import parse_gres
 
 
 def capacities(settings: LocalSettings) -> tuple[NodeCapacity, ...]:
-    """Return the resources of each node. Declared GPUs are numbered across all nodes; detected ones
-    belong to the first node.
+    """Return the resources of each node of the ``local`` scheduler. GPUs that the settings declare
+    are numbered across all nodes; detected GPUs belong to the first node.
 
     Raises:
         SetupError: ``gpus`` is not ``auto``, ``none`` or a valid declaration.

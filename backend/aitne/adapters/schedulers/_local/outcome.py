@@ -15,8 +15,8 @@ Facts = dict[str, object]
 
 
 def read_facts(run_dir: Path, identity: launcher.ProcessIdentity | None) -> Facts | None:
-    """Return the outcome that the runner wrote; None if it was killed. In that case the run's
-    remaining processes are terminated.
+    """Return how a run ended, as its runner wrote it; None if the runner was killed. In that case
+    the run's remaining processes are terminated.
 
     Raises:
         OSError: the folder cannot be read now.
@@ -36,8 +36,8 @@ def _moment(seconds: object) -> object:
 def ending_of(
     facts: Facts | None, *, cancelled: bool, started_at: datetime | None, now: datetime
 ) -> TaskOutcome:
-    """Return the outcome in the platform's terms. A run without readable facts was lost with its
-    node.
+    """Return the outcome of a run in the platform's terms. With ``facts`` None the run was lost
+    with its node.
     """
     lost = TaskOutcome(reason=TerminationReason.NODE_FAILED, started_at=started_at, ended_at=now)
     names = ("reason", "exit_code", "signal", "started_at", "ended_at")

@@ -61,7 +61,9 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class RunningTask:
-    """Job that holds resources until ``ends_at`` at the latest."""
+    """Job or array task that holds resources, until ``ends_at`` (seconds since 1970) at
+    the latest.
+    """
 
     demand: Demand
     grants: tuple[Grant, ...]
@@ -72,7 +74,9 @@ class RunningTask:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTask:
-    """Job that waits only for resources. ``throttle`` limits how many of its group run at once."""
+    """Job or array task that waits only for resources. ``throttle`` is the maximum number of tasks
+    of its array that run at once; None: no maximum.
+    """
 
     key: int
     demand: Demand
@@ -82,8 +86,8 @@ class WaitingTask:
 
 @dataclass(slots=True)
 class SchedulePlan:
-    """Result of planning: the tasks that start with their grants, and the pending reasons of the
-    others.
+    """Decision of the planner: the tasks to start, with their allocations, and the pending reasons
+    of the others.
     """
 
     starts: dict[int, tuple[Grant, ...]] = field(default_factory=dict)
@@ -91,7 +95,7 @@ class SchedulePlan:
 
 
 class FreeResources:
-    """Free resources of every node, with the arithmetic on them."""
+    """Free CPUs, memory and GPUs of every node, with methods to allocate and release them."""
 
     def __init__(self, nodes: Iterable[NodeCapacity]) -> None:
         self.nodes = {node.name: node for node in nodes}
@@ -109,7 +113,9 @@ class FreeResources:
         return twin
 
     def take(self, demand: Demand, grants: Iterable[Grant]) -> None:
-        """Mark resources as used; skip nodes that no longer exist in the configuration."""
+        """Subtract the resources of an allocation; nodes that are no longer configured
+        are skipped.
+        """
         for grant in grants:
             if grant.node in self.nodes:
                 self.cpus[grant.node] -= demand.cpus
@@ -119,7 +125,7 @@ class FreeResources:
                 ]
 
     def give(self, demand: Demand, grants: Iterable[Grant]) -> None:
-        """Release resources; the inverse of ``take``."""
+        """Add the resources of an allocation again; the inverse of ``take``."""
         for grant in grants:
             if grant.node in self.nodes:
                 self.cpus[grant.node] += demand.cpus
@@ -130,8 +136,10 @@ class FreeResources:
                 )
 
     def choose(self, demand: Demand) -> tuple[Grant, ...] | None:
-        """Choose the nodes with the fewest free resources that fit, by GPUs first so that they stay
-        together; None if too few fit.
+        """Choose nodes for the demand; None if too few have the resources free.
+
+        Nodes with the fewest free GPUs, then other resources, come first, so that free GPUs stay
+        together.
         """
         fitting = [name for name in self.nodes if self._fits(name, demand)]
         if len(fitting) < demand.nodes:
@@ -210,7 +218,9 @@ def plan(
     waiting: Sequence[WaitingTask],
     now: float,
 ) -> SchedulePlan:
-    """Plan which jobs start. ``waiting`` is in the order of arrival."""
+    """Decide which waiting tasks start now. ``waiting`` is in the order of submission, ``now`` in
+    seconds since 1970.
+    """
     result = SchedulePlan()
     free = FreeResources(nodes)
     whole = free.copy()
@@ -265,8 +275,8 @@ def forecast(
     waiting: Sequence[WaitingTask],
     now: float,
 ) -> dict[int, float]:
-    """Return the latest start times of the first waiting jobs, if all jobs run to their time
-    limits.
+    """Return the latest start times of the first waiting tasks, by key, if all tasks run to their
+    time limits.
     """
     free = FreeResources(nodes)
     for running_job in running:

@@ -76,7 +76,9 @@ def _listed(pid: int) -> list[int]:
 
 
 class _Scanned:
-    """Child processes from one scan of all processes, for kernels without CONFIG_PROC_CHILDREN."""
+    """Table of child processes from one scan of all processes, for kernels without
+    CONFIG_PROC_CHILDREN.
+    """
 
     def __init__(self) -> None:
         self._children: dict[int, list[int]] = {}

@@ -11,10 +11,11 @@ from aitne.adapters.schedulers._local.tasks import JobIndex, LocalTask, TaskPhas
 
 
 def recall(records: Records, book: JobIndex) -> None:
-    """Set every task of ``book`` to the state in its files.
+    """Set every task in ``book`` to the state that its files record.
 
-    A task with a started last run is ``RUNNING`` if a runner claimed it (the runner may have ended
-    since), else ``SETTLING``. An unclaimed run never started: it is discarded, and the task waits.
+    A task whose last run was started is ``RUNNING`` if a runner claimed the run (the runner may
+    have ended since), else ``SETTLING``. A run that no runner claimed never started: it is
+    discarded, and the task waits.
 
     Raises:
         OSError: the files cannot be read, or the disk is full.

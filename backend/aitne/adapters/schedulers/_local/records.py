@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class LocalJobRecord(Frozen):
-    """Record of a job as it was accepted; it never changes."""
+    """A job as the ``local`` scheduler accepted it; the record never changes."""
 
     number: int
     """Of an array: the number of its first task; those of the other tasks follow."""
@@ -43,7 +43,7 @@ class LocalJobRecord(Frozen):
 
     @property
     def last_number(self) -> int:
-        """Highest number that the job uses."""
+        """Highest number that the job uses; each task of an array uses one."""
         return self.number + (len(self.indices) - 1 if self.indices else 0)
 
 
@@ -58,7 +58,7 @@ class TaskOutcome(Frozen):
 
 
 class TaskState(Frozen):
-    """Stored state of a task, without its runs."""
+    """State of a task as it is stored on disk; its runs are stored separately."""
 
     restart_count: int = 0
     closed_runs: int = 0
@@ -72,19 +72,21 @@ class RunGrant(Frozen):
 
 
 class LaunchFile(Frozen):
-    """``launch.json`` of a run: the allocated resources."""
+    """Content of ``launch.json`` in the folder of a run: the allocated resources."""
 
     grants: tuple[RunGrant, ...]
 
 
 class Records:
-    """Reader and writer of the job folders. Every method may raise ``OSError``."""
+    """The files in which the ``local`` scheduler stores its jobs, tasks and runs. Every method may
+    raise ``OSError``.
+    """
 
     def __init__(self, root: Path) -> None:
         self.jobs = root / "jobs"
 
     def prepare(self) -> None:
-        """Create the folder of the jobs."""
+        """Create the folder that contains all jobs."""
         _make_private(self.jobs)
 
     def load(self) -> tuple[list[LocalJobRecord], int]:
@@ -110,7 +112,7 @@ class Records:
         return sorted(records, key=lambda record: record.number), highest
 
     def create(self, record: LocalJobRecord) -> None:
-        """Write the job's own files, then the record: either everything or nothing."""
+        """Write the files of a new job, its record last: if this fails, the job does not exist."""
         request = record.request
         folder = self.jobs / str(record.number)
         try:
@@ -127,8 +129,8 @@ class Records:
             raise
 
     def delete(self, number: int) -> None:
-        """Delete a job. The record goes first, so that a crash leaves nothing that looks
-        complete.
+        """Delete a job, its record first, so that a crash leaves no folder that looks
+        like a job.
         """
         folder = self.jobs / str(number)
         (folder / JOB).unlink(missing_ok=True)
@@ -150,7 +152,7 @@ class Records:
         return folder
 
     def read_state(self, number: int, index: int | None) -> TaskState:
-        """Return the state that was written last; the initial state if there is none."""
+        """Return the stored state of the task; the initial state if none is stored."""
         return _read(TaskState, self.task_dir(number, index) / STATE) or TaskState()
 
     def write_state(self, number: int, index: int | None, state: TaskState) -> None:

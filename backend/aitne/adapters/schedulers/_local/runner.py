@@ -86,7 +86,9 @@ def _tell(answer: bytes) -> None:
 
 
 class Runner:
-    """One run of one job (or array task) on this machine."""
+    """The runner: a detached process that executes one run of a job or array task on this machine
+    and enforces its limits.
+    """
 
     def __init__(
         self, run_dir: str, log: str, time_limit_s: float, memory_bytes: int, grace_s: float
@@ -112,9 +114,10 @@ class Runner:
     # --- the start -------------------------------------------------------------------------------
 
     def claim(self) -> bool:
-        """Become the only runner of this run; False if it has a runner already or was discarded.
+        """Claim the run; return False if another runner has claimed it or it was given up.
 
-        The disk space of the exit file is allocated now, so that a full disk cannot lose an outcome.
+        The disk space of the exit file is allocated now, so that a full disk cannot lose an
+        outcome.
         """
         self._write_identity("claim")
         try:
@@ -173,7 +176,7 @@ class Runner:
         self._wake = wake
 
     def supervise(self) -> None:
-        """Supervise until no process of the job is left, then write the outcome."""
+        """Enforce the limits until no process of the job is left, then write the outcome."""
         import select
         import signal
 

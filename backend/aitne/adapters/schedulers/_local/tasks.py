@@ -15,7 +15,7 @@ from aitne.core.ports.scheduler import SchedulerJob
 
 
 class TaskPhase(Enum):
-    """Phase of a task, in the scheduler's own terms."""
+    """Phase in the life of a task of the ``local`` scheduler."""
 
     WAITING = "waiting"
     LAUNCHING = "launching"
@@ -27,7 +27,9 @@ class TaskPhase(Enum):
 
 @dataclass(slots=True, eq=False)
 class LocalTask:
-    """Job that is not an array, or one task of an array."""
+    """Unit that the ``local`` scheduler starts: a job that is not an array, or one task of an
+    array.
+    """
 
     job: LocalJob
     number: int
@@ -51,7 +53,7 @@ class LocalTask:
 
     @property
     def scheduler_id(self) -> str:
-        """ID of the task in the port."""
+        """ID of the task at the scheduler port: ``12``, or ``12_3`` for a task of an array."""
         base = str(self.job.record.number)
         return base if self.index is None else f"{base}_{self.index}"
 
@@ -62,11 +64,11 @@ class LocalTask:
 
     @property
     def holds_slots(self) -> bool:
-        """True while the task's grants are in use."""
+        """Return whether the task holds the resources of its grants."""
         return self.phase in (TaskPhase.LAUNCHING, TaskPhase.RUNNING, TaskPhase.SETTLING)
 
     def state(self) -> TaskState:
-        """State of the task that is stored on disk."""
+        """Return the state of the task as it is stored on disk."""
         closed = self.runs - 1 if self.holds_slots else self.runs
         return TaskState(restart_count=self.restart_count, closed_runs=closed, ending=self.ending)
 
@@ -110,8 +112,8 @@ class LocalTask:
         return WaitingTask(self.number, self.job.demand, group, record.throttle)
 
     def running(self, now: datetime, grace_s: float) -> RunningTask:
-        """Return the task as input of the planner: it holds its resources until its time limit and
-        the kill after it.
+        """Return the task as input of the planner. It holds its resources until its time limit plus
+        ``grace_s`` seconds, after which it is killed.
         """
         record = self.job.record
         started = self.started_at or now
@@ -164,7 +166,7 @@ class JobIndex:
         self.jobs: dict[int, LocalJob] = {}
 
     def add(self, job: LocalJob) -> None:
-        """Add a job to the book."""
+        """Add a job to the index."""
         self.jobs[job.record.number] = job
 
     def tasks(self) -> Iterator[LocalTask]:
@@ -173,7 +175,9 @@ class JobIndex:
             yield from job.tasks
 
     def select(self, scheduler_id: str) -> list[LocalTask]:
-        """Return the tasks of an ID: one task, or all of an array; none for an unknown ID."""
+        """Return the tasks that a scheduler ID names: one task, or all tasks of an array; empty if
+        the ID is unknown.
+        """
         number, underscore, index = scheduler_id.partition("_")
         if not (number.isascii() and number.isdecimal()) or len(number) > 18:
             return []
@@ -195,8 +199,9 @@ class JobIndex:
 
 
 def dependency(book: JobIndex, names: tuple[str, ...]) -> tuple[list[str], bool]:
-    """Return the jobs among ``names`` that have not ended yet, and whether one of ``names`` has
-    failed."""
+    """Return those jobs among the IDs ``names`` that have not ended yet, and whether any job among
+    them has failed.
+    """
     open_ones = []
     for name in names:
         tasks = book.select(name)

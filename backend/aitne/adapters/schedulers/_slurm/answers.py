@@ -17,7 +17,7 @@ from aitne.core.ports.scheduler import Forecast, SubmitRequest
 
 
 class SubmissionEvidence(Enum):
-    """Conclusion from an unsuccessful submission about the job."""
+    """Conclusion from the output of a failed sbatch: whether Slurm may have the job."""
 
     REFUSED = "refused"
     """slurmctld (or sbatch itself) read the request and rejected it."""
@@ -98,7 +98,7 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
 
 
 def proof(output: str) -> SubmissionEvidence:
-    """Return what the output of a failed sbatch proves."""
+    """Return what the output of a failed sbatch proves about the job."""
     failed = _FAILED.search(output)
     reason = output if failed is None else failed[1]
     if _OPEN.search(reason):

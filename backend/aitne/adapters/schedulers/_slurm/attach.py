@@ -33,8 +33,8 @@ _OPTIONS = (
 
 
 class SlurmAttacher:
-    """Implementation of ``core.ports.attach.Attacher`` by srun as the job's account, which Slurm
-    itself checks too.
+    """Implementation of ``core.ports.attach.Attacher`` that starts a job step by srun, as the job's
+    account. Slurm itself checks the account too.
     """
 
     def __init__(self, settings: Settings, tools: Tools) -> None:
@@ -44,12 +44,13 @@ class SlurmAttacher:
         self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
 
     async def attach(self, target: AttachTarget) -> socket.socket:
-        """Start a job step on the target's node and return its socket.
+        """Start the agent by a job step on the target's node, and return the socket connected to
+        it.
 
         Raises:
             SchedulerRejected: the attempt does not run there, or belongs to another account.
             NotAllowed: the platform may not act as the account.
-            RateLimited: too many programs of the account run already.
+            RateLimited: too many programs of the account are running already.
             SchedulerUnavailable: Slurm does not answer.
             Unavailable: srun could not be started.
         """

@@ -16,7 +16,7 @@ _UMASK = "0022"
 
 
 class Commands:
-    """Runner of Slurm's commands with the site's ``slurm.conf``."""
+    """Runner of Slurm's commands, which sets the site's ``slurm.conf`` for them."""
 
     def __init__(self, settings: Settings, command: Command) -> None:
         self._command = command
@@ -35,7 +35,8 @@ class Commands:
         return completed.stdout.decode("utf-8", "replace")
 
     async def run(self, *argv: str, account: str | None = None, timeout_s: float) -> Completed:
-        """Run a command that can be repeated without harm, whatever its exit code.
+        """Run a command that can be repeated without harm; return its result, whatever the exit
+        code.
 
         Raises:
             SchedulerUnavailable: the command could not be started, or did not end in time.

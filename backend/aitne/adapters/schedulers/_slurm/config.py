@@ -13,7 +13,7 @@ _LINE = re.compile(r"([A-Za-z_][A-Za-z0-9_\[\]]*)\s*= (.*)")
 
 @dataclass(frozen=True, slots=True)
 class SlurmConfig:
-    """Settings of slurm.conf and cgroup.conf that the platform uses."""
+    """The values of slurm.conf and cgroup.conf on which the platform depends."""
 
     cluster: str = "slurm"
     release: str = "unknown"
@@ -35,7 +35,7 @@ class SlurmConfig:
 
     @classmethod
     def parse(cls, output: str) -> SlurmConfig:
-        """Parse the configuration; missing values have Slurm's default."""
+        """Parse the output of ``scontrol show config``; missing values have Slurm's default."""
         values = dict(_pairs(output))
         size = values.get("MaxArraySize", "")
         return cls(

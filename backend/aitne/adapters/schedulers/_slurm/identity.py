@@ -16,7 +16,7 @@ _NAME = re.compile(rf"aitne-({_UUID})-([1-9][0-9]{{0,8}})")
 
 
 def comment(job_id: UUID, attempt: int) -> str:
-    """Return the comment of one attempt."""
+    """Return the comment by which the platform recognizes an attempt in Slurm."""
     return f"aitne:{job_id}:{attempt}"
 
 

@@ -24,7 +24,9 @@ _OVERRIDES = frozenset(
 
 @dataclass(frozen=True)
 class _Shape:
-    """Resources of one node. The many nodes of a cluster have few different shapes."""
+    """Resources of a node without its name. The many nodes of a cluster have few
+    different shapes.
+    """
 
     cpus: int
     memory_bytes: int
@@ -53,7 +55,7 @@ class _Shape:
 
 
 class ClusterLimits:
-    """Limits of one snapshot of a cluster, to check many jobs against."""
+    """Limits of the partitions and nodes at one time, against which many jobs can be checked."""
 
     def __init__(self, cluster: Cluster, qos_flags: Mapping[str, frozenset[str]] | None) -> None:
         """Take the flags of each QOS; if they are unknown (None), any QOS may override a limit."""

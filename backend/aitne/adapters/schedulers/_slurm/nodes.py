@@ -57,7 +57,9 @@ def _lines(output: str, first_key: str) -> Iterator[dict[str, str]]:
 
 
 def node_state(words: Iterable[str]) -> NodeState:
-    """Return the state of ``IDLE``, ``DRAIN``. A flag may have squeue's suffixes (``DOWN*``)."""
+    """Return the state that Slurm's words for a node, such as ``IDLE`` and ``DRAIN``, mean
+    together. A word may have squeue's suffix (``DOWN*``).
+    """
     flags = set()
     for word in words:
         plain = word.upper().rstrip("*~#!%$@^-+")
@@ -82,7 +84,9 @@ def node_state(words: Iterable[str]) -> NodeState:
 
 
 def gres_counts(text: str) -> dict[tuple[str, str | None], int]:
-    """Return the count of each (name, type) in ``gpu:h200:4(S:0-1),shard:8``; ignore errors."""
+    """Return the number of each (name, type) in a list of GRES such as
+    ``gpu:h200:4(S:0-1),shard:8``; parts that cannot be parsed are ignored.
+    """
     counts: dict[tuple[str, str | None], int] = {}
     for part in re.split(r",(?![^()]*\))", text.strip()):
         match = _GRES.fullmatch(part)

@@ -103,7 +103,9 @@ def requeues(request: SubmitRequest) -> bool:
 
 
 def gres_option(request: SubmitRequest) -> str:
-    """Return ``gpu:a100:4,shard:2``: for each node, GPUs and other GRES by name; empty for none."""
+    """Return the value of sbatch's ``--gres``, such as ``gpu:a100:4,shard:2``: the GPUs and other
+    GRES of each node; empty for none.
+    """
     wants = request.resources
     parts = [f"gpu:{wants.gpu}"] if wants.gpu.count else []
     return ",".join([*parts, *(f"{name}:{count}" for name, count in wants.gres.items())])

@@ -46,14 +46,14 @@ SEPARATOR = "\x1f"
 
 
 def new_mark() -> str:
-    """Return a new mark that ends each record of one query. It does not begin with a digit, which
-    squeue would read as a field's width.
+    """Return a random text that ends each record in the output of one squeue. It does not begin
+    with a digit, which squeue would read as a field's width.
     """
     return f"\x1e{secrets.token_hex(8)}"
 
 
 def format_option(fields: Sequence[str], mark: str) -> str:
-    """Return the value of ``--Format``: each field at full length (size 0), the last one and
+    """Return the value of squeue's ``--Format``: each field at full length (size 0), then
     ``mark``.
     """
     *first, last = fields
@@ -61,7 +61,7 @@ def format_option(fields: Sequence[str], mark: str) -> str:
 
 
 def records(output: str, mark: str) -> Iterator[str]:
-    """Yield the records of one output, each without its mark."""
+    """Yield the records in the output of squeue, each without its ``mark``."""
     return iter(output.split(f"{mark}\n")[:-1])
 
 
@@ -119,7 +119,9 @@ def _job(ours: tuple[Any, int], row: dict[str, str]) -> SchedulerJob:
 
 
 def node_names(text: str) -> tuple[str, ...]:
-    """Return the names in ``n[1-2]``; none for ``(null)``, ``None assigned`` and an empty text."""
+    """Return the node names that a list such as ``n[1-2]`` stands for; empty for ``(null)``, ``None
+    assigned`` and an empty text.
+    """
     if text in ("", "(null)", "N/A", "None assigned"):
         return ()
     try:
@@ -129,7 +131,9 @@ def node_names(text: str) -> tuple[str, ...]:
 
 
 class SqueueReader:
-    """Parser of successive outputs of squeue: an unchanged record yields the same object."""
+    """Parser of successive outputs of squeue. A record that has not changed since the previous
+    output is the same object.
+    """
 
     def __init__(self, fields: Sequence[str]) -> None:
         self._fields = tuple(fields)

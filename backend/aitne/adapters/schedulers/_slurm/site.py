@@ -51,7 +51,8 @@ class _Snapshot:
 
 
 class Site:
-    """Queries without side effects, under the account that reads the queue.
+    """Queries to one Slurm cluster by its commands, without side effects, under the account with
+    which the platform reads the queue.
 
     Every method may raise ``SchedulerUnavailable``.
     """
@@ -100,7 +101,9 @@ class Site:
     # --- jobs ------------------------------------------------------------------------------------
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs that slurmctld holds, ended ones for MinJobAge, by one squeue."""
+        """Return all jobs that slurmctld holds, by one squeue; ended jobs are among them for
+        MinJobAge.
+        """
         output, mark = await self._squeue()
         return self._queue.read(output, mark)
 

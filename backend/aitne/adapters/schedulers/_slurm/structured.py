@@ -29,12 +29,12 @@ def task_of(job: SchedulerJob, array: int | str, task: int) -> SchedulerJob:
 
 
 def array_record(job: SchedulerJob, array: int, tasks: str, *, said_by: str) -> SchedulerJob:
-    """Return a copy of the record of an array that waits as a whole, for its ``tasks``
-    (``1-3,7%2``).
+    """Return a copy of the record for the ``tasks`` (such as ``1-3,7%2``) of an array that waits as
+    a whole. ``said_by`` names the source in the error.
 
     Raises:
-        SchedulerUnavailable: the list is incomplete (libslurm truncates a long one: ``1,3,5,...``);
-            the omitted tasks must not appear to be absent.
+        SchedulerUnavailable: the list of tasks is incomplete (libslurm truncates a long one:
+            ``1,3,5,...``); the omitted tasks must not appear to be absent.
     """
     if "..." in tasks:
         raise SchedulerUnavailable(

@@ -17,8 +17,8 @@ _STATUS = re.compile(r"([0-9]{1,10})(?::([0-9]{1,5}))?")
 
 
 def parse_time(text: str) -> datetime | None:
-    """Return the time of ``1795266493``; None for ``N/A``, ``Unknown``, ``None``, ``0`` and
-    similar.
+    """Return the time that Slurm prints as seconds since 1970; None for ``N/A``, ``Unknown``,
+    ``None``, ``0`` and similar.
     """
     if not (text.isascii() and text.isdigit()):
         return None
@@ -27,8 +27,8 @@ def parse_time(text: str) -> datetime | None:
 
 
 def parse_limit(text: str) -> int | None:
-    """Return the seconds of ``1-00:30:00``; None for ``UNLIMITED``, ``NOT_SET``, ``NONE`` and
-    similar.
+    """Return the seconds in a duration such as ``1-00:30:00``; None for ``UNLIMITED``, ``NOT_SET``,
+    ``NONE`` and similar.
     """
     try:
         return parse_duration(text)

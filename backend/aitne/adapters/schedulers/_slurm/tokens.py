@@ -27,7 +27,9 @@ _HEADER = {"alg": "HS256", "typ": "JWT"}
 
 
 class TokenMint:
-    """Mint that caches its tokens; each is used for half of its lifetime."""
+    """Issuer of Slurm's JSON Web Tokens with the key of the site. Tokens are cached, each for half
+    of its lifetime.
+    """
 
     def __init__(
         self,

@@ -10,13 +10,13 @@ from aitne.core.ports.store.records import Check, Page
 
 
 class AdministrationStore(Protocol):
-    """Announcements, maintenance and the history of nodes."""
+    """Storage of announcements, the maintenance window and the history of nodes."""
 
     async def save_announcement(
         self, announcement: Announcement, *, check: Check[Announcement] = None
     ) -> None:
-        """Add the announcement, or replace the one with its id; with a ``check`` only replace it,
-        or raise ``NotFound``.
+        """Replace the announcement with this id; add it if there is none, but with a ``check``
+        raise ``NotFound`` instead.
 
         Users who dismissed it see it again if its text or severity changed. Writes
         ``announcement.changed``.
@@ -57,16 +57,22 @@ class AdministrationStore(Protocol):
         ...
 
     async def maintenance(self) -> Maintenance | None:
-        """Return the maintenance that is on, comes next, or was last, or None if there was none."""
+        """Return the present, next or last maintenance window, in this order; None if there was
+        none.
+        """
         ...
 
     async def tell_turns(self, after: datetime, until: datetime) -> None:
-        """Write ``announcement.changed`` and ``maintenance.changed`` for what started or ended
-        after ``after`` and not after ``until``: no request triggers these transitions."""
+        """Write the events ``announcement.changed`` and ``maintenance.changed`` for announcements
+        and windows that began or ended after ``after`` and not later than ``until``. No request
+        causes these events.
+        """
         ...
 
     async def note_node(self, node: str, what: str, *, actor: str, reason: str | None) -> None:
-        """Add the action of an administrator to a node's history."""
+        """Add an administrator's action (``what``, such as ``drain``) to the history of
+        the node.
+        """
         ...
 
     async def node_history(

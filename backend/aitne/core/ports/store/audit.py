@@ -10,10 +10,14 @@ from aitne.core.ports.store.records import Page
 
 
 class AuditStore(Protocol):
-    """The audit log: one chain, which the database itself keeps from being changed."""
+    """Storage of the audit log: a chain of entries, which the database itself protects from
+    changes.
+    """
 
     async def append_audit(self, draft: AuditDraft) -> AuditEntry:
-        """Append it to the end of the chain. One at a time, whichever process calls."""
+        """Append an entry to the end of the chain; concurrent calls, also of other processes, wait
+        for each other.
+        """
         ...
 
     async def list_audit(
@@ -25,5 +29,7 @@ class AuditStore(Protocol):
     async def audit_after(
         self, entry_id: int, where: AuditFilter, *, limit: int = 1_000
     ) -> Sequence[AuditEntry]:
-        """List entries with a higher number, oldest first."""
+        """List the entries that match ``where`` and have a higher number than ``entry_id``, oldest
+        first.
+        """
         ...

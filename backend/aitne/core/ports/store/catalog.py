@@ -11,12 +11,15 @@ from aitne.core.models.image import Artifact, Image, ImageState
 
 
 class CatalogStore(Protocol):
-    """Images and datasets, one row per version. Every change appends an event ``image.changed`` or
-    ``dataset.changed`` that the users who may see the object see."""
+    """Storage of the catalogue: images and datasets, one row for each version.
+
+    Every change appends an event ``image.changed`` or ``dataset.changed`` for the users who may see
+    the image or dataset.
+    """
 
     async def add_image(self, image: Image, *, actor: str) -> Image:
-        """Put a version into the catalogue, whole. A version that exists already gets the further
-        artifacts. Returns the version after the change.
+        """Add a version of an image with its artifacts. If the version exists, add those artifacts
+        that it lacks. Return the version as it is afterwards.
 
         Raises:
             Conflict: the version has an artifact of the same runtime with another digest.
@@ -42,27 +45,27 @@ class CatalogStore(Protocol):
         damage: str | None = None,
         actor: str,
     ) -> Image:
-        """Change the fields whose arguments are not None. With ``verified_at``, ``damage`` is set
-        too, also to None.
+        """Change the fields of the image whose arguments are not None, and return the image.
 
-        Raises ``NotFound``, also for an unknown project.
+        With ``verified_at``, the field ``damage`` is set even if its argument is None. Raises
+        ``NotFound``, also for an unknown project.
         """
         ...
 
     async def remove_image(self, name: str, version: str, *, actor: str) -> Sequence[Artifact]:
-        """Remove the version from the catalogue; return its former artifacts.
+        """Remove the version of the image from the catalogue; return the artifacts that it had.
 
         Raises:
-            NotFound: no such version.
-            Conflict: the version is offered, or a job that has not ended uses it.
+            NotFound: there is no such version.
+            Conflict: the version is still offered to users, or a job that has not ended uses it.
         """
         ...
 
     async def add_dataset(self, dataset: Dataset, *, actor: str) -> None:
-        """Put a version into the catalogue. Its name belongs to the owner of the first version.
+        """Add a version of a dataset. Its name belongs to the owner of the first version.
 
         Raises:
-            Conflict: that version is there already, or the name is another owner's.
+            Conflict: the version exists already, or the name belongs to another owner.
             NotFound: there is no such project.
         """
         ...
@@ -90,6 +93,7 @@ class CatalogStore(Protocol):
         retired: bool | None = None,
         actor: str,
     ) -> Dataset:
-        """Add and remove projects, and set the fields whose arguments are not None. Raises
-        ``NotFound``, also for an unknown project."""
+        """Permit (``grant``) and forbid (``revoke``) projects to read the dataset, and set the
+        fields whose arguments are not None. Raises ``NotFound``, also for an unknown project.
+        """
         ...

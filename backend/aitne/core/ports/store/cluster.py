@@ -12,21 +12,26 @@ from aitne.core.ports.store.records import Lease
 
 
 class ClusterStore(Protocol):
-    """The nodes, the leases of controllers, and the event log."""
+    """Storage of the last state of the cluster and its scheduler, the leases of controllers, and
+    the event log.
+    """
 
     async def save_cluster(self, cluster: Cluster, *, epoch: int) -> None:
-        """Replace the snapshot; writes ``nodes.changed`` (with the names of the nodes) only if
-        something other than ``seen_at`` differs. Raises ``StaleEpoch``."""
+        """Replace the stored state of the cluster. Writes ``nodes.changed`` (with the names of the
+        nodes) only if a node differs in more than ``seen_at``. Raises ``StaleEpoch``.
+        """
         ...
 
     async def cluster(self) -> Cluster:
-        """Return the latest snapshot, nodes by name; an empty one before the first."""
+        """Return the stored state of the cluster, nodes by name; an empty cluster if none was
+        stored yet.
+        """
         ...
 
     async def save_scheduler(self, status: SchedulerStatus, *, epoch: int) -> None:
-        """Note whether the scheduler answers, with the event ``scheduler.changed`` if that is new.
-
-        Raises ``StaleEpoch``."""
+        """Store whether the scheduler answers; writes ``scheduler.changed`` if this differs from
+        before. Raises ``StaleEpoch``.
+        """
         ...
 
     async def scheduler(self) -> SchedulerStatus | None:
@@ -34,7 +39,9 @@ class ClusterStore(Protocol):
         ...
 
     async def nodes(self) -> Sequence[Node]:
-        """Return the nodes of the latest snapshot, by name; empty before the first."""
+        """Return the nodes of the stored state of the cluster, by name; empty if none was stored
+        yet.
+        """
         ...
 
     async def take_lease(
@@ -45,11 +52,15 @@ class ClusterStore(Protocol):
         duration_s: float,
         counters: Mapping[str, dict[str, float]] | None = None,
     ) -> Lease | None:
-        """Take or renew the named lease; None while another holder's has not expired."""
+        """Take the lease ``name`` for ``holder``, or renew it, for ``duration_s`` seconds; None if
+        another holder has a lease that has not expired.
+        """
         ...
 
     async def current_lease(self, name: str) -> Lease | None:
-        """Return the lease, expired or not; None if it was given up or never taken."""
+        """Return the lease ``name``, also an expired one; None if it was released or
+        never taken.
+        """
         ...
 
     async def drop_lease(self, name: str, holder: str) -> None:
@@ -69,16 +80,17 @@ class ClusterStore(Protocol):
         ...
 
     async def wait_for_change(self, timeout_s: float) -> bool:
-        """Return True soon (aim 50 ms) after any process committed a change, False after the
-        timeout.
+        """Wait until any process commits a change to the database and return True (usually within
+        50 ms); return False after ``timeout_s`` seconds.
 
-        Cheap when nothing happens: SQLite looks at ``PRAGMA data_version``, PostgreSQL LISTENs.
-        Spurious True is allowed; a change is never missed (each waiter compares with the state at
-        the end of its previous call).
+        May return True without a change but never misses one: each waiter compares with the state
+        at the end of its previous call. Idle waiting is cheap: SQLite reads ``PRAGMA
+        data_version``, PostgreSQL LISTENs.
         """
         ...
 
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete older events, measurements and keys, and every secret and web session that has
-        expired."""
+        """Delete events and measurements older than ``events_before``, idempotency keys older than
+        ``idempotency_before``, and all expired secrets and sign-ins.
+        """
         ...

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 
 class GpuUse(NamedTuple):
-    """GPUs that one job holds, or waits for (then ``nodes`` is empty)."""
+    """Number of GPUs that one job holds, or for which it waits (then ``nodes`` is empty)."""
 
     nodes: tuple[str, ...]
     type: str | None
@@ -20,13 +20,14 @@ class GpuUse(NamedTuple):
 
 
 class GpuStore(Protocol):
-    """Sums for the page that shows when GPUs become free."""
+    """Query of the GPUs that jobs hold and wait for; used to show when GPUs become free."""
 
     async def gpus_held(self) -> Sequence[GpuUse]:
         """Return the GPUs held by each job that has nodes and GPUs, without the owners."""
         ...
 
     async def gpus_awaited(self) -> Sequence[GpuUse]:
-        """Return the GPUs of every job that waits for GPUs, oldest first; of an array, its
-        tasks."""
+        """Return the GPUs of every job that waits for GPUs, oldest first; for an array job one
+        entry for each waiting task.
+        """
         ...

@@ -26,7 +26,7 @@ from aitne.core.ports.store.records import Check
 
 @dataclass(frozen=True, slots=True)
 class ProjectChange:
-    """Change of a project; ``fields`` are those of ``Project`` by name."""
+    """Change of some fields of a project, by the names that ``Project`` gives them."""
 
     what: str
     """In the event: ``title``, ``budget`` …"""
@@ -34,7 +34,9 @@ class ProjectChange:
 
 
 class StoredMonth(NamedTuple):
-    """Usage of one month as of ``taken_at``, from the records of ``source``."""
+    """Usage of one month by project and user, as ``source`` (such as Slurm's accounting) reported
+    it at ``taken_at``.
+    """
 
     taken_at: datetime
     source: str
@@ -42,7 +44,7 @@ class StoredMonth(NamedTuple):
 
 
 class JobTime(NamedTuple):
-    """One run on nodes: its resources and times."""
+    """Period in which one job occupied nodes, with the job's project, user and resources."""
 
     project: str
     user: str
@@ -56,14 +58,14 @@ class JobTime(NamedTuple):
 
 
 class WaitTime(NamedTuple):
-    """Waiting time of one job before it got its nodes."""
+    """Seconds that one job of ``user`` waited until it was assigned its nodes."""
 
     user: str
     seconds: float
 
 
 class GroupStore(Protocol):
-    """Life cycle, managers, invitations and usage of projects."""
+    """Storage of the life cycle, managers, invitations and usage of projects."""
 
     async def request_project(self, project: Project, *, actor: str) -> None:
         """Create the project with the actor as its manager. Raises ``Conflict`` if the name is
@@ -75,8 +77,9 @@ class GroupStore(Protocol):
         ...
 
     async def standing(self, name: str) -> ProjectStatus | None:
-        """Return the facts that decide whether the project takes jobs, or None if there is no such
-        project."""
+        """Return the state, end and budget that decide whether the project accepts jobs; None if
+        there is no such project.
+        """
         ...
 
     async def step_project(
@@ -91,12 +94,12 @@ class GroupStore(Protocol):
         due: datetime | None = None,
         check: Check[Project] = None,
     ) -> Project:
-        """Take the step and set ``fields``; with ``due`` only if the project's end is not later
-        than ``due``.
+        """Perform a step of the project's life cycle, such as its approval, and set ``fields`` and
+        ``limits``. With ``due``, do so only if the project's end is not later than ``due``.
 
         Raises:
             NotFound: no such project.
-            IllegalTransition: the project is not in a state from which the step leads.
+            IllegalTransition: the project's state does not permit the step.
             StaleEpoch: another controller leads.
         """
         ...
@@ -104,17 +107,18 @@ class GroupStore(Protocol):
     async def change_project(
         self, name: str, change: ProjectChange, *, actor: str, check: Check[Project] = None
     ) -> Project:
-        """Set fields, its state untouched. What changes nothing writes no event. Raises
-        ``NotFound``."""
+        """Set fields of the project without changing its state; write an event if a field differs.
+        Raises ``NotFound``.
+        """
         ...
 
     async def ask_for_time(self, name: str, wish: ExtensionRequest) -> Project:
-        """Store the request for a later end. Raises ``NotFound``."""
+        """Store a manager's request to extend the project. Raises ``NotFound``."""
         ...
 
     async def set_role(self, name: str, user: str, role: ProjectRole, *, actor: str) -> Membership:
-        """Set the role of a member. A user who is no longer a manager loses the open invitations
-        too.
+        """Set the role of a member. The open invitations of a user who is no longer a manager are
+        revoked.
 
         Raises:
             NotFound: no such member.
@@ -123,7 +127,9 @@ class GroupStore(Protocol):
         ...
 
     async def own_limits_of(self, project: str) -> Limits:
-        """Return the limits that the project's managers set, within the granted ones."""
+        """Return the limits that the project's managers have set, which are at most those that
+        administrators granted.
+        """
         ...
 
     async def set_own_limits(self, project: str, limits: Limits, *, actor: str) -> None:
@@ -135,8 +141,9 @@ class GroupStore(Protocol):
         ...
 
     async def remind(self, name: str, ends: datetime, days: int, *, epoch: int) -> bool:
-        """Store that the reminder of ``days`` days before the end is given. Return False if one of
-        as many days or fewer was stored for this end before."""
+        """Record the reminder that is sent ``days`` days before the project's end ``ends``. Return
+        False if this reminder or a later one was recorded before. Raises ``StaleEpoch``.
+        """
         ...
 
     async def create_invitation(self, invitation: Invitation, token_hash: str) -> None:
@@ -153,16 +160,18 @@ class GroupStore(Protocol):
         ...
 
     async def invitation_of(self, token_hash: str) -> Invitation | None:
-        """Return the invitation of a link, whatever its state, or None if there is none."""
+        """Return the invitation whose link has the token with this hash, in whatever state; None if
+        there is none.
+        """
         ...
 
     async def accept_invitation(self, token_hash: str, user: str, now: datetime) -> Membership:
-        """Make the user a member, or raise a member's role. A call that changes nothing does not
-        count as a use of the invitation.
+        """Make ``user`` a member of the project of the invitation, or raise the member's role. A
+        call that changes nothing does not count as a use of the invitation.
 
         Raises:
             NotFound: no such invitation.
-            Conflict: the invitation is no longer valid, or the project takes no new members.
+            Conflict: the invitation is no longer valid, or the project accepts no new members.
         """
         ...
 
@@ -175,8 +184,9 @@ class GroupStore(Protocol):
         ...
 
     async def job_times(self, start: datetime, end: datetime) -> Sequence[JobTime]:
-        """Return the runs of the platform's own jobs that lie at least partly between ``start`` and
-        ``end``."""
+        """Return the periods in which the platform's jobs occupied nodes, if they lie at least
+        partly between ``start`` and ``end``.
+        """
         ...
 
     async def waits(self, project: str, start: datetime, end: datetime) -> Sequence[WaitTime]:

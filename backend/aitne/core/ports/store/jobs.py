@@ -23,26 +23,26 @@ from aitne.core.ports.store.records import (
 
 
 class JobStore(Protocol):
-    """Jobs, their events and samples, and their actions in the outbox."""
+    """Storage of jobs with their history, measurements and profiles, and of the outbox."""
 
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
     ) -> CreatedJob:
-        """Store the job (an array with the rows of its tasks), its outbox row and event in one
-        transaction.
+        """Store the job (an array job with the rows of its tasks), its outbox item and its event in
+        one transaction.
 
-        Of a lineage of sessions only one lives at a time, however many ask to continue it at once.
+        If the job continues a session, no other live job may continue the same session.
 
         Raises:
             Conflict: another session already continues the same session.
-            IdempotencyConflict: the key was used with another request. While the first request is
-                still in flight the second waits for it, then gets the same job.
+            IdempotencyConflict: the key was used with another request. While the first request with
+                the key is in progress, this call waits for it and then returns the same job.
         """
         ...
 
     async def find_replay(self, idempotency: Idempotency) -> Job | None:
-        """Return the job that this key created before, so that a repeated request is not checked
-        again.
+        """Return the job that an earlier request with this idempotency key created; None if there
+        is none. So a repeated request need not be checked again.
 
         Raises ``IdempotencyConflict`` as ``create_job`` does.
         """
@@ -94,19 +94,22 @@ class JobStore(Protocol):
     ) -> Job | None:
         """Read one task of an array job; None if the array has no such task.
 
-        ``own_row``: take it out of its task group, so that more can be stored about it."""
+        ``own_row``: first give the task a row of its own, so that more can be stored about it.
+        """
         ...
 
     async def split_tasks(self, array_job_id: UUID, indices: Collection[int]) -> Sequence[Job]:
-        """Give tasks of the array's task group rows of their own, which differ in nothing else.
+        """Give these tasks of the array's task group rows of their own, otherwise unchanged.
 
-        Returns the rows of all of ``indices`` that the array has, and the task group as it is
-        afterwards if it still has tasks."""
+        Return the rows of all of ``indices`` that the array has, and the rest of the task group if
+        it still has tasks.
+        """
         ...
 
     async def live_jobs(self) -> Sequence[Job]:
-        """Return every row that is not in a terminal state, oldest first; task groups in one
-        piece."""
+        """Return the rows of all jobs that have not ended, oldest first; a task group is
+        one row.
+        """
         ...
 
     async def count_live(self, owner: str) -> int:
@@ -128,17 +131,17 @@ class JobStore(Protocol):
         epoch: int | None = None,
         message: str | None = None,
     ) -> Job:
-        """Move one job and write the event ``job.state`` (or ``job.changed`` if the state stays).
+        """Change the state or fields of one job and write the event ``job.state`` (or
+        ``job.changed`` if the state stays). A call that changes nothing writes nothing.
 
-        Only fields that were set on ``changes`` are written (``model_fields_set``). Entering a
-        terminal state also removes the job's token and its hand-over. A transition that
-        changes nothing writes nothing. If the job is an array task, its array job's row is
-        brought up to date in the same transaction (see ``core.jobs.arrays``).
+        Only fields that were set on ``changes`` are written (``model_fields_set``). A terminal
+        state also deletes the job token and the hand-over. For a task of an array, the array job's
+        row is updated in the same transaction (see ``core.jobs.arrays``).
 
         Raises:
             NotFound: no such job.
-            IllegalTransition: no such edge.
-            Conflict: ``attempt`` or ``version`` was given and is not the row's.
+            IllegalTransition: the state ``to`` cannot follow the present state.
+            Conflict: ``attempt`` or ``version`` was given and differs from the row's.
             StaleEpoch: ``epoch`` was given and another controller leads.
         """
         ...
@@ -151,12 +154,12 @@ class JobStore(Protocol):
         tokens: Mapping[UUID, str] | None = None,
         done: Collection[int] = (),
     ) -> Sequence[Job | None]:
-        """Make many transitions of different jobs, in one transaction.
+        """Make many transitions of different jobs in one transaction.
 
-        ``tokens`` are what ``set_job_token`` takes; ``done`` are the outbox items that these
-        transitions finish.
+        ``tokens`` are hashes of job tokens to store (as ``set_job_token`` does), by job ID;
+        ``done`` are the ids of outbox items that these transitions complete.
 
-        The answer has the job of each move as it is afterwards; None where ``transition`` would
+        Returns for each transition the job as it is afterwards; None where ``transition`` would
         have raised ``NotFound`` or ``Conflict``. Raises ``StaleEpoch``; in that case nothing was
         changed.
         """
@@ -171,11 +174,11 @@ class JobStore(Protocol):
         attempt: int | None = None,
         epoch: int,
     ) -> Job:
-        """End this attempt in the terminal state ``to`` (None: it has ended) and start the next.
+        """End the present attempt in the terminal state ``to`` (None: the attempt has ended
+        already) and start the next one, in one transaction.
 
-        One transaction, so that no crash comes between the end and the promised attempt: the job
-        becomes PENDING_SUBMIT with attempt + 1 and a new outbox row, and the fields of the old
-        attempt are cleared. A job that a user asked to cancel meanwhile ends and is not retried.
+        The job becomes PENDING_SUBMIT with attempt + 1 and a new outbox item; the fields of the old
+        attempt are cleared. If a user has asked to cancel the job, it ends and is not retried.
         Raises as ``transition``.
         """
         ...
@@ -206,15 +209,17 @@ class JobStore(Protocol):
         ...
 
     async def limit_asked(self, job_id: UUID) -> int | None:
-        """Return the longest ``time_limit_s`` of the job's pending EXTENDs, in seconds, or None if
-        there are none."""
+        """Return the longest time limit, in seconds, among the job's EXTEND items in the outbox;
+        None if there are none.
+        """
         ...
 
     async def request_extend(self, job_id: UUID, time_limit_s: int, *, asked: int | None) -> Job:
-        """Queue an EXTEND in the outbox with ``data = {"time_limit_s": …}``.
+        """Add an EXTEND item to the outbox, with ``data = {"time_limit_s": …}``.
 
-        Raises ``Conflict`` if the job has ended, or if more than ``asked`` was asked for
-        meanwhile."""
+        ``asked`` is the result of ``limit_asked`` that the caller has seen. Raises ``Conflict`` if
+        the job has ended, or if a longer limit than ``asked`` was requested meanwhile.
+        """
         ...
 
     async def lease_outbox(
@@ -226,12 +231,12 @@ class JobStore(Protocol):
         kinds: Collection[OutboxKind] = frozenset(OutboxKind),
         begun: bool = False,
     ) -> Sequence[OutboxItem]:
-        """Take up to ``limit`` items of these kinds that are due and not worked on. Owners take
-        turns; of one owner the item comes first that became due first. With ``begun`` only those
-        that were taken before.
+        """Reserve up to ``limit`` items of these kinds that are due and not reserved, and return
+        them. The users who own the jobs take turns; among the items of one user the one that has
+        been due longest comes first. ``begun``: only items that were reserved before.
 
-        A lease holds for ``lease_s`` and only under the leader that took it: the next leader need
-        not wait for the leases of one that died. Raises ``StaleEpoch``.
+        A reservation ends after ``lease_s`` seconds, or as soon as another controller leads. Raises
+        ``StaleEpoch``.
         """
         ...
 
@@ -245,23 +250,24 @@ class JobStore(Protocol):
         ...
 
     async def hold_outbox(self, dependencies: Mapping[int, Job], *, epoch: int) -> None:
-        """Return items to the outbox until the job that each depends on ends or has another
-        scheduler id.
+        """Return items to the outbox until the job on which each depends ends or gets another
+        scheduler ID.
 
-        ``dependencies`` has that job, as it was read, by the item's id. The transaction that
-        changes the job makes the items due; if it has changed since it was read, they are due at
+        ``dependencies`` maps an item's id to that job as the caller has read it. The transaction
+        that changes the job makes the item due; if the job has changed already, the item is due at
         once. Raises ``StaleEpoch``.
         """
         ...
 
     async def outbox_depth(self) -> tuple[int, float]:
-        """Return the number of waiting items, and the age of the oldest in seconds (0.0 if none);
-        without those that are held for another job."""
+        """Return the number of waiting outbox items and the age of the oldest in seconds (0.0 if
+        none), not counting items that wait for another job.
+        """
         ...
 
     async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
-        """Store the hash of the job's own token, with which its agent reports; array tasks share
-        it.
+        """Store the hash of the job token with which the agent reports; the tasks of an array share
+        one token.
 
         Raises:
             NotFound: there is no such job.
@@ -270,11 +276,14 @@ class JobStore(Protocol):
         ...
 
     async def job_of_token(self, token_hash: str) -> Job | None:
-        """Return the (array) job that the token belongs to, if it lives; else None."""
+        """Return the job (or array job) that has this job token; None if there is none or it has
+        ended.
+        """
         ...
 
     async def put_handover(self, job_id: UUID, encrypted: str) -> None:
-        """Store what the Hub leaves for the waiting agent (environment and arguments).
+        """Store the hand-over: the environment and arguments that JupyterHub passes to the waiting
+        agent of a session, encrypted.
 
         Raises:
             NotFound: there is no such job.
@@ -283,22 +292,25 @@ class JobStore(Protocol):
         ...
 
     async def get_handover(self, job_id: UUID) -> str | None:
-        """Return what ``put_handover`` stored; None while there is nothing."""
+        """Return the hand-over that ``put_handover`` stored; None if there is none yet."""
         ...
 
     async def add_samples(self, job_id: UUID, samples: Sequence[Sample]) -> None:
-        """Append measurements; drop those that are stored already."""
+        """Append measurements of the job; those that are stored already are ignored."""
         ...
 
     async def samples(
         self, job_id: UUID, *, since: datetime | None = None, limit: int = 2_000
     ) -> Sequence[Sample]:
-        """List the job's samples, oldest first, thinned evenly to ``limit``."""
+        """List the job's measurements after ``since``, oldest first; if there are more than
+        ``limit``, an evenly spaced selection.
+        """
         ...
 
     async def put_profile(self, job_id: UUID, profile: dict[str, Any]) -> None:
-        """Store the profile of the job's ranks in place of the previous one; appends the event
-        ``job.profile``, of which each job has one at most. Raises ``NotFound``."""
+        """Store the profile of the job's ranks in place of the previous one, with the event
+        ``job.profile`` (one per job). Raises ``NotFound``.
+        """
         ...
 
     async def profile(self, job_id: UUID) -> dict[str, Any] | None:
@@ -306,20 +318,21 @@ class JobStore(Protocol):
         ...
 
     async def add_job_event(self, job_id: UUID, kind: str, data: dict[str, Any]) -> None:
-        """Append to the job's history an event that changes none of its fields.
+        """Append an event to the job's history without changing the job.
 
-        Users who may see the job may see it. Raises ``NotFound``.
+        All users who may see the job may see the event. Raises ``NotFound``.
         """
         ...
 
     async def queue_place(self, job: Job) -> QueuePlace | None:
-        """Return the job's position among those that wait for its partition, by the scheduler's
+        """Return the job's position among the jobs that wait for its partition, by the scheduler's
         priority.
 
-        None: it does not wait, or the scheduler has not reported its partition and priority yet.
+        None: the job does not wait, or the scheduler has not reported its partition and priority
+        yet.
         """
         ...
 
     async def job_events(self, job_id: UUID) -> Sequence[Event]:
-        """List the job's own history, oldest first: the stages are drawn from it."""
+        """List the job's history, oldest first; the portal draws the stages of the job from it."""
         ...

@@ -24,10 +24,14 @@ from aitne.core.ports.store.records import Check, Page
 
 
 class NotificationStore(Protocol):
-    """Inboxes, choices, webhooks, deliveries, activity."""
+    """Storage of notifications, the users' choices of channels, webhooks, deliveries, and the
+    activity of sessions.
+    """
 
     async def cursor(self, name: str) -> int:
-        """Return the last event that the named reader has processed; 0 before its first."""
+        """Return the id of the last event that the reader ``name`` has processed; 0 before its
+        first.
+        """
         ...
 
     async def tell(
@@ -39,13 +43,12 @@ class NotificationStore(Protocol):
         until: int,
         epoch: int,
     ) -> int:
-        """Write notifications and deliveries, and move the cursor from ``since`` to ``until``: all
-        in one transaction, so that each event is notified once. Returns the number of new
-        notifications.
+        """Store new notifications with their deliveries and move the reader's cursor from event
+        ``since`` to ``until``, in one transaction, so that each event is processed once. Return the
+        number of notifications stored.
 
-        Each new one appends ``notification.added``. Users who no longer exist are left out.
-
-        Raises ``StaleEpoch``, and ``Conflict`` if the cursor is not at ``since``.
+        Each one appends ``notification.added``; users who no longer exist are left out. Raises
+        ``StaleEpoch``, and ``Conflict`` if the cursor is not at ``since``.
         """
         ...
 
@@ -60,19 +63,20 @@ class NotificationStore(Protocol):
         ...
 
     async def mark_read(self, owner: str, ids: Sequence[int] | None, now: datetime) -> int:
-        """Mark the owner's notifications as read, those with these ids or all; return how many stay
+        """Mark the owner's notifications with these ids as read (None: all); return how many remain
         unread.
 
-        Appends ``notification.read`` for the owner's other pages if anything changed.
+        Appends ``notification.read`` if anything changed, so that the owner's other browser pages
+        are updated.
         """
         ...
 
     async def choices(self, owner: str) -> NotificationChoices:
-        """Return the user's choices; empty if the user never made any."""
+        """Return the user's choices of channels; empty if the user has made none."""
         ...
 
     async def choices_of_many(self, owners: Sequence[str]) -> Mapping[str, NotificationChoices]:
-        """Return the choices of these users; users without choices are missing."""
+        """Return the choices of channels of these users; users without choices are missing."""
         ...
 
     async def save_choices(
@@ -83,8 +87,8 @@ class NotificationStore(Protocol):
         mail: str | None = None,
         check: Check[tuple[str | None, NotificationChoices]] = None,
     ) -> None:
-        """Replace the choices, and the address unless ``mail`` is None; an empty ``mail`` removes
-        it.
+        """Replace the user's choices of channels and, unless ``mail`` is None, the mail address;
+        ``""`` removes the address.
 
         ``check`` receives the stored address and choices. Raises ``NotFound`` if there is no such
         user.
@@ -92,12 +96,13 @@ class NotificationStore(Protocol):
         ...
 
     async def people(self, names: Sequence[str] | None = None) -> Sequence[Recipient]:
-        """Return the users who are not disabled; with ``names`` only those of them that have these
-        names."""
+        """Return all users who are not disabled; with ``names``, only those among them."""
         ...
 
     async def last_told(self, kind: NotificationKind, path: str) -> datetime | None:
-        """Return when any user was last notified of what lies at ``path``, or None if never."""
+        """Return when the last notification of this kind was created whose link is ``path``; None
+        if there was none.
+        """
         ...
 
     async def members_of(self, project: str) -> Sequence[str]:
@@ -131,8 +136,9 @@ class NotificationStore(Protocol):
         disable: tuple[datetime, str] | None = None,
         check: Check[Webhook] = None,
     ) -> Webhook:
-        """Change the URL, rotate the secret, enable or disable, as the arguments say. Enabling
-        resets the failures. Raises ``NotFound``."""
+        """Change the URL, replace the secret (``rotate``), enable or disable the webhook, as the
+        arguments say. Enabling resets the count of failed deliveries. Raises ``NotFound``.
+        """
         ...
 
     async def delete_webhook(self, webhook_id: str) -> None:
@@ -140,8 +146,9 @@ class NotificationStore(Protocol):
         ...
 
     async def add_delivery(self, new: NewDelivery) -> Delivery:
-        """Add a delivery that belongs to no event: a test. Raises ``NotFound`` if there is no such
-        user."""
+        """Add a delivery that belongs to no notification: a test message. Raises ``NotFound`` if
+        there is no such user.
+        """
         ...
 
     async def deliveries(
@@ -153,10 +160,11 @@ class NotificationStore(Protocol):
     async def lease_deliveries(
         self, *, epoch: int, limit: int, lease_s: float, most_of_one: int | None = None
     ) -> Sequence[Delivery]:
-        """Lease the due deliveries for ``lease_s`` seconds; under another epoch a lease is void.
-        Their owners take turns, and no owner has more than ``most_of_one`` leased (None: no limit).
+        """Reserve up to ``limit`` due deliveries for the controller of this ``epoch``, and return
+        them. A reservation ends after ``lease_s`` seconds, or as soon as another controller leads.
 
-        Raises ``StaleEpoch``.
+        The users who own the deliveries take turns; ``most_of_one`` is the maximum number of
+        reserved deliveries of one user (None: no maximum). Raises ``StaleEpoch``.
         """
         ...
 
@@ -171,40 +179,46 @@ class NotificationStore(Protocol):
         delay_s: float = 0.0,
         disable_after: int | None = None,
     ) -> bool:
-        """Store the outcome of a try; a WAITING delivery is due again after ``delay_s`` seconds.
+        """Store the outcome of one try to deliver; with the state WAITING the delivery is due again
+        after ``delay_s`` seconds.
 
-        A webhook is disabled, with the event ``webhook.disabled``, once ``disable_after`` of its
-        deliveries in a row were given up. Returns True if this call disabled it. If
-        ``disable_after`` is None, this delivery does not count. Raises ``StaleEpoch``.
+        After ``disable_after`` abandoned deliveries in a row the webhook is disabled, with the
+        event ``webhook.disabled``; None: this delivery does not count. Returns True if this call
+        disabled the webhook. Raises ``StaleEpoch``.
         """
         ...
 
     async def prune_notifications(self, before: datetime) -> None:
-        """Delete older notifications, and deliveries that have finished."""
+        """Delete the notifications and the finished deliveries that were created before
+        ``before``.
+        """
         ...
 
     async def note_activity(
         self, job_id: UUID, *, active_at: datetime, seen_at: datetime, tolerance_s: float = 0.0
     ) -> SessionActivity | None:
-        """Store the activity that an agent observed; return None if there is no such job.
+        """Store the activity of a session at ``active_at``, which an agent reported at ``seen_at``;
+        return None if there is no such job.
 
-        While no warning was given, activity less than ``tolerance_s`` seconds later than the stored
-        one is not written. A later ``active_at`` withdraws the warnings, with the event
+        Unless the user was warned, activity that is less than ``tolerance_s`` seconds later than
+        the stored one is not written. A later ``active_at`` withdraws the warnings, with the event
         ``session.active`` if there were any.
         """
         ...
 
     async def activities(self) -> Sequence[SessionActivity]:
-        """Return the activity of all sessions that have not ended."""
+        """Return the last activity of each session that has not ended."""
         ...
 
     async def warn_idle(
         self, job_id: UUID, *, warned: int, at: datetime, data: dict[str, Any], epoch: int
     ) -> bool:
-        """Note the ``warned``-th warning with the event ``session.idle``; return False if it was
-        given before or the session was active meanwhile. Raises ``StaleEpoch``."""
+        """Record warning number ``warned`` about an idle session, with the event ``session.idle``.
+        Return False if it was recorded before or the session has been active since. Raises
+        ``StaleEpoch``.
+        """
         ...
 
     async def idle_gpu_jobs(self) -> Sequence[Job]:
-        """List the live jobs whose GPUs are idle, longest first."""
+        """List the live jobs whose GPUs are idle, those with the longest idle time first."""
         ...

@@ -8,7 +8,9 @@ from aitne.core.ports.store.records import Check
 
 
 class PreferenceStore(Protocol):
-    """One document for each user and key (``core.models.preferences``)."""
+    """Storage of users' preferences in the portal: one JSON document for each user and key
+    (``core.models.preferences``).
+    """
 
     async def preference(self, user: str, key: str) -> dict[str, Any] | None:
         """Return the stored value of the key, or None if there is none yet."""

@@ -16,7 +16,7 @@ from aitne.core.ports.store.records import Check
 
 
 class ProjectStore(Protocol):
-    """Projects, memberships, limits, and the last snapshot of what is in use."""
+    """Storage of projects, their members and limits, and the last known use of the limits."""
 
     async def create_project(self, project: Project, limits: Limits, *, actor: str) -> None:
         """Create the project without members. Raises ``Conflict`` if the name is taken."""
@@ -35,9 +35,10 @@ class ProjectStore(Protocol):
         default: bool = False,
         actor: str,
     ) -> Membership:
-        """Add the user as a member unless the user is one; set the user's own limits if they are
-        given, and make it the user's default project if ``default``. What changes nothing writes no
-        event.
+        """Make the user a member if that is not the case; set the user's limits in the project if
+        ``limits`` is given; with ``default`` make the project the user's default project.
+
+        A call that changes nothing writes no event.
 
         Raises:
             NotFound: no such project or user.
@@ -45,7 +46,7 @@ class ProjectStore(Protocol):
         ...
 
     async def remove_member(self, project: str, user: str, *, actor: str) -> None:
-        """Remove the member, with the user's own limits.
+        """Remove the member and the limits that were set for this member.
 
         Raises:
             NotFound: no such member.
@@ -68,13 +69,21 @@ class ProjectStore(Protocol):
         ...
 
     async def note_synced(self, changes: Sequence[Mapping[str, Any]], *, actor: str) -> None:
-        """Append an event ``accounting.synced``, for administrators: what was changed in Slurm."""
+        """Append the event ``accounting.synced``, which lists for administrators what was changed
+        in Slurm.
+        """
         ...
 
     async def save_in_use(self, in_use: LimitUsage, taken_at: datetime, *, epoch: int) -> None:
-        """Replace the last snapshot. Raises ``StaleEpoch``."""
+        """Replace the stored use of all limits by ``in_use``, which accounting reported at
+        ``taken_at``.
+
+        Raises ``StaleEpoch``.
+        """
         ...
 
     async def in_use(self) -> tuple[LimitUsage, datetime] | None:
-        """Return the last snapshot and when it was taken; None before the first."""
+        """Return the stored use of all limits and the time at which accounting reported it; None if
+        none was stored yet.
+        """
         ...

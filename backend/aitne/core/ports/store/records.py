@@ -23,8 +23,9 @@ is."""
 
 
 class Page(Frozen, Generic[T]):
-    """Page of a list. ``next_cursor`` is opaque; None on the last page. ``total`` counts all that
-    match."""
+    """One page of a list. ``next_cursor`` requests the next page and has no meaning to clients;
+    None on the last page. ``total`` is the number of matching items on all pages.
+    """
 
     items: tuple[T, ...]
     next_cursor: str | None = None
@@ -32,7 +33,7 @@ class Page(Frozen, Generic[T]):
 
 
 class Idempotency(Frozen):
-    """Idempotency key of a client, with a hash of the request that it came with."""
+    """Idempotency key that a client sent with a request, and the hash of that request."""
 
     owner: str
     key: str
@@ -40,27 +41,28 @@ class Idempotency(Frozen):
 
 
 class CreatedJob(Frozen):
-    """Stored job. ``replayed``: the idempotency key was known, and this is the job it created."""
+    """Answer to the creation of a job. ``replayed`` is True if the job was created by an earlier
+    request with the same idempotency key.
+    """
 
     job: Job
     replayed: bool
 
 
 class QueuePlace(Frozen):
-    """Position in the queue, counted from 1, among ``waiting`` jobs of this platform in
-    ``partition``."""
+    """A job's position among the waiting jobs of this platform in one partition."""
 
     position: int
     """Counted from 1."""
     waiting: int
     """Number of jobs that wait there."""
     partition: str
-    """The partition it waits for."""
+    """Partition in which the job waits."""
     place: ClassVar = deprecated_copy("position", int)
 
 
 class OutboxKind(StrEnum):
-    """Kind of action in the outbox."""
+    """Kind of action in the outbox: submit a job, cancel it, or extend its time limit."""
 
     SUBMIT = "submit"
     CANCEL = "cancel"
@@ -69,11 +71,13 @@ class OutboxKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TransitionRequest:
-    """One of many transitions that are made in one transaction.
+    """Change of one job's state or fields; ``JobStore.apply`` makes many of them in one
+    transaction.
 
-    ``to`` None: the state stays. ``since``: only from one of these states; from any other the state
-    stays, and ``changes`` are written only if ``anyway``. ``with_tasks``: of an array job, the same
-    for its tasks of this attempt, whose ids of the scheduler follow from the array's.
+    ``to`` None: the state stays. ``since``: change the state only from one of these states;
+    otherwise the state stays, and ``changes`` are written only if ``anyway``. ``with_tasks``: make
+    the same change to the tasks of an array job in this attempt, whose scheduler IDs are derived
+    from the array's.
     """
 
     job_id: UUID
@@ -87,7 +91,9 @@ class TransitionRequest:
 
 
 class OutboxItem(Frozen):
-    """Action that the controller must carry out in an outside system, at least once."""
+    """Row of the outbox: an action on a job that the controller must perform in the scheduler at
+    least once.
+    """
 
     id: int
     kind: OutboxKind
@@ -99,12 +105,14 @@ class OutboxItem(Frozen):
 
 
 class Lease(Frozen):
-    """Lease of the leading controller. Each new holder gets a higher ``epoch``."""
+    """The lease that makes one controller the leader. Each new holder gets a higher ``epoch``."""
 
     holder: str
     epoch: int
     expires_at: datetime
     expired: bool = False
-    """By the database's clock, where it has one of its own."""
+    """Whether the lease has expired, by the clock of the database if it has one."""
     counters: dict[str, dict[str, float]] = Field(default_factory=dict)
-    """Counters of the holder since its start, by metric and label: it has no port of its own."""
+    """Counters of the holder since its start, by metric and label. They are published through the
+    lease because the controller listens on no port.
+    """

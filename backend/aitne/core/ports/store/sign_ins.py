@@ -11,36 +11,37 @@ from aitne.core.models.user import User
 
 
 class SignInStore(Protocol):
-    """Logins, second factors, lockouts, and the subjects of other identity sources. Secrets come
-    hashed."""
+    """Storage of sign-ins (logins in browsers), second factors, lockouts, and the accounts'
+    subjects in other identity sources. Secrets are stored as hashes.
+    """
 
     async def create_sign_in(
         self, sign_in: SignIn, token_hash: str, csrf: str, *, notify: bool = False
     ) -> None:
-        """Store a login in a browser: the cookie's hash and the CSRF token that belongs to it.
+        """Store a new sign-in with the hash of its session token and its CSRF token. ``notify``
+        sends a notification to the user.
 
-        ``notify`` notifies its owner. Raises ``NotFound`` if there is no such user, or no longer
-        the token behind it.
+        Raises ``NotFound`` if the user, or the access token used for the login, no longer exists.
         """
         ...
 
     async def open_sign_in(
         self, token_hash: str, now: datetime, address: str | None
     ) -> OpenSignIn | None:
-        """Return the sign-in and note its use (at most once a minute), or return None if it has
-        ended or its owner is disabled.
+        """Return the sign-in of this session token and record its use (at most once a minute); None
+        if it has ended or its user is disabled.
 
-        It acts as ``acting_as`` until ``acting_until``, while its owner is an administrator and the
-        other user is neither an administrator nor disabled; else as its owner.
+        An impersonating sign-in acts as ``acting_as`` until ``acting_until``, as long as its owner
+        is an administrator and the other user is neither an administrator nor disabled.
         """
         ...
 
     async def end_sign_in(self, token_hash: str) -> None:
-        """End the sign-in of this token. An unknown one is no error."""
+        """End the sign-in of this session token. An unknown token is not an error."""
         ...
 
     async def list_sign_ins(self, owner: str, now: datetime) -> Sequence[SignIn]:
-        """List the valid sign-ins, the one used last first."""
+        """List the owner's sign-ins that are valid at ``now``, the most recently used first."""
         ...
 
     async def sign_in_id(self, token_hash: str) -> str | None:
@@ -48,15 +49,16 @@ class SignInStore(Protocol):
         ...
 
     async def revoke_sign_in(self, owner: str, sign_in_id: str) -> None:
-        """Revoke one sign-in of the owner, and login links and codes that were not used. Raises
-        ``NotFound``."""
+        """Revoke one sign-in of the owner, and delete the owner's unused login links and OAuth
+        codes. Raises ``NotFound``.
+        """
         ...
 
     async def revoke_sign_ins(self, owner: str, *, keep: str | None = None) -> int:
-        """Revoke all sign-ins of the owner, and login links and codes that were not used; return
-        how many ended.
+        """Revoke all sign-ins of the owner, and delete unused login links and OAuth codes; return
+        the number of revoked sign-ins.
 
-        ``keep`` is the token's hash of one that stays.
+        ``keep`` is the hash of the session token of one sign-in that stays valid.
         """
         ...
 
@@ -64,61 +66,72 @@ class SignInStore(Protocol):
         """Note that the user has authenticated again in the browser. Raises ``NotFound``."""
 
     async def hub_logouts(self) -> Mapping[str, int]:
-        """Return the users whose logins have ended since JupyterHub was notified, with the number
-        of times."""
+        """Return the users whose sign-ins have ended and whose logins at JupyterHub have not been
+        ended yet, each with a counter to pass to ``hub_logged_out``.
+        """
         ...
 
     async def hub_logged_out(self, owner: str, count: int) -> None:
-        """Note that JupyterHub has ended the logins of the owner, unless more have ended since."""
+        """Record that JupyterHub has ended the logins of the owner, unless the owner's counter has
+        passed ``count`` because further sign-ins have ended.
+        """
         ...
 
     async def act_as(
         self, token_hash: str, csrf: str, name: str | None, until: datetime | None
     ) -> None:
-        """Make a sign-in act as ``name``, or as its owner again. ``csrf`` is the new token.
+        """Make a sign-in act as the user ``name`` until ``until``; None: as its owner again.
+        ``csrf`` is its new CSRF token.
 
-        Raises ``NotFound`` if there is no such login or user.
+        Raises ``NotFound`` if there is no such sign-in or user.
         """
         ...
 
     async def set_password(
         self, name: str, password_hash: str, *, keep: str | None, delete_tokens: bool = False
     ) -> None:
-        """Set the password and end all logins but the one with the token's hash ``keep``.
+        """Set the password and end all sign-ins of the user except the one whose session token has
+        the hash ``keep``.
 
-        ``delete_tokens`` deletes the user's access tokens and all logins by them too. Raises
-        ``NotFound``.
+        ``delete_tokens`` also deletes the user's access tokens and the sign-ins made with them.
+        Raises ``NotFound``.
         """
         ...
 
     async def user_of_subject(self, source: str, subject: str) -> User | None:
-        """Return the user of ``subject`` in that source, or None if there is none."""
+        """Return the user whose account in ``source`` has the identifier ``subject``; None if there
+        is none.
+        """
         ...
 
     async def subject_of(self, name: str) -> str | None:
-        """Return the account's subject in its source, or None if none is stored."""
+        """Return the identifier that the account has in its identity source; None if none is
+        stored.
+        """
         ...
 
     async def tie_user(self, name: str, source: str | None, subject: str | None) -> User:
-        """Set the account's identity source; with a source its password is deleted.
+        """Set the identity source of the account and its identifier there; with a source its
+        password is deleted.
 
-        Raises ``NotFound``, and ``Conflict`` if the subject is another account's.
+        Raises ``NotFound``, and ``Conflict`` if another account has this identifier.
         """
         ...
 
     async def begin_attempt(
         self, key: str, now: datetime, *, most: int, window_s: float, longest_s: float
     ) -> LoginAttempt:
-        """Count one try under ``key``, unless that is locked.
+        """Count a login with a password or code under ``key`` before it is checked, unless ``key``
+        is locked; the result says which.
 
-        From the try number ``most`` on it is locked for ``window_s`` and, with every further one,
-        for twice as long, at most ``longest_s``. Tries that are further apart than the window, or
-        after the lock than ``longest_s``, start a new count.
+        The count number ``most`` locks ``key`` for ``window_s`` seconds, and each further one for
+        twice as long, at most ``longest_s`` seconds. The count starts again after a pause of
+        ``window_s`` or, after a lock, of ``longest_s``.
         """
         ...
 
     async def take_back_attempt(self, key: str, now: datetime, *, most: int) -> None:
-        """Remove the last try under ``key`` from the count, with the lock that it caused."""
+        """Undo the last ``begin_attempt`` under ``key``, with the lock that it caused."""
         ...
 
     async def locked_until(self, key: str, now: datetime) -> datetime | None:
@@ -126,9 +139,8 @@ class SignInStore(Protocol):
         ...
 
     async def clear_lockout(self, key: str, *, below: bool = False) -> bool:
-        """Delete the tries under ``key``; ``below``: also under keys that continue it with ``/``.
-
-        Returns whether there were any.
+        """Delete the count and lock of ``key`` and, with ``below``, of keys that begin with ``key``
+        and ``/``. Return whether there were any.
         """
         ...
 
@@ -147,12 +159,17 @@ class SignInStore(Protocol):
     async def confirm_second_factor(
         self, owner: str, now: datetime, step: int, code_hashes: Collection[str]
     ) -> bool:
-        """Confirm the second factor: from now on it is required, and ``step`` is used up. Return
-        False if there is none to confirm."""
+        """Confirm the second factor and store its recovery codes; from then on logins require it.
+        ``step`` is the time step of the code that was entered, which cannot be used again.
+
+        Return False if there is no factor to confirm.
+        """
         ...
 
     async def use_step(self, owner: str, step: int) -> bool:
-        """Use up a time step and all before it; return False if the step was used up already."""
+        """Mark the time step of a one-time code, and all earlier ones, as used; return False if it
+        was used before.
+        """
         ...
 
     async def put_recovery_codes(self, owner: str, code_hashes: Collection[str]) -> None:
@@ -160,7 +177,9 @@ class SignInStore(Protocol):
         ...
 
     async def use_recovery_code(self, owner: str, code_hash: str) -> bool:
-        """Use up a recovery code; return False if the owner has no such code."""
+        """Delete a recovery code because it was used; return False if the owner has no
+        such code.
+        """
         ...
 
     async def count_recovery_codes(self, owner: str) -> int:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 
 class DocumentKind(StrEnum):
-    """Kind of document; a job has at most one document of each kind."""
+    """Kind of document that an agent sends about its job; a job has at most one of each kind."""
 
     FILES = "files"
     """``core.models.snapshot.WrittenFiles``."""
@@ -20,11 +20,15 @@ class DocumentKind(StrEnum):
 
 
 class SnapshotStore(Protocol):
-    """Documents that agents send of their jobs. The last one counts."""
+    """Storage of the documents that agents send about their jobs; a later document replaces an
+    earlier one of the same kind.
+    """
 
     async def put_snapshot(self, job_id: UUID, snapshot: dict[str, Any]) -> None:
-        """Store the snapshot of the job, and append the event ``job.snapshot``, of which each job
-        has one at most. After many of one job no more are kept. Raises ``NotFound``."""
+        """Store the snapshot of the job's environment and code, with the event ``job.snapshot``
+        (one per job). After many snapshots of one job further ones are ignored. Raises
+        ``NotFound``.
+        """
         ...
 
     async def snapshot(self, job_id: UUID) -> dict[str, Any] | None:
@@ -32,8 +36,9 @@ class SnapshotStore(Protocol):
         ...
 
     async def put_document(self, job_id: UUID, kind: DocumentKind, data: dict[str, Any]) -> None:
-        """Store a document. The values of an array's task append the event ``sweep.changed`` of the
-        array, of which it has one at most. Raises ``NotFound``."""
+        """Store a document about the job. The ``VALUES`` of an array's task also write the event
+        ``sweep.changed`` of the array (one per array). Raises ``NotFound``.
+        """
         ...
 
     async def document(self, job_id: UUID, kind: DocumentKind) -> dict[str, Any] | None:

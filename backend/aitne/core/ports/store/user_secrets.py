@@ -10,15 +10,16 @@ from aitne.core.models.user_secret import UserSecret
 
 
 class UserSecretStore(Protocol):
-    """Names and encrypted values, by owner."""
+    """Storage of users' secrets: for each owner names with encrypted values."""
 
     async def put_user_secret(
         self, owner: str, name: str, encrypted: str, now: datetime, *, most: int
     ) -> UserSecret:
         """Store a secret, or replace its value.
 
-        Raises ``NotFound`` without such a user, and ``Conflict`` if the owner has ``most``
-        others."""
+        Raises ``NotFound`` if there is no such user, and ``Conflict`` if the owner already has
+        ``most`` other secrets.
+        """
         ...
 
     async def list_user_secrets(self, owner: str) -> Sequence[UserSecret]:

@@ -11,7 +11,7 @@ from aitne.core.ports.store.records import Check, Page
 
 
 class UserStore(Protocol):
-    """Users, their projects, and credentials."""
+    """Storage of users, their projects, and their credentials (tokens and single-use secrets)."""
 
     async def create_user(self, user: User, password_hash: str | None, project: Project) -> User:
         """Create the user, and the project if it is missing, and make the user its member.
@@ -42,12 +42,12 @@ class UserStore(Protocol):
         source: str | None = None,
         check: Check[User] = None,
     ) -> User:
-        """Change the given fields of a user. Disabling or a new password ends the user's web
-        sessions.
+        """Change those fields of a user whose arguments are not None. Disabling the user or setting
+        a password ends the user's sign-ins.
 
-        ``source`` authenticates the user from now on, under any name; with one the password is
-        deleted. An empty one is the platform itself, an empty ``mail`` is none. Raises
-        ``NotFound``, and ``Conflict`` if no enabled administrator would be left.
+        ``source`` names the identity source that authenticates the user from now on, and deletes
+        the password; ``""`` stands for the platform's own passwords. ``mail=""`` removes the
+        address. Raises ``NotFound``, and ``Conflict`` if no enabled administrator would be left.
         """
         ...
 
@@ -75,8 +75,9 @@ class UserStore(Protocol):
         ...
 
     async def token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
-        """Return user and token, and note the use (at most once a minute); return None if the token
-        is unknown or expired, or its user is disabled."""
+        """Return the user and the access token, and record the token's use (at most once a minute);
+        None if the token is unknown or expired, or its user is disabled.
+        """
         ...
 
     async def list_tokens(self, owner: str) -> Sequence[Token]:
@@ -90,26 +91,32 @@ class UserStore(Protocol):
     async def put_secret(
         self, purpose: str, secret_hash: str, owner: str, expires_at: datetime, data: dict[str, Any]
     ) -> None:
-        """Store a short-lived single-use secret: a login link, an OAuth code, an OAuth access
-        token."""
+        """Store a short-lived secret that can be used once. ``purpose`` tells its kind: a login
+        link, an OAuth code or an OAuth access token.
+        """
         ...
 
     async def take_secret(
         self, purpose: str, secret_hash: str, now: datetime
     ) -> tuple[str, dict[str, Any]] | None:
-        """Return owner and data, once; return None if the secret was taken before, has expired, or
-        does not exist."""
+        """Delete a single-use secret and return its owner and data; None if it was taken before,
+        has expired or does not exist.
+        """
         ...
 
     async def note_attempt(self, key: str, now: datetime, *, window_s: float) -> int:
-        """Count one attempt under ``key`` (a name, an address) and return how many fall into the
-        window."""
+        """Count one event under ``key`` (such as an address that sends passwords) and return the
+        number of events under ``key`` in the last ``window_s`` seconds, this one included.
+        """
         ...
 
     async def take_back_noted(self, key: str) -> None:
-        """Remove the last attempt under ``key`` from the count."""
+        """Delete the newest event that ``note_attempt`` counted under ``key``.
+
+        For logins: a successful one does not count toward the limit of its address.
+        """
         ...
 
     async def clear_attempts(self, key: str) -> None:
-        """Delete the attempts that were counted under ``key``."""
+        """Delete all events that ``note_attempt`` counted under ``key``."""
         ...

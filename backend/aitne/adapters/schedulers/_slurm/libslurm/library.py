@@ -23,7 +23,9 @@ _EXIT_S = 1.0
 
 
 class WorkerHello(Frozen):
-    """First message of pyslurm's process: its versions and what it lacks."""
+    """First message of the process with pyslurm: its versions and the names that its
+    pyslurm lacks.
+    """
 
     pyslurm: str
     interface: int
@@ -32,7 +34,9 @@ class WorkerHello(Frozen):
 
 
 class Library:
-    """Client of one process, which is started by the first query and restarted after its end."""
+    """Client of a process with pyslurm, which the first query starts and the next query after its
+    end restarts.
+    """
 
     def __init__(self, conf: Path | None) -> None:
         self._conf = {} if conf is None else {"SLURM_CONF": str(conf)}
@@ -119,7 +123,7 @@ class Library:
 
 
 class _Worker:
-    """Running process of pyslurm."""
+    """Connection to a running process with pyslurm."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -140,8 +144,8 @@ class _Worker:
         return b"" if stdout is None else await stdout.readline()
 
     async def ask(self) -> tuple[list[bytes], str | None]:
-        """Return the records, and the reason if there are none. Raises ``OSError`` or
-        ``ValueError`` if the process has ended.
+        """Return the records of all jobs and None, or an empty list and the reason of a failure.
+        Raises ``OSError`` or ``ValueError`` if the process has ended.
         """
         stdin = self._process.stdin
         if stdin is None or self._process.returncode is not None:

@@ -17,8 +17,8 @@ from aitne.core.ports.scheduler import SchedulerJob
 
 
 def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
-    """Return the rows of one record: none for a job that is not the platform's, and one for all
-    tasks of an array that waits as a whole.
+    """Convert a record of pyslurm to records of the scheduler port: none for a job of another
+    origin, and one for all waiting tasks of an array.
 
     Raises:
         SchedulerUnavailable: libslurm omitted tasks of a long array.
@@ -40,7 +40,7 @@ def rows(record: Mapping[str, Any]) -> Sequence[SchedulerJob]:
 
 
 def doubtful(job: SchedulerJob) -> bool:
-    """Return True if the exit code may be 128 more than pyslurm reports.
+    """Return whether the job's real exit code may be 128 more than pyslurm reports.
 
     ``_get_exit_code`` in its ``utils/helpers.pyx`` subtracts 128 from all codes from 128 on.
     """

@@ -58,7 +58,7 @@ def interface() -> int:
 
 
 def missing(pyslurm: Any) -> list[str]:
-    """Return the names used by the worker that this pyslurm lacks."""
+    """Return the names that this module uses and this version of pyslurm lacks."""
     names = [f"Job.{field}" for field in FIELDS]
     names += ["Job", "Jobs.load", "PyslurmError"]
     return [name for name in sorted(names) if not _has(pyslurm, name)]

@@ -20,29 +20,34 @@ _CONNECTIONS = 8
 
 
 class NotReached(SchedulerUnavailable):
-    """Failure of a request that certainly had no effect: it was not sent, or rejected before
-    slurmctld.
+    """Error: the request certainly had no effect, because it was not sent or was rejected before it
+    reached slurmctld.
     """
 
     code = "scheduler_not_reached"
 
 
 class RestResponseLost(SchedulerUnavailable):
-    """Failure of a request that was sent but not answered by Slurm: its effect is unknown."""
+    """Error: the request was sent, but Slurm did not answer; whether it had an effect is
+    unknown.
+    """
 
     code = "scheduler_no_answer"
 
 
 class RestResponseTooLarge(RestResponseLost):
-    """Failure of a request whose response exceeds the caller's limit."""
+    """Error: the response exceeds the caller's limit; whether the request had an effect
+    is unknown.
+    """
 
     code = "scheduler_answer_too_large"
 
 
 @dataclass(frozen=True, slots=True)
 class SlurmError:
-    """Entry of ``errors``: Slurm's error number (https://github.com/SchedMD/slurm, slurm_errno.h)
-    and text."""
+    """Entry of the field ``errors`` in a response of slurmrestd: Slurm's error number
+    (slurm_errno.h in https://github.com/SchedMD/slurm) and its text.
+    """
 
     number: int | None
     text: str
@@ -70,8 +75,8 @@ class RestResponse:
 
 
 class RestClient:
-    """Client that keeps a few connections open. ``url`` is ``http(s)://host:port`` or
-    ``unix:/path``.
+    """HTTP client of slurmrestd that keeps a few connections open. ``url`` is
+    ``http(s)://host:port`` or ``unix:/path``.
     """
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:

@@ -10,7 +10,7 @@ from aitne.adapters.schedulers._slurm.rest.client import RestResponse
 
 
 class SubmissionFailure(Enum):
-    """Conclusion from a failed submission."""
+    """Conclusion from a failed submission by REST: whether Slurm may have the job."""
 
     REJECTED = "rejected"
     """slurmctld understood the request and rejected it."""

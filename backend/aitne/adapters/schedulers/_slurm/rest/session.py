@@ -43,25 +43,26 @@ Headers = Callable[[str | None], Awaitable[Mapping[str, str]]]
 
 
 class TokenRefused(SchedulerUnavailable):
-    """Failure because slurmrestd or slurmctld rejects the token; it had no effect."""
+    """Error: slurmrestd or slurmctld rejects the platform's token; the request had no effect."""
 
     code = "scheduler_token_refused"
 
 
 class UnknownVersion(SchedulerUnavailable):
-    """Failure because slurmrestd serves no supported API version."""
+    """Error: slurmrestd serves no API version that the platform supports."""
 
     code = "scheduler_unknown_version"
 
 
 class NotUnderstood(SchedulerUnavailable):
-    """Failure because slurmrestd could not parse the submission; it had no effect."""
+    """Error: slurmrestd could not parse the submission, which had no effect."""
 
     code = "scheduler_not_understood"
 
 
 class RestSession:
-    """Client that sends requests only if the last query with a token was answered.
+    """Client of slurmrestd's API in the internal version of records. It sends a request only if the
+    last query with a token was answered.
 
     So a submission is never the first request with a rejected token, which 22.05 does not
     distinguish from a lost connection.
@@ -87,12 +88,12 @@ class RestSession:
         await self._client.close()
 
     async def api(self) -> Api:
-        """Return the API version in use, after a check whether slurmrestd and the token are usable.
+        """Return the API version in use, after a check that slurmrestd and the token are usable.
 
         Raises:
             UnknownVersion: slurmrestd serves no supported version.
             NotReached: slurmrestd cannot be used at this moment.
-            TokenRefused: our token was rejected.
+            TokenRefused: the platform's token was rejected.
         """
         if self._api is not None:
             return self._api
@@ -110,7 +111,7 @@ class RestSession:
             return self._api
 
     async def submit(self, script: str, job: Record, account: str | None) -> str:
-        """Submit a job and return its ID in Slurm. ``job`` has the internal version.
+        """Submit a job, described in the internal version of records, and return its ID in Slurm.
 
         Raises:
             SchedulerRejected: Slurm rejected the job; the message is Slurm's.
@@ -169,11 +170,12 @@ class RestSession:
     async def jobs(
         self, since: int | None, *, most_bytes: int
     ) -> tuple[int, Sequence[Record]] | None:
-        """Return the time of the list and all jobs; None if nothing has changed since ``since``.
+        """Return all jobs and the time of that list; None if nothing has changed since the time
+        ``since``.
 
         Raises:
             SchedulerUnavailable: slurmrestd or Slurm does not answer, or with more than
-                ``most_bytes``.
+                ``most_bytes`` bytes.
         """
         api = await self.api()
         answer = await self._read(

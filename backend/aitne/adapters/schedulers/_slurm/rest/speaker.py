@@ -20,11 +20,11 @@ _TOKEN = re.compile(r"SLURM_JWT=([A-Za-z0-9_.-]+)")
 
 
 class AccountHeaders:
-    """Provider of the headers that authenticate an account.
+    """Provider of the HTTP headers that authenticate an account at slurmrestd.
 
     With the key, tokens can be made for any account. So a command without effect is first run under
-    each account: the command runner determines which accounts are permitted (with the broker those of
-    its table, else only that of the process).
+    each account: the command runner determines which accounts are permitted (with the broker those
+    of its table, else only that of the process).
     """
 
     def __init__(
@@ -44,7 +44,8 @@ class AccountHeaders:
         self._tokens: dict[str, tuple[float, str]] = {}
 
     async def headers(self, account: str | None) -> Mapping[str, str]:
-        """Return the headers for ``account``, or with None for the one that reads the queue.
+        """Return the headers for ``account``; None: for the account with which the platform reads
+        the queue.
 
         Raises:
             NotAllowed: the platform may not act as ``account``.

@@ -14,7 +14,7 @@ from aitne.adapters.schedulers._slurm.rest.versions import SPOKEN
 
 
 class NotExpressible(Exception):
-    """Error: the API version cannot express this option."""
+    """Error: the API version has no field for an option of the job."""
 
 
 Record = dict[str, Any]
@@ -34,7 +34,9 @@ _UNSET = 0xFFFFFFFE
 
 
 def number(value: object) -> Record:
-    """Convert a number of old versions to the triple of new ones (slurm.h: INFINITE, NO_VAL)."""
+    """Convert a number as old API versions write it to the object of newer ones (slurm.h: INFINITE,
+    NO_VAL).
+    """
     if isinstance(value, dict):
         return dict(value)
     plain = value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -45,7 +45,7 @@ class _NoField(Exception):
 
 
 def number(value: int) -> Fields:
-    """Return the object by which the API represents a number that may also be infinite."""
+    """Return the object by which the API represents a number that may also be unset or infinite."""
     return {"set": True, "infinite": False, "number": value}
 
 
@@ -168,7 +168,9 @@ _SAYS_HOW = frozenset({"parsable", "export"})
 
 
 def describe(options: Sequence[str], environment: Mapping[str, str]) -> Fields | None:
-    """Convert ``["--nodes=2", …]`` to the fields of ``job``; None if only sbatch can express it."""
+    """Convert sbatch's options, such as ``["--nodes=2", …]``, to the fields of ``job`` in a
+    submission by REST; None if only sbatch can express them.
+    """
     job: Fields = {}
     for option in options:
         name, _, value = option.removeprefix("--").partition("=")

@@ -14,7 +14,7 @@ _PATH = re.compile(r"/slurm/v0\.0\.([0-9]{1,4})/job/submit")
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API version and its capabilities."""
+    """A version of slurmrestd's API, and whether it answers cheaply that no job has changed."""
 
     number: int
     """Last part of ``v0.0.N``."""
@@ -25,7 +25,7 @@ class Api:
 
     @property
     def prefix(self) -> str:
-        """Prefix of this version's paths."""
+        """Path with which the URLs of this version begin."""
         return f"/slurm/v0.0.{self.number}"
 
     def __str__(self) -> str:
@@ -55,10 +55,10 @@ def served(document: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def negotiate(offered: tuple[int, ...]) -> Api:
-    """Return the newest version that both sides support.
+    """Return the newest of the ``offered`` versions that the platform supports.
 
     Raises:
-        SetupError: no version is supported by both.
+        SetupError: no version is supported by both sides.
     """
     apis = {api.number: api for api in KNOWN}
     common = sorted(apis.keys() & set(offered))

@@ -21,7 +21,9 @@ _MOST_BYTES = 4 << 20
 
 
 class RestPoller:
-    """Poller that stores the last list of jobs and its time."""
+    """Poller of slurmrestd that keeps its last list of jobs and requests a new one only if jobs
+    have changed since.
+    """
 
     def __init__(
         self, session: RestSession, *, clock: Callable[[], float] = time.monotonic
@@ -33,7 +35,8 @@ class RestPoller:
         self._too_many_until = 0.0
 
     async def poll(self) -> Sequence[SchedulerJob] | None:
-        """Return all of the platform's jobs; None if squeue is cheaper now.
+        """Return all of the platform's jobs; None if the caller should use squeue, which is cheaper
+        now.
 
         Raises:
             SchedulerUnavailable: slurmrestd or Slurm does not answer.
