@@ -87,7 +87,7 @@ def _named(jobs: Iterable[Job]) -> tuple[NamedJob, ...]:
 
 def _held(jobs: Sequence[Job]) -> Iterator[Advice]:
     if jobs:
-        yield Advice(text="These jobs of yours hold part of it until they end:", jobs=_named(jobs))
+        yield Advice(text="Your running jobs that use these resources:", jobs=_named(jobs))
 
 
 def _gpus(job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]) -> Iterator[Advice]:

@@ -144,12 +144,12 @@ class HealthChecks:
         if lease is None or lease.expired:
             return HealthCheckResult(
                 DOWN,
-                "No controller leads, so no jobs are submitted and no states are updated.",
+                "No controller is active, so no jobs are submitted and no states are updated.",
                 f"{_RESTARTED} If it does not recover: {_LOGS}",
                 None if lease is None else lease.expires_at,
             )
         facts: Facts = {"holder": lease.holder, "epoch": lease.epoch}
-        return HealthCheckResult(OK, "A controller leads.", None, None, facts)
+        return HealthCheckResult(OK, "The controller is active.", None, None, facts)
 
     async def _scheduler(self) -> HealthCheckResult:
         name = self._settings.scheduler

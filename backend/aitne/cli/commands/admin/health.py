@@ -17,7 +17,7 @@ def health(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> 
         output.answer_json(report.raw)
     else:
         output.table(
-            ("PART", "STATE", "SINCE", "WHAT IT SAYS"),
+            ("PART", "STATE", "SINCE", "MESSAGE"),
             [
                 (part.name, part.state, f"{output.since(part.since)} ago", part.message)
                 for part in report.parts
