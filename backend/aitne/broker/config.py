@@ -11,7 +11,6 @@ import tomllib
 from pathlib import Path
 
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError
@@ -50,7 +49,7 @@ class BrokerConfig(Strict):
 
     def for_adapter(self) -> Settings:
         """Return the settings with which the broker creates its scheduler adapter."""
-        return _OnlyGiven(
+        return Settings(
             data_dir=self.socket.parent,
             scheduler=self.scheduler,
             slurm=self.slurm,
@@ -87,19 +86,3 @@ def load_config(path: Path) -> BrokerConfig:
         raise SetupError(f"The settings in {path} are wrong: {wrong}") from error
     except tomllib.TOMLDecodeError as error:
         raise SetupError(f"{path} is not TOML: {error}") from error
-
-
-class _OnlyGiven(Settings):
-    """``Settings`` that read neither the environment nor the platform's file."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Use only the arguments passed to the constructor."""
-        return (init_settings,)

@@ -44,8 +44,6 @@ class _LoadedSettings(BaseSettings, Settings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources: passed values win over the environment, and that over
         ``aitne.toml``."""
-        if "data_dir" not in init_settings():
-            return (init_settings, env_settings)
         path = config_path(init_settings()["data_dir"])
         toml = TomlConfigSettingsSource(settings_cls, path)
         if "data_dir" in toml.toml_data:
