@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import gen_client_records
+
 from aitne.adapters.images import definition, folder
 from aitne.adapters.node_software import SESSION_LOCK
 
@@ -49,7 +51,7 @@ def _client_records() -> dict[Path, Callable[[], bytes]]:
         ROOT / "backend" / "aitne" / "client" / f"{module}.py": lambda module=module: _python(
             "scripts/gen_client_records.py", module
         )
-        for module in ("records", "admin_records", "project_records")
+        for module in gen_client_records.MODULES
     }
 
 

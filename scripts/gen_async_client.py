@@ -6,9 +6,10 @@ Prints ``backend/aitne/client/aio.py``.
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
+
+from formatting import formatted
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "backend" / "aitne" / "client"
@@ -230,20 +231,7 @@ def render() -> str:
 
 def main() -> None:
     """Print the module as the formatter leaves it."""
-    ruff = Path(sys.executable).with_name("ruff")
-    text = render()
-    for command in (
-        ["check", "--quiet", "--select", "I,F401", "--fix"],
-        ["format", "--quiet"],
-    ):
-        text = subprocess.run(
-            [ruff, *command, "--stdin-filename", PACKAGE / "aio.py", "-"],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    sys.stdout.write(text)
+    sys.stdout.write(formatted(render(), PACKAGE / "aio.py"))
 
 
 if __name__ == "__main__":

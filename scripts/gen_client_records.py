@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from formatting import formatted
 
 ROOT = Path(__file__).resolve().parent.parent
 OPENAPI = ROOT / "frontend" / "openapi.json"
@@ -189,18 +190,8 @@ def render(module: str) -> str:
 def main() -> None:
     """Print the module as the formatter leaves it."""
     module = sys.argv[1]
-    ruff = Path(sys.executable).with_name("ruff")
-    text = render(module)
     path = ROOT / "backend" / "aitne" / "client" / f"{module}.py"
-    for command in (["check", "--quiet", "--select", "I,F401", "--fix"], ["format", "--quiet"]):
-        text = subprocess.run(
-            [ruff, *command, "--stdin-filename", path, "-"],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    sys.stdout.write(text)
+    sys.stdout.write(formatted(render(module), path))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ Prints ``backend/aitne/cli/table.py``.
 from __future__ import annotations
 
 import pkgutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from formatting import formatted
 from typer.main import get_command
 
 from aitne.cli import commands
@@ -67,16 +67,7 @@ def _groups(words: str, defined: Any) -> Iterator[tuple[str, bool]]:
 
 def main() -> None:
     """Print the module as the formatter leaves it."""
-    ruff = Path(sys.executable).with_name("ruff")
-    sys.stdout.write(
-        subprocess.run(
-            [ruff, "format", "--quiet", "--stdin-filename", "backend/aitne/cli/table.py", "-"],
-            input=render(),
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-    )
+    sys.stdout.write(formatted(render(), Path("backend/aitne/cli/table.py")))
 
 
 if __name__ == "__main__":
