@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 JOB_FIELD = {
@@ -126,6 +128,7 @@ def follow(folder: Path, edits: dict[str, tuple[str, str]], test: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long(third=1)
 def test_job_file_field_is_declared_once(tmp_path: Path) -> None:
     follow(tmp_path, JOB_FIELD, JOB_FIELD_TEST)
 

@@ -1,5 +1,4 @@
-"""One tree of settings: ``aitne.toml``, then ``AITNE_*`` from the environment, then the command
-line.
+"""The tree of settings of the platform, which ``host.settings`` loads.
 
 ``AITNE_LOCAL__CPUS=8`` sets ``[local] cpus``. The reference page is generated from this file.
 """

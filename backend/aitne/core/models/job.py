@@ -1,4 +1,4 @@
-"""Jobs and sessions: the file a user writes, the resolved specification, the record, the plan."""
+"""Jobs and sessions: the resolved specification, the record, the plan."""
 
 from __future__ import annotations
 
