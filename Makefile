@@ -20,7 +20,7 @@ PYTEST := $(BIN)/pytest -q --rerun-show-tracebacks --long $(if $(filter third,$(
 # Records the time of a command for `make test-times`.
 PHASE  := $(BIN)/python scripts/test_times.py run
 
-.PHONY: up down distrib check check-python check-portal fmt test test-packages test-times test-unit gen screenshots bench docs clean
+.PHONY: up down distrib apptainer check check-python check-portal fmt test test-packages test-times test-unit gen screenshots bench docs clean
 
 up: $(VENV)/.installed frontend/dist/.built
 	@$(BIN)/aitne up $(ARGS)
@@ -52,6 +52,10 @@ $(VENV)/.distrib: $(VENV)/.installed
 	@touch $@
 
 distrib: $(VENV)/.distrib
+
+# For images, on Debian as root; elsewhere its own packages: docs/howto/images.md.
+apptainer: $(VENV)/.installed
+	@$(BIN)/python scripts/apptainer.py
 
 frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(VENV)/.installed
 	@echo "Installing the portal's packages …"

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from aitne.adapters import debian
-from aitne.adapters.images.install import ensure_apptainer
 from aitne.core.errors import SetupError
+from aitne.dev.apptainer import ensure_apptainer
 
 PACKAGES: dict[str, Callable[[], bool]] = {
     "postgresql": lambda: any(Path("/usr/lib/postgresql").glob("*/bin/initdb")),

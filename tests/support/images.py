@@ -12,9 +12,9 @@ import tempfile
 from io import BytesIO
 from pathlib import Path
 
-from aitne.adapters.images.install import ensure_apptainer
 from aitne.core.errors import AitneError
 from aitne.core.ports.runtime import Bind
+from aitne.dev.apptainer import ensure_apptainer
 from tests.support.requirements import lacking
 
 USR = Bind(source="/usr", target="/usr")

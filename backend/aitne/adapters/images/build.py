@@ -12,7 +12,7 @@ import aitne
 from aitne.adapters.images import bill, definition, layers
 from aitne.adapters.images.daemon import DOCKER, DockerDaemon
 from aitne.adapters.images.folder import Recipe
-from aitne.adapters.images.install import check_program, ensure_apptainer
+from aitne.adapters.images.requirements import require_apptainer
 from aitne.adapters.images.sif import Apptainer
 from aitne.adapters.images.store import APPTAINER, ImageFolder
 from aitne.adapters.images.work import Progress, Work
@@ -110,8 +110,7 @@ def _build(
     plan: BuildPlan, settings: Settings, folder: ImageFolder, making: Path, progress: Progress
 ) -> BuildResult:
     recipe = plan.recipe
-    ensure_apptainer(progress, settings.containers.apptainer)
-    check_program(settings.containers.apptainer)
+    require_apptainer(progress, settings.containers.apptainer)
     work = Work(log_of(recipe.file.name), progress)
     if APPTAINER in plan.runtimes:
         folder.check_space(2 * plan.expected_bytes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aitne.adapters.images.build import BuildResult, log_of, try_sif
-from aitne.adapters.images.install import check_program, ensure_apptainer
+from aitne.adapters.images.requirements import require_apptainer
 from aitne.adapters.images.sif import Apptainer, is_sif
 from aitne.adapters.images.store import ImageFolder, check_digest, digest_of, size_of
 from aitne.adapters.images.work import Progress, Work
@@ -75,8 +75,7 @@ def take(
         raise InvalidInput.field(
             "--digest", "a folder has no digest; the option is for files", value=digest
         )
-    ensure_apptainer(progress, settings.containers.apptainer)
-    check_program(settings.containers.apptainer)
+    require_apptainer(progress, settings.containers.apptainer)
     work = Work(log_of(name), progress)
     folder = ImageFolder(settings.images_dir)
     folder.check_space(source.size_bytes)

@@ -1,4 +1,4 @@
-"""Installation of Apptainer where it is missing, as root on Debian or a derivative.
+"""Installation of Apptainer for development, as root on Debian or a derivative.
 
 Debian 12 and 13 have no package of it. There sid's own build is downloaded with a separate
 configuration of apt, so that the machine's sources stay unchanged; where the machine's C library is
@@ -12,18 +12,17 @@ import os
 import platform
 import re
 import shutil
-import stat
 import tempfile
 from pathlib import Path
 
 from aitne.adapters import debian
 from aitne.adapters.debian import Progress
-from aitne.adapters.images import elf
+from aitne.adapters.images.requirements import ADVICE, PROGRAM, require_apptainer
 from aitne.adapters.programs import run
 from aitne.core.errors import SetupError
+from aitne.dev import elf
 from aitne.host.folders import cache_dir
 
-PROGRAM = "apptainer"
 HELPERS = (
     "squashfs-tools",
     "squashfuse",
@@ -34,75 +33,30 @@ HELPERS = (
     "e2fsprogs",
 )
 """What Apptainer starts to serve ordinary users; the package only recommends some of them."""
-FUSE = Path("/dev/fuse")
 SUITE = "sid"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _OURS = "~aitne1"
 _PROGRAM_FOLDERS = ("usr/bin", "usr/lib")
-_ADVICE = (
-    "Install Apptainer 1.3 or newer yourself: "
-    "https://apptainer.org/docs/admin/main/installation.html lists packages for this system."
-)
 
 
-def ensure_apptainer(progress: Progress, program: str = PROGRAM) -> None:
-    """Check that ordinary users can run Apptainer on this machine, and install it if it is missing.
-
-    ``program`` is the program that the settings name; only the default program is installed.
+def ensure_apptainer(progress: Progress) -> None:
+    """Install Apptainer if it is missing, and check that ordinary users can run it.
 
     Raises:
         SetupError: Apptainer is missing and cannot be installed here; the message says what to do.
     """
-    if shutil.which(program) is None:
-        if program != PROGRAM:
-            raise SetupError(
-                f"[containers] apptainer is {program}, and there is no such program here. Set the "
-                f"path of an installed one, or remove the setting: then {PROGRAM} is used."
-            )
+    if shutil.which(PROGRAM) is None:
         _install(progress)
-    if os.geteuid() == 0:
-        open_fuse(progress)
-
-
-def check_program(program: str) -> None:
-    """Raise ``SetupError`` if root would run a program that other accounts could replace: the
-    platform's settings name it, and they may belong to an unprivileged account."""
-    executable = shutil.which(program)
-    if os.geteuid() != 0 or executable is None:
-        return
-    real = Path(executable).resolve()
-    for path in (real, *real.parents):
-        facts = path.stat()
-        others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
-        if facts.st_uid != 0 or others:
-            raise SetupError(
-                f"[containers] apptainer is {real}, and other accounts could replace {path}: root "
-                "does not run it. Make root its owner, or set another program."
-            )
-
-
-def open_fuse(progress: Progress, device: Path = FUSE) -> None:
-    """Permit ordinary users to use the FUSE device, with which they mount images; udev does the
-    same where it runs.
-    """
-    try:
-        mode = stat.S_IMODE(device.stat().st_mode)
-    except FileNotFoundError:
-        progress(f"There is no {device}, which Apptainer needs: run `modprobe fuse`.")
-        return
-    if mode & 0o006 != 0o006:
-        progress(f"Making {device} accessible to all users, because udev does not do so here.")
-        device.chmod(0o666)
+    require_apptainer(progress)
 
 
 def _install(progress: Progress) -> None:
     if os.geteuid() != 0:
         raise SetupError(
-            "Apptainer is not installed, and only root can install it: run "
-            "`sudo aitne admin image build base`, or install it yourself."
+            "Apptainer is not installed, and only root can install it: run `sudo make apptainer`."
         )
     if not debian.has_apt():
-        raise SetupError(f"Apptainer is not installed, and there is no apt-get here. {_ADVICE}")
+        raise SetupError(f"Apptainer is not installed, and there is no apt-get here. {ADVICE}")
     debian.apt("update")
     if _in_archive():
         progress("Installing Apptainer …")
@@ -112,7 +66,7 @@ def _install(progress: Progress) -> None:
         progress(f"Installing {package.name} …")
         debian.apt("install", "-y", "--no-install-recommends", str(package), *HELPERS)
     if shutil.which(PROGRAM) is None:
-        raise SetupError(f"Apptainer was installed, but there is no {PROGRAM} in PATH. {_ADVICE}")
+        raise SetupError(f"Apptainer was installed, but there is no {PROGRAM} in PATH. {ADVICE}")
 
 
 def _in_archive() -> bool:
@@ -135,7 +89,7 @@ def repacked(progress: Progress) -> Path:
     if release.get("ID") != "debian" or platform.machine() != "x86_64" or not KEYRING.exists():
         raise SetupError(
             f"{release.get('PRETTY_NAME', 'This system')} has no package of Apptainer, and that of "
-            f"Debian {SUITE} can only be taken on Debian for x86-64. {_ADVICE}"
+            f"Debian {SUITE} can only be taken on Debian for x86-64. {ADVICE}"
         )
     folder = cache_dir() / "apptainer"
     pattern = f"apptainer_*{_OURS}_libc{'.'.join(map(str, have))}.deb"
@@ -181,7 +135,7 @@ def _fetch(scratch: Path) -> Path:
     debian.apt("download", PROGRAM, options=options, cwd=str(scratch))
     packages = list(scratch.glob("apptainer_*.deb"))
     if len(packages) != 1:
-        raise SetupError(f"Debian {SUITE} has no Apptainer at this machine's mirror. {_ADVICE}")
+        raise SetupError(f"Debian {SUITE} has no Apptainer at this machine's mirror. {ADVICE}")
     return packages[0]
 
 
@@ -197,7 +151,7 @@ def _refit(package: Path, tree: Path, have: elf.Version) -> str:
         except elf.NotMovable as error:
             raise SetupError(
                 f"Debian {SUITE}'s Apptainer does not run on this machine's C library: "
-                f"{str(error).replace(str(tree), '')}. {_ADVICE}"
+                f"{str(error).replace(str(tree), '')}. {ADVICE}"
             ) from error
     control = tree / "DEBIAN" / "control"
     text, version = refit_control(control.read_text(encoding="utf-8"), have, changed=changed)
@@ -217,7 +171,7 @@ def refit_control(text: str, have: elf.Version, *, changed: bool) -> tuple[str, 
     """
     match = re.search(r"^Version: (\S+)$", text, re.MULTILINE)
     if match is None:
-        raise SetupError(f"The package of Debian {SUITE} names no version. {_ADVICE}")
+        raise SetupError(f"The package of Debian {SUITE} names no version. {ADVICE}")
     if not changed:
         return text, match[1]
     libc_version = ".".join(map(str, have))
@@ -262,5 +216,5 @@ def _libc() -> elf.Version:
         name = ""
     match = re.fullmatch(r"glibc (\d+)\.(\d+).*", name)
     if match is None:
-        raise SetupError(f"This machine has another C library than glibc. {_ADVICE}")
+        raise SetupError(f"This machine has another C library than glibc. {ADVICE}")
     return int(match[1]), int(match[2])
