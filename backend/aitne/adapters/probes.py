@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from typing_extensions import override
 
 from aitne.core.errors import Unavailable
 from aitne.core.ports.probes import Probes
+from aitne.host.http_status import http_status
 
 _T = TypeVar("_T")
 WITHIN_S = 3.0
@@ -28,26 +28,16 @@ class LocalProbes(Probes):
 
     @override
     async def http(self, url: str) -> None:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "127.0.0.1", parts.port or 80
         try:
-            async with asyncio.timeout(self._within_s):
-                reader, writer = await asyncio.open_connection(host, port)
-                try:
-                    head = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-                    writer.write(f"{head}Connection: close\r\n\r\n".encode())
-                    await writer.drain()
-                    line = (await reader.readline()).decode("latin-1").split()
-                finally:
-                    writer.close()
+            status = await http_status(url, within_s=self._within_s)
         except TimeoutError as error:
             raise Unavailable(f"{url} did not answer within {self._within_s:g} s.") from error
         except OSError as error:
             raise Unavailable(f"{url} cannot be reached: {_said(error)}.") from error
-        if len(line) < 2 or not line[0].startswith("HTTP/"):
-            raise Unavailable(f"The service at {url} does not speak HTTP.")
-        if line[1] >= "500":
-            raise Unavailable(f"{url} answers with the error {line[1]}.")
+        except ValueError as error:
+            raise Unavailable(str(error)) from error
+        if status >= 500:
+            raise Unavailable(f"{url} answers with the error {status}.")
 
     @override
     async def socket(self, path: Path) -> None:

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from aitne.host import hung_processes
+from aitne.host.http_status import http_status
 from aitne.host.hung_processes import HungRestart
-from aitne.supervisor import notify, probe
+from aitne.supervisor import notify
 from aitne.supervisor.child import Child, launch, rotate, tail
 from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SOCKET, SupervisorPlan
 
@@ -28,6 +29,7 @@ SETTLING_S = 0.15
 STEADY_S = 3.0
 INIT_LOG = "init.log"
 DRAIN_LOG = "drain.log"
+PROBE_WITHIN_S = 3.0
 _VERBS = "verb is one of status, where, settings, down, hurry, restart (name)"
 
 Say = Callable[[str], Awaitable[None]]
@@ -211,9 +213,9 @@ class Supervisor:
             # A restarted proxy has no routes until the Hub sends them.
             token = self._secret("hub_api_token")
             url = f"{self.plan.hub_url}/api/proxy"
-            status = await probe.ask(url, method="POST", token=token)
+            status = await _status_of(url, method="POST", token=token)
             self._routes_due = status is None or status >= 300
-        ready = answering and await probe.ask(self.plan.ready_url) == 200
+        ready = answering and await _status_of(self.plan.ready_url) == 200
         self._ready = ready and all(child.alive for child in self.children.values())
         if self._ready and not self._was_ready:
             _notify("READY=1")
@@ -237,7 +239,7 @@ class Supervisor:
             return
         process = child.process
         token = None if child.plan.probe_secret is None else self._secret(child.plan.probe_secret)
-        status = await probe.ask(child.plan.probe, token=token) if child.alive else None
+        status = await _status_of(child.plan.probe, token=token) if child.alive else None
         if child.process is process:
             child.answers = status is not None and status < 500
             # An error is an answer, too: its cause may be elsewhere, and a restart would not help.
@@ -366,3 +368,11 @@ def _log(line: str) -> None:
         print(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {line}", flush=True)  # noqa: T201 (its log)
     except OSError:
         return  # a full disk: the platform continues without logging
+
+
+async def _status_of(url: str, *, method: str = "GET", token: str | None = None) -> int | None:
+    """Return the HTTP status of a service; None if it does not answer in time."""
+    try:
+        return await http_status(url, within_s=PROBE_WITHIN_S, method=method, token=token)
+    except (OSError, TimeoutError, ValueError):
+        return None

@@ -1,0 +1,39 @@
+"""Minimal HTTP client that asks for the status of a service; it imports nothing large."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import urlsplit
+
+
+async def http_status(
+    url: str, *, within_s: float, method: str = "GET", token: str | None = None
+) -> int:
+    """Return the HTTP status with which the server at ``url`` answers.
+
+    Raises:
+        OSError: it cannot be reached.
+        TimeoutError: it does not answer within ``within_s`` seconds.
+        ValueError: the answer is not HTTP.
+    """
+    parts = urlsplit(url)
+    lines = [
+        f"{method} {parts.path or '/'} HTTP/1.1",
+        f"Host: {parts.netloc}",
+        "Connection: close",
+        "Content-Length: 0",
+    ]
+    if token is not None:
+        lines.append(f"Authorization: token {token}")
+    request = "\r\n".join([*lines, "", ""]).encode()
+    async with asyncio.timeout(within_s):
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+        try:
+            writer.write(request)
+            answer = await reader.readline()
+        finally:
+            writer.close()
+    match answer.split():
+        case [protocol, status, *_] if protocol.startswith(b"HTTP/") and status.isdigit():
+            return int(status)
+    raise ValueError(f"The service at {url} does not speak HTTP.")
