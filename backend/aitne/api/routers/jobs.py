@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 from uuid import UUID
 
@@ -45,6 +46,8 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.store import CreatedJob
 
 router = APIRouter(prefix=V1, tags=["jobs"])
+VIEWS_AT_ONCE = 25
+"""Number of views that are written before other requests have a turn: about 5 ms."""
 JobId = Annotated[UUID, Path(description="The id of a job, session or array task.")]
 
 
@@ -261,7 +264,7 @@ async def present_page(
     """Return one page of jobs as a JSON response.
 
     The text of each view comes from ``cache``, and the response is not validated again, which makes
-    long lists fast.
+    long lists fast. Other requests run between the views of a long page.
     """
     page = await platform.jobs.list(
         actor,
@@ -271,5 +274,9 @@ async def present_page(
         sort=query.sort,
         descending=query.order == "desc",
     )
-    items = [cache.write(job, platform.jobs.actions(actor, job), actor) for job in page.items]
+    items: list[bytes] = []
+    for job in page.items:
+        if len(items) % VIEWS_AT_ONCE == VIEWS_AT_ONCE - 1:
+            await asyncio.sleep(0)
+        items.append(cache.write(job, platform.jobs.actions(actor, job), actor))
     return Response(cache.page(items, page.next_cursor, page.total), media_type="application/json")
