@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -55,10 +55,14 @@ async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | 
     if isinstance(connection, Transaction):
         query = query.with_for_update(read=True)
     if (await connection.execute(query)).first() is None:
-        raise StaleEpoch(
-            f"Another controller became the leader (epoch {epoch} has ended), so nothing was changed. "
-            "This one must stop acting until it is the leader again."
-        )
+        raise _stale(epoch)
+
+
+def _stale(epoch: int) -> StaleEpoch:
+    return StaleEpoch(
+        f"Another controller became the leader (epoch {epoch} has ended), so nothing was changed. "
+        "This one must stop acting until it is the leader again."
+    )
 
 
 def in_turn(
@@ -99,7 +103,7 @@ def in_turn(
 async def take_due(
     db: Database,
     table: Table,
-    due: Select[tuple[int]],
+    due: Callable[[], Select[tuple[int]]],
     is_due: ColumnElement[bool],
     *,
     epoch: int,
@@ -108,15 +112,20 @@ async def take_due(
     """Reserve rows for the leader until ``until``, and return them; concurrent callers never get
     the same row.
 
-    ``due`` selects their IDs, in the order in which they are served; ``is_due`` is checked again on
-    the selected rows, which are not locked at that point.
+    ``due`` returns the statement for their IDs, in the order in which they are served; ``is_due`` is
+    checked again on the selected rows, which are not locked at that point.
     """
-    # Usually no row is due; then nothing is written, and no waiter is notified.
+    leads = select(tables.leases.c.epoch).where(tables.leases.c.epoch == epoch).exists()
+    # Usually no row is due, and callers look after every change: one short query answers that,
+    # nothing is written, and no waiter is notified.
     async with db.read() as connection:
-        await require_epoch(connection, epoch)
-        ids = (await connection.execute(due)).scalars().all()
-    if not ids:
-        return []
+        row = await connection.execute(select(leads, select(table.c.id).where(is_due).exists()))
+        is_leader, any_due = row.one()
+        if not is_leader:
+            raise _stale(epoch)
+        if not any_due:
+            return []
+        ids = (await connection.execute(due())).scalars().all()
     async with db.write() as tx:
         await require_epoch(tx, epoch)
         still = select(table.c.id).where(table.c.id.in_(ids), is_due)

@@ -148,9 +148,15 @@ class Deliveries(StorePart, NotificationStore):
         void = _deliveries.c.leased_in.is_not(None) & (_deliveries.c.leased_in != epoch)
         is_due = waiting & or_(_deliveries.c.available_at <= now, void)
         is_leased = waiting & ~is_due & (_deliveries.c.leased_in == epoch)
-        due = in_turn(_deliveries, is_due, is_leased, most_of_one).limit(limit)
         until = now + timedelta(seconds=lease_s)
-        rows = await take_due(self._db, _deliveries, due, is_due, epoch=epoch, until=until)
+        rows = await take_due(
+            self._db,
+            _deliveries,
+            lambda: in_turn(_deliveries, is_due, is_leased, most_of_one).limit(limit),
+            is_due,
+            epoch=epoch,
+            until=until,
+        )
         return [Delivery.model_validate(dict(row)) for row in rows]
 
     @override

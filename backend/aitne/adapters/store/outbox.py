@@ -111,9 +111,15 @@ class Outbox(StorePart, JobStore):
         # There is only one leader, so items leased in another epoch are not being processed.
         is_due = condition & or_(_outbox.c.available_at <= now, _outbox.c.leased_in != epoch)
         is_leased = condition & (_outbox.c.available_at > now) & (_outbox.c.leased_in == epoch)
-        due = in_turn(_outbox, is_due, is_leased).limit(limit)
         until = now + timedelta(seconds=lease_s)
-        rows = await take_due(self._db, _outbox, due, is_due, epoch=epoch, until=until)
+        rows = await take_due(
+            self._db,
+            _outbox,
+            lambda: in_turn(_outbox, is_due, is_leased).limit(limit),
+            is_due,
+            epoch=epoch,
+            until=until,
+        )
         return [OutboxItem.model_validate(dict(row)) for row in rows]
 
     @override

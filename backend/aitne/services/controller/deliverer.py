@@ -22,6 +22,8 @@ MOST_OF_ONE = 2
 """Maximum number of one user's messages at a time, so that a silent server delays no others."""
 LEASE_S = 120.0
 FOLLOW_S = 5.0
+PAUSE_S = 0.25
+"""Seconds between two looks for due deliveries: most changes create none."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 3_600.0
 GIVEN_UP_IN_A_ROW = 5
 """Number of consecutive failures after which a webhook is disabled and its owner notified."""
@@ -70,6 +72,8 @@ class NotificationDispatcher:
                     continue
                 if until_idle and not in_hand:
                     return
+                if not until_idle:
+                    await asyncio.sleep(PAUSE_S)
                 await self._store.wait_for_change(0.02 if until_idle else FOLLOW_S)
 
     async def _one(self, delivery: Delivery, in_hand: set[int]) -> None:

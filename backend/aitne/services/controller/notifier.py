@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 CURSOR = "notifications"
 FOLLOW_S = 5.0
+PAUSE_S = 0.1
+"""Seconds in which the events of many changes are collected."""
 BATCH = 500
 BEHIND = 1_000
 """Number of events without recipients after which the position is stored."""
@@ -84,6 +86,7 @@ class NotificationCreator:
                 log.warning("%s", error.message)
                 stored = position = await self._store.cursor(CURSOR)
             if position >= await self._store.last_event_id():
+                await asyncio.sleep(PAUSE_S)
                 await self._store.wait_for_change(FOLLOW_S)
 
     async def step(self, stored: int, position: int) -> tuple[int, int]:

@@ -25,6 +25,7 @@ BACKLOG = 1_000
 """Maximum number of events that wait for one listener; a slower one starts again."""
 _BATCH = 1_000
 _IDLE_S = 30.0
+_PAUSE_S = 0.02
 _RETRY_S = 1.0
 
 
@@ -191,6 +192,8 @@ class EventHub:
             try:
                 if await self._read():
                     continue
+                # The next change is read at once, those that follow it within the pause together.
+                await asyncio.sleep(_PAUSE_S)
                 await self._store.wait_for_change(_IDLE_S)
             except StoreUnavailable as error:
                 if self.problem is None:
