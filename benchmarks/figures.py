@@ -12,7 +12,8 @@ from typing import Any
 
 from benchmarks.stats import Estimate
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "performance.md"
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+FIGURES, PERFORMANCE = "figures.md", "performance.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +91,43 @@ def markdown(figure: Figure) -> str:
     return "\n".join([*drawn, "", *_bullets(figure.notes)]).rstrip()
 
 
-def write(figures: Iterable[Figure], page: Path = PAGE) -> list[str]:
-    """Put the figures between their markers in the docs page; the names of those that have none."""
+def write(figures: Iterable[Figure], folder: Path = REFERENCE) -> list[str]:
+    """Put the tables between their markers in the page of figures, and the rows of all tables that
+    have a target into the page about performance. Return the names of figures without markers.
+    """
+    page = folder / FIGURES
     text = page.read_text()
     homeless = []
     for figure in figures:
         begin, end = f"<!-- begin {figure.name} -->", f"<!-- end {figure.name} -->"
-        between = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-        if between.search(text) is None:
+        if _block(figure.name).search(text) is None:
             homeless.append(figure.name)
             continue
         drawn = f"{begin}\n{markdown(figure)}\n{end}"
-        text = between.sub(lambda _, drawn=drawn: drawn, text)  # type: ignore[misc]
+        text = _block(figure.name).sub(lambda _, drawn=drawn: drawn, text)  # type: ignore[misc]
     page.write_text(text)
+    summary = folder / PERFORMANCE
+    drawn = f"<!-- begin targets -->\n{_targets(text)}\n<!-- end targets -->"
+    summary.write_text(_block("targets").sub(lambda _: drawn, summary.read_text()))
     return homeless
+
+
+def _block(name: str) -> re.Pattern[str]:
+    return re.compile(f"<!-- begin {name} -->.*?<!-- end {name} -->", re.DOTALL)
+
+
+def _targets(figures: str) -> str:
+    """Return a table of the rows with a target in the text of the page of figures."""
+    lines = ["| benchmark | measured | value | target |  |", "| --- | --- | --- | --- | --- |"]
+    name = ""
+    for line in figures.splitlines():
+        if line.startswith("<!-- begin "):
+            name = line.split()[2]
+        columns = [column.strip() for column in line.strip("|").split("|")]
+        if line.startswith("| ") and columns[-1] in ("met", "missed"):
+            what, value, _, _, aim, met = columns
+            lines.append(f"| `{name}` | {what} | {value} | {aim} | {met} |")
+    return "\n".join(lines)
 
 
 def where() -> str:

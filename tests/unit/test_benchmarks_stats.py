@@ -65,9 +65,15 @@ def test_figures_are_shown_and_written_between_their_marks(tmp_path: Path) -> No
     )
     assert "2.5 x" in table(figure)
     assert table(figure).count("met") == 1
-    page = tmp_path / "performance.md"
+    page = tmp_path / "figures.md"
     page.write_text("before\n<!-- begin page -->\nold\n<!-- end page -->\nafter\n")
-    assert write([figure, Figure("other", "", [])], page) == ["other"]
+    summary = tmp_path / "performance.md"
+    summary.write_text("a\n<!-- begin targets -->\nold\n<!-- end targets -->\nb\n")
+    assert write([figure, Figure("other", "", [])], tmp_path) == ["other"]
+    targets = summary.read_text()
+    assert "| `page` | ratio | 2.5 x | ≤ 3 x | met |" in targets
+    assert "| `page` | time | 120 ms | ≤ 100 ms | missed |" in targets
+    assert "old" not in targets
     text = page.read_text()
     assert "| ratio | 2.5 x | 2.25 – 3.5 | 30 | ≤ 3 x | met |" in text
     assert "missed" in text
