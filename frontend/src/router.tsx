@@ -57,8 +57,10 @@ const shellRoute = createRoute({
 const dashboardRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/",
-  validateSearch: (search: Record<string, unknown>): { launch?: string } =>
-    typeof search.launch === "string" ? { launch: search.launch } : {},
+  validateSearch: (search: Record<string, unknown>): { launch?: string; preset?: string } => ({
+    ...(typeof search.launch === "string" && { launch: search.launch }),
+    ...(typeof search.preset === "string" && { preset: search.preset }),
+  }),
   component: DashboardPage,
 });
 

@@ -1,13 +1,13 @@
-import { Alert, Button, Select, TextInput } from "@mantine/core";
+import { ActionIcon, Alert, Anchor, Button, Select, Text, TextInput, Tooltip } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import i18next from "i18next";
-import { CircleAlert, Rocket } from "lucide-react";
+import { BookmarkPlus, CircleAlert, Rocket } from "lucide-react";
 import { type SubmitEvent, useEffect, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { launch } from "@/api/actions";
-import { useRememberLaunch } from "@/api/preferences";
+import { type Preset, useRememberLaunch } from "@/api/preferences";
 import { ApiProblem } from "@/api/problem";
 import { keys, partitionsQuery, planQuery } from "@/api/queries";
 import type { ClusterNode, JobFile, JobPage, Me, Template } from "@/api/types";
@@ -19,6 +19,7 @@ import { ParameterField } from "@/components/ParameterField";
 import { PlanView } from "@/components/PlanView";
 import { PythonField } from "@/components/PythonField";
 import { ResourceFields } from "@/components/ResourceFields";
+import { SavePresetModal } from "@/components/SavePresetModal";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
 import { SlurmFields } from "@/components/SlurmFields";
 import {
@@ -32,11 +33,15 @@ import {
   toJobFile,
 } from "@/lib/launch";
 import { uuid } from "@/lib/id";
+import { valuesOf } from "@/lib/launch-values";
 import { messageOf } from "@/api/problem";
 import classes from "./LaunchDrawer.module.css";
 
 interface Props {
   template: Template;
+  /** Values to begin with: those of a preset, else of the last launch, else the template's defaults. */
+  preset: Preset | undefined;
+  last: JobFile | undefined;
   me: Me;
   nodes: readonly ClusterNode[];
   onClose: () => void;
@@ -44,9 +49,15 @@ interface Props {
 
 const PLAN_DELAY_MS = 300;
 
-export function LaunchForm({ template, me, nodes, onClose }: Props) {
+export function LaunchForm({ template, preset, last, me, nodes, onClose }: Props) {
   const { t } = useTranslation();
-  const [values, setValues] = useState(() => initialValues(template, me.user.default_project, nodes));
+  const defaults = () => initialValues(template, me.user.default_project, nodes);
+  const [values, setValues] = useState(() => {
+    const filled = preset?.file ?? last;
+    return filled === undefined ? defaults() : valuesOf(filled, template, defaults(), boundsOf(template, nodes), me.projects);
+  });
+  const [filled, setFilled] = useState(preset !== undefined || last !== undefined);
+  const [saving, setSaving] = useState(false);
   const [submitted, setSubmitted] = useState(false);
   const bounds = useMemo(() => boundsOf(template, nodes), [template, nodes]);
   const file = useMemo(() => toJobFile(template, values), [template, values]);
@@ -76,10 +87,28 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
   const requestError = start.error !== null && problemsOf(template, start.error) === null ? start.error : null;
 
   return (
+    <>
     <form className={classes.content} onSubmit={submit} noValidate aria-label={t("Launch {{title}}", { title: template.title })}>
       <div className={classes.scroll} ref={fields}>
         <div className={classes.form}>
           <SharedAccountNote />
+          {filled && (
+            <Text size="sm" c="dimmed" mb={-10} data-testid="launch-filled">
+              {preset ? t("Preset: {{name}}", { name: preset.name }) : t("Values of your last launch.")}{" "}
+              <Anchor
+                component="button"
+                type="button"
+                size="sm"
+                onClick={() => {
+                  set(defaults());
+                  setFilled(false);
+                }}
+                data-testid="launch-defaults"
+              >
+                {t("Use defaults")}
+              </Anchor>
+            </Text>
+          )}
           {template.parameters.length > 0 && (
             <fieldset className={classes.group}>
               <legend className={classes.legend}>{t("Settings")}</legend>
@@ -172,6 +201,11 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
           <Button variant="default" onClick={onClose}>
             {t("Close")}
           </Button>
+          <Tooltip label={t("Save as preset")}>
+            <ActionIcon variant="default" size={36} aria-label={t("Save as preset")} onClick={() => setSaving(true)} data-testid="launch-save">
+              <BookmarkPlus size={17} />
+            </ActionIcon>
+          </Tooltip>
           <Button
             type="submit"
             leftSection={<Rocket size={17} />}
@@ -185,6 +219,8 @@ export function LaunchForm({ template, me, nodes, onClose }: Props) {
         </div>
       </div>
     </form>
+    {saving && <SavePresetModal template={template} file={file} name={preset?.name ?? ""} onClose={() => setSaving(false)} />}
+    </>
   );
 }
 

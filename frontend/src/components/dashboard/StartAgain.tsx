@@ -14,6 +14,8 @@ import { uuid } from "@/lib/id";
 import { describeFile } from "@/lib/describe-file";
 import classes from "./StartAgain.module.css";
 
+const MOST_SHOWN = 5;
+
 /** Launches the last job file again; renders nothing before the first launch. */
 export function StartAgain() {
   const { t } = useTranslation();
@@ -38,7 +40,7 @@ export function StartAgain() {
       notifyProblem(t("Launch failed"), error);
     },
   });
-  const [latest, ...earlier] = (data?.items ?? []) as { title: string; file: JobFile }[];
+  const [latest, ...earlier] = (data?.items.slice(0, MOST_SHOWN) ?? []) as { title: string; file: JobFile }[];
   if (latest === undefined) return null;
   const template = templates.find((entry) => entry.name === latest.file.template);
   const title = latest.title || (template?.title ?? t("Job"));
