@@ -24,7 +24,7 @@ import { QueryCard } from "@/components/QueryCard";
 import { ToneBadge } from "@/components/ToneBadge";
 import table from "@/components/table.module.css";
 import { useNow } from "@/hooks/use-now";
-import { fromField, SEVERITIES, stageOf, toField } from "@/lib/severity";
+import { fromField, SEVERITIES, severityLook, stageOf, toField } from "@/lib/severity";
 import { formatMoment, formatPeriod } from "@/lib/time";
 import { MaintenanceCard } from "@/pages/admin/MaintenanceCard";
 import classes from "./Admin.module.css";
@@ -105,7 +105,7 @@ function Rows({ announcements, onEdit }: { announcements: readonly Announcement[
             return (
               <tr key={each.id} data-testid="announcement-row" style={{ opacity: stage === "past" ? 0.65 : 1 }}>
                 <td>
-                  <ToneBadge tone={SEVERITIES[each.severity].tone}>{t(SEVERITIES[each.severity].label)}</ToneBadge>
+                  <ToneBadge tone={severityLook(each.severity).tone}>{t(severityLook(each.severity).label)}</ToneBadge>
                   <div className={classes.text} style={{ marginTop: 4 }}>
                     {each.text}
                   </div>
@@ -228,6 +228,7 @@ function Editor({ announcement, onClose }: { announcement: Announcement | null; 
         label={t("Visible to members of")}
         placeholder={form.projects.length === 0 ? t("all users") : ""}
         data={projects?.items.map((project) => project.name) ?? []}
+        limit={100}
         value={form.projects}
         onChange={(value) => set({ projects: value })}
         searchable
