@@ -119,6 +119,12 @@ const clusterRoute = createRoute({
   component: lazyRouteComponent(() => import("@/pages/Cluster"), "ClusterPage"),
 });
 
+const nodeRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/cluster/nodes/$name",
+  component: lazyRouteComponent(() => import("@/pages/Node"), "NodePage"),
+});
+
 const imagesRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/images",
@@ -292,7 +298,7 @@ export const router = createRouter({
     inviteRoute,
     resetRoute,
     shellRoute.addChildren([
-      dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, clusterRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
+      dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, clusterRoute, nodeRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
       projectsRoute, projectRoute, projectReportRoute, notificationsRoute,
       accountRoute.addChildren([profileRoute, securityRoute, signInsRoute, accountNotificationsRoute, accountTokensRoute, accountSecretsRoute]),
       adminRoute.addChildren([

@@ -29,6 +29,7 @@ export const pages = (ids) => [
   { name: "job-history", path: `/jobs/${ids.finished}?tab=history` },
   { name: "session", path: `/jobs/${ids.session}` },
   { name: "cluster", path: "/cluster" },
+  { name: "node", path: "/cluster/nodes/node01" },
   { name: "images", path: "/images" },
   { name: "datasets", path: "/datasets" },
   { name: "projects", path: "/projects" },

@@ -4,7 +4,8 @@ import { CircleAlert, Info, TriangleAlert } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { type Announcement, adminKeys, announcementsQuery, dismissAnnouncement, type Severity } from "@/api/admin";
 import { notifyProblem } from "@/components/notify";
-import { SEVERITIES } from "@/lib/severity";
+import { known } from "@/lib/known";
+import { severityLook } from "@/lib/severity";
 import classes from "./Banner.module.css";
 
 const ICONS: Record<Severity, typeof Info> = { info: Info, warning: TriangleAlert, critical: CircleAlert };
@@ -36,12 +37,12 @@ function Line({ announcement }: { announcement: Announcement }) {
       void cache.invalidateQueries({ queryKey: adminKeys.announcements });
     },
   });
-  const Icon = ICONS[severity];
+  const Icon = known(ICONS, severity, Info);
   return (
-    <div className={classes.banner} data-tone={SEVERITIES[severity].tone} role={severity === "critical" ? "alert" : "status"} data-testid="announcement">
+    <div className={classes.banner} data-tone={severityLook(severity).tone} role={severity === "critical" ? "alert" : "status"} data-testid="announcement">
       <Icon size={17} aria-hidden className={classes.icon} />
       <p className={classes.text}>
-        <span className="visually-hidden">{t(SEVERITIES[severity].label)}: </span>
+        <span className="visually-hidden">{t(severityLook(severity).label)}: </span>
         {text}
       </p>
       {dismissible && <CloseButton size="sm" aria-label={t("Dismiss announcement")} onClick={() => dismiss.mutate()} />}
