@@ -45,6 +45,9 @@ class AuditConditions(Strict):
     until: UtcTime | None = Field(
         None, description="Only entries before this time.", examples=["2026-04-01T00:00:00Z"]
     )
+    preferences: AskedFlag = Field(
+        True, description="false: without changes of users' own preferences in the portal."
+    )
 
     def filter(self) -> AuditFilter:
         """Return the filter as the store takes it."""
@@ -71,6 +74,9 @@ class AuditPage(Frozen):
     items: list[AuditEntry] = Field(description="The entries.")
     next_cursor: str | None = Field(description="Cursor of the next page; null on the last page.")
     total: int = Field(description="Number of entries that match.")
+    job_names: dict[str, str] = Field(
+        description="Names of the jobs that are objects of these entries, by ID."
+    )
 
 
 class AnnouncementQuery(PageQuery):
