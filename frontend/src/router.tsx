@@ -224,6 +224,12 @@ const projectReportRoute = createRoute({
   component: lazyRouteComponent(() => import("@/pages/ProjectReport"), "ProjectReportPage"),
 });
 
+const helpRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/help",
+  component: lazyRouteComponent(() => import("@/pages/Help"), "HelpPage"),
+});
+
 const inviteRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/invite",
@@ -299,7 +305,7 @@ export const router = createRouter({
     resetRoute,
     shellRoute.addChildren([
       dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, clusterRoute, nodeRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
-      projectsRoute, projectRoute, projectReportRoute, notificationsRoute,
+      projectsRoute, projectRoute, projectReportRoute, notificationsRoute, helpRoute,
       accountRoute.addChildren([profileRoute, securityRoute, signInsRoute, accountNotificationsRoute, accountTokensRoute, accountSecretsRoute]),
       adminRoute.addChildren([
         adminOverviewRoute, adminJobsRoute, adminNodesRoute, adminUsersRoute, adminAnnouncementsRoute, adminCatalogueRoute,

@@ -246,6 +246,8 @@ class PlatformInfo(Frozen):
     """Unix account under which all users' jobs run, where users trust each other; else null."""
     user_domains: bool
     """Whether each user's sessions have an origin of their own."""
+    documentation_url: str | None
+    """The site's documentation for users; null: none is set."""
     sessions_address: str | None
     """The ``host:port`` to connect to where a program cannot resolve ``*.localhost``; null: a
     session's URL is enough."""

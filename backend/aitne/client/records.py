@@ -346,6 +346,7 @@ class PlatformInfoRecord(Record):
     sessions_origin: str
     shared_account: str | None
     user_domains: bool
+    documentation_url: str | None
     sessions_address: str | None
 
 

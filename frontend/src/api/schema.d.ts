@@ -5788,6 +5788,8 @@ export interface components {
             shared_account: string | null;
             /** @description Whether each user's sessions have an origin of their own. */
             user_domains: boolean;
+            /** @description The site's documentation for users; null: none is set. */
+            documentation_url: string | null;
             /**
              * @description The `host:port` to connect to where a program cannot resolve `*.localhost`; null: a
              *     session's URL is enough.
