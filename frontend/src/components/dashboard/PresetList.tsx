@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import type { Preset, TemplatesChange } from "@/api/preferences";
 import { Confirm } from "@/components/Confirm";
 import { FormModal } from "@/components/FormModal";
+import { useRefusal } from "@/hooks/use-refusal";
 import { describeFile } from "@/lib/describe-file";
 import { renamedPreset, withoutPreset } from "@/lib/templates";
 import classes from "@/pages/Dashboard.module.css";
@@ -21,6 +22,7 @@ interface Props {
 /** The presets of a template: each opens the launch form with its values. */
 export function PresetList({ title, presets, onOpen, onPrepare, onChange }: Props) {
   const { t } = useTranslation();
+  const refusal = useRefusal();
   const [renaming, setRenaming] = useState<Preset | null>(null);
   const [deleting, setDeleting] = useState<Preset | null>(null);
   return (
@@ -40,10 +42,11 @@ export function PresetList({ title, presets, onOpen, onPrepare, onChange }: Prop
                 </ActionIcon>
               </Menu.Target>
               <Menu.Dropdown>
-                <Menu.Item leftSection={<PenLine size={15} />} onClick={() => setRenaming(preset)}>
+                {refusal !== null && <Menu.Label>{refusal}</Menu.Label>}
+                <Menu.Item leftSection={<PenLine size={15} />} disabled={refusal !== null} onClick={() => setRenaming(preset)}>
                   {t("Rename")}
                 </Menu.Item>
-                <Menu.Item color="red" leftSection={<Trash2 size={15} />} onClick={() => setDeleting(preset)} data-testid="preset-delete">
+                <Menu.Item color="red" leftSection={<Trash2 size={15} />} disabled={refusal !== null} onClick={() => setDeleting(preset)} data-testid="preset-delete">
                   {t("Delete")}
                 </Menu.Item>
               </Menu.Dropdown>

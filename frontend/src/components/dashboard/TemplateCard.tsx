@@ -5,6 +5,7 @@ import type { Preset, TemplatesChange } from "@/api/preferences";
 import type { Template } from "@/api/types";
 import { PresetList } from "@/components/dashboard/PresetList";
 import { TemplateIcon } from "@/components/TemplateIcon";
+import { useRefusal } from "@/hooks/use-refusal";
 import classes from "@/pages/Dashboard.module.css";
 
 interface Props {
@@ -27,6 +28,7 @@ export function TemplateCard({ template, pinned, presets, onOpen, onPrepare, onC
       pinned: old.pinned.includes(template.name) ? old.pinned.filter((name) => name !== template.name) : [...old.pinned, template.name],
     }));
   const { name, title } = template;
+  const refusal = useRefusal();
   return (
     <div className={classes.template}>
       <UnstyledButton className={classes.templateOpen} onClick={() => onOpen()} onPointerEnter={onPrepare} onFocus={onPrepare} data-testid={`template-${name}`}>
@@ -36,10 +38,11 @@ export function TemplateCard({ template, pinned, presets, onOpen, onPrepare, onC
           <span className={classes.templateText}>{template.description}</span>
         </span>
       </UnstyledButton>
-      <Tooltip label={pinned ? t("Unpin") : t("Pin")}>
+      <Tooltip label={refusal ?? (pinned ? t("Unpin") : t("Pin"))} multiline maw={280}>
         <ActionIcon
           className={classes.pin ?? ""}
           variant="subtle"
+          disabled={refusal !== null}
           aria-pressed={pinned}
           aria-label={pinned ? t("Unpin {{title}}", { title }) : t("Pin {{title}}", { title })}
           onClick={pin}
