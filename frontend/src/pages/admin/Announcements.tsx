@@ -17,6 +17,7 @@ import { projectsQuery } from "@/api/projects";
 import { Confirm } from "@/components/Confirm";
 import { EmptyState } from "@/components/EmptyState";
 import { FormModal } from "@/components/FormModal";
+import { LinkedText } from "@/components/LinkedText";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageTitle } from "@/components/PageTitle";
 import { PeriodFields } from "@/components/PeriodFields";
@@ -107,7 +108,7 @@ function Rows({ announcements, onEdit }: { announcements: readonly Announcement[
                 <td>
                   <ToneBadge tone={severityLook(each.severity).tone}>{t(severityLook(each.severity).label)}</ToneBadge>
                   <div className={classes.text} style={{ marginTop: 4 }}>
-                    {each.text}
+                    <LinkedText>{each.text}</LinkedText>
                   </div>
                 </td>
                 <td data-label={t("Visible to")}>{each.projects.length === 0 ? t("all users") : each.projects.join(", ")}</td>
@@ -179,7 +180,8 @@ function Editor({ announcement, onClose }: { announcement: Announcement | null; 
     },
     onSuccess: () => {
       void cache.invalidateQueries({ queryKey: adminKeys.announcements });
-      notifyDone(announcement === null ? t("Announcement published.") : t("Announcement updated."));
+      // A new one appears as a banner.
+      if (announcement !== null) notifyDone(t("Announcement updated."));
       onClose();
     },
   });

@@ -31,7 +31,7 @@ export function UserTable({ users, sort, descending, selected, onSort, onSelect,
     const Arrow = descending ? ChevronDown : ChevronUp;
     return (
       // Names begin with a, times with the latest.
-      <UnstyledButton className={classes.sort ?? ""} onClick={() => onSort(key, current ? !descending : key !== "name")} data-testid={`user-sort-${key}`}>
+      <UnstyledButton className={classes.sort ?? ""} fz="inherit" onClick={() => onSort(key, current ? !descending : key !== "name")} data-testid={`user-sort-${key}`}>
         {label}
         {current && <Arrow size={13} aria-hidden />}
       </UnstyledButton>
