@@ -41,6 +41,7 @@ MODULES: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "PartitionRecord": "PartitionSummary",
             "Token": "TokenSecret",
             "User": "User",
+            "UserListItemRecord": "UserListItem",
             "PlatformInfoRecord": "PlatformInfo",
             "CurrentUserRecord": "Me",
             "LoginLinkRecord": "LoginLink",

@@ -57,8 +57,10 @@ const shellRoute = createRoute({
 const dashboardRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/",
-  validateSearch: (search: Record<string, unknown>): { launch?: string } =>
-    typeof search.launch === "string" ? { launch: search.launch } : {},
+  validateSearch: (search: Record<string, unknown>): { launch?: string; preset?: string } => ({
+    ...(typeof search.launch === "string" && { launch: search.launch }),
+    ...(typeof search.preset === "string" && { preset: search.preset }),
+  }),
   component: DashboardPage,
 });
 
@@ -115,6 +117,12 @@ const clusterRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/cluster",
   component: lazyRouteComponent(() => import("@/pages/Cluster"), "ClusterPage"),
+});
+
+const nodeRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/cluster/nodes/$name",
+  component: lazyRouteComponent(() => import("@/pages/Node"), "NodePage"),
 });
 
 const imagesRoute = createRoute({
@@ -216,6 +224,12 @@ const projectReportRoute = createRoute({
   component: lazyRouteComponent(() => import("@/pages/ProjectReport"), "ProjectReportPage"),
 });
 
+const helpRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/help",
+  component: lazyRouteComponent(() => import("@/pages/Help"), "HelpPage"),
+});
+
 const inviteRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/invite",
@@ -290,8 +304,8 @@ export const router = createRouter({
     inviteRoute,
     resetRoute,
     shellRoute.addChildren([
-      dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, clusterRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
-      projectsRoute, projectRoute, projectReportRoute, notificationsRoute,
+      dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, clusterRoute, nodeRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
+      projectsRoute, projectRoute, projectReportRoute, notificationsRoute, helpRoute,
       accountRoute.addChildren([profileRoute, securityRoute, signInsRoute, accountNotificationsRoute, accountTokensRoute, accountSecretsRoute]),
       adminRoute.addChildren([
         adminOverviewRoute, adminJobsRoute, adminNodesRoute, adminUsersRoute, adminAnnouncementsRoute, adminCatalogueRoute,

@@ -44,13 +44,12 @@ await step("a node is drained", async () => {
   await look(page, "admin-nodes");
 });
 await step("its history says who and why", async () => {
-  await page.getByRole("button", { name: `History of ${NODE}`, exact: true }).click();
-  const history = page.getByRole("dialog");
+  await page.getByRole("link", { name: NODE, exact: true }).click();
+  const history = page.getByRole("region", { name: "History" });
   await history.getByText(/^Drained by root/).first().waitFor(PATIENT);
-  await history.getByText(REASON).first().waitFor(SLOW);
-  await look(page, "node-history");
-  await page.keyboard.press("Escape");
-  await history.waitFor({ ...SLOW, state: "detached" });
+  await page.getByTestId("node-reason").getByText(REASON).waitFor(SLOW);
+  await look(page, "node");
+  await page.goBack();
 });
 await step("it is resumed", async () => {
   await page.getByRole("button", { name: `Resume ${NODE}`, exact: true }).click();

@@ -51,6 +51,14 @@ await step("see it move while the job runs", async () => {
   await shot(page, "distributed");
 });
 
+await step("narrow the window: nothing is wider than it", async () => {
+  const before = page.viewportSize();
+  for (const size of [{ width: 390, height: 844 }, before]) {
+    await page.setViewportSize(size);
+    await page.waitForFunction(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth, undefined, SLOW);
+  }
+});
+
 await step("see it end", async () => {
   writeFileSync(join(folder, "enough"), "");
   await page.getByTestId("job-state").filter({ hasText: /completed/i }).first().waitFor(SLOW);

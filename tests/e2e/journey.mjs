@@ -1,7 +1,7 @@
 // The portal as a person uses it: log in, launch, watch the stages, open, compute, stop; then a batch job.
 import {
-  api, browser, cancelJob, card, context, expect, finish, logIn, login, openLab, page, portal, runCell, shot, SLOW, step, stopSession,
-  watchLog,
+  api, browser, cancelJob, card, context, expect, finish, logIn, login, newestSession, openLab, page, portal, runCell, shot, SLOW, step, stopSession,
+  until, watchLog,
 } from "./browser.mjs";
 
 await step("log in by the one-time link", logIn);
@@ -26,6 +26,15 @@ await step("watch the stages until it is ready", async () => {
 });
 
 const lab = await step("open it, logged in by the portal", openLab);
+
+await step("see in its bar how long it lasts, and extend it", async () => {
+  const bar = lab.getByRole("group", { name: "Session", exact: true });
+  await bar.getByText(/left$/).waitFor(SLOW);
+  const { id, expires_at: before } = await newestSession();
+  expect((await bar.getByRole("link").getAttribute("href")) === `${portal}/jobs/${id}`, "the bar leads elsewhere");
+  await bar.getByRole("button", { name: "Extend by 1 h" }).click();
+  await until("a later end", async () => (await newestSession()).expires_at > before);
+});
 
 await step("run a cell: 1+1 is 2", async () => {
   const said = await runCell(lab, "1+1", ".jp-OutputArea-executeResult .jp-OutputArea-output");

@@ -29,6 +29,8 @@ export const pages = (ids) => [
   { name: "job-history", path: `/jobs/${ids.finished}?tab=history` },
   { name: "session", path: `/jobs/${ids.session}` },
   { name: "cluster", path: "/cluster" },
+  { name: "node", path: "/cluster/nodes/node04" },
+  { name: "help", path: "/help#waiting" },
   { name: "images", path: "/images" },
   { name: "datasets", path: "/datasets" },
   { name: "projects", path: "/projects" },

@@ -164,6 +164,8 @@ ROUTES: dict[str, Route] = {
     "put_job_views_preferences": writes(ANYONE, body={}),
     "get_last_launch_preferences": reads(ANYONE),
     "put_last_launch_preferences": writes(ANYONE, body={}),
+    "get_templates_preferences": reads(ANYONE),
+    "put_templates_preferences": writes(ANYONE, body={}),
     # Projects.
     "list_projects": reads(ANYONE),
     # Those of anybody but an administrator wait for approval.

@@ -65,6 +65,7 @@ from aitne.services.projects.sync import SyncService
 from aitne.services.projects.usage import UsageService
 from aitne.services.projects.usage_months import UsageMonths
 from aitne.services.sessions.addresses import NodeAddresses
+from aitne.services.sessions.inside import InsideService
 from aitne.services.sessions.sessions import SessionService
 from aitne.services.sessions.terminals import TerminalService
 from aitne.services.sweeps import SweepService
@@ -289,6 +290,7 @@ def make_stage(
         advice=AdviceService(store, cluster, capacity),
         preferences=PreferenceService(store),
         user_secrets=secrets,
+        inside=InsideService(store, clock, settings.portal_url),
         agents=AgentService(
             store,
             clock,

@@ -144,7 +144,16 @@ class AppRunner:
         self._api_token = environment.get("JUPYTERHUB_API_TOKEN", "")
         scheme = "https" if self._tls else "http"
         environment.setdefault("JUPYTERHUB_SERVICE_URL", f"{scheme}://{address}{prefix}")
-        handed: dict[str, Any] = {"env": environment, "args": list(handover.get("args", ()))}
+        handed: dict[str, Any] = {
+            "env": environment,
+            "args": list(handover.get("args", ())),
+            # In this message only: neither programs of the session nor its page see the token.
+            "session": {
+                "url": f"{self._spec.platform_url}/agent/v1/jobs/{self._spec.job_id}/session",
+                "token": self._spec.token,
+                "authority": self._spec.authority,
+            },
+        }
         if self._tls:
             os.makedirs(self._tls_folder, 0o700, exist_ok=True)
             handed["tls"] = {

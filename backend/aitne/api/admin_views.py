@@ -15,6 +15,7 @@ from aitne.core.models.administration import (
 )
 from aitne.core.models.audit import AuditEntry, AuditFilter, Outcome
 from aitne.core.models.base import AskedFlag, Frozen, ProjectName, Strict, UtcTime
+from aitne.core.models.directory import UserSearch, UserSort
 from aitne.host.settings_source import SettingView
 
 # Databases cannot compare text that contains NUL.
@@ -44,6 +45,9 @@ class AuditConditions(Strict):
     until: UtcTime | None = Field(
         None, description="Only entries before this time.", examples=["2026-04-01T00:00:00Z"]
     )
+    preferences: AskedFlag = Field(
+        True, description="false: without changes of users' own preferences in the portal."
+    )
 
     def filter(self) -> AuditFilter:
         """Return the filter as the store takes it."""
@@ -70,6 +74,9 @@ class AuditPage(Frozen):
     items: list[AuditEntry] = Field(description="The entries.")
     next_cursor: str | None = Field(description="Cursor of the next page; null on the last page.")
     total: int = Field(description="Number of entries that match.")
+    job_names: dict[str, str] = Field(
+        description="Names of the jobs that are objects of these entries, by ID."
+    )
 
 
 class AnnouncementQuery(PageQuery):
@@ -188,14 +195,12 @@ class SettingList(Frozen):
     )
 
 
-class UserQuery(PageQuery):
-    """Search in the accounts, with the page to return."""
+class UserQuery(PageQuery, UserSearch):
+    """Filter on accounts, with the page to return."""
 
-    q: str | None = Field(
-        None,
-        min_length=1,
-        max_length=200,
-        pattern=r"^[^\x00]*$",
-        description="Part of the login name, the full name or the mail address.",
-        examples=["ada"],
-    )
+    sort: UserSort = Field(UserSort.NAME, description="Sort key.")
+    order: Literal["asc", "desc"] = Field("asc", description="Sort direction.")
+
+    def search(self) -> UserSearch:
+        """Return the filter without the page."""
+        return UserSearch(**{name: getattr(self, name) for name in UserSearch.model_fields})

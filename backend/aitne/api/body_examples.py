@@ -113,6 +113,10 @@ BODY_EXAMPLES: dict[str, Any] = {
             {"title": "train", "file": _JOB, "launched_at": "2026-01-31T14:00:00Z"},
         ]
     },
+    "put_templates_preferences": {
+        "pinned": ["jupyterlab"],
+        "presets": [{"name": "Long", "file": {"template": "batch", "max_duration": "3d"}}],
+    },
     "import_job": {"script": "#!/bin/bash\n#SBATCH --gpus=1\npython train.py\n"},
     "drain_node": {"reason": "A fan is broken."},
     "create_announcement": {

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from aitne.core.models.base import Flag, Frozen, ProjectName, Seconds, Strict
+from aitne.core.models.base import Flag, Frozen, ProjectName, Seconds, Strict, UserName
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import Budget, Invitation, ProjectRole
 from aitne.services.projects.projects import Member
@@ -18,8 +18,8 @@ End = Annotated[AwareDatetime, Field(examples=["2027-01-01T00:00:00Z"])]
 
 
 class NewProject(Strict):
-    """A project. One that an administrator creates has no members yet; any other has its creator as
-    manager."""
+    """A project. One that an administrator creates has the named manager or no members; any other
+    has its creator as manager."""
 
     name: ProjectName = Field(description="Its name, which cannot be changed.", examples=["vision"])
     title: str = Field(
@@ -34,6 +34,9 @@ class NewProject(Strict):
     expires_at: End | None = Field(None, description="Its end, from which it accepts no new jobs.")
     limits: Limits = Field(Limits(), description="Granted limits; administrators only.")
     budget: Budget | None = Field(None, description="Hours that it may use; administrators only.")
+    manager: UserName | None = Field(
+        None, description="Its first member and manager; administrators only.", examples=["ada"]
+    )
 
 
 class ProjectChanges(Strict):

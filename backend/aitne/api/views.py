@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from aitne.core.jobs.advice import Advice
 from aitne.core.models.base import (
@@ -19,13 +19,15 @@ from aitne.core.models.base import (
     UtcTime,
     deprecated_copy,
 )
+from aitne.core.models.directory import ProjectSearch, UserListItem
 from aitne.core.models.event import Event
 from aitne.core.models.job import JobType, Sample
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch, JobSort, SessionSearch
 from aitne.core.models.node import Node, Reservation, SchedulerStatus
 from aitne.core.models.template import Template
-from aitne.core.models.user import Project, Role, Scope, Token, User
+from aitne.core.models.user import Project, Role, Scope, Token
+from aitne.core.notifications.settings import mail_address
 from aitne.core.ports.store import QueuePlace
 from aitne.core.users.settings import SourceName
 from aitne.services.cluster.cluster import PartitionSummary
@@ -244,6 +246,8 @@ class PlatformInfo(Frozen):
     """Unix account under which all users' jobs run, where users trust each other; else null."""
     user_domains: bool
     """Whether each user's sessions have an origin of their own."""
+    documentation_url: str | None
+    """The site's documentation for users; null: none is set."""
     sessions_address: str | None
     """The ``host:port`` to connect to where a program cannot resolve ``*.localhost``; null: a
     session's URL is enough."""
@@ -301,12 +305,22 @@ class TokenList(Frozen):
     items: list[Token]
 
 
+def _mail(value: str | None) -> str | None:
+    return None if value is None else mail_address(value)
+
+
 class NewUser(Strict):
     """Account to create. Without a password the user can log in only by a link or a token."""
 
     name: UserName
     password: Password | None = None
     display_name: str = Field("", max_length=200)
+    mail: Annotated[str | None, AfterValidator(_mail)] = Field(
+        None,
+        max_length=320,
+        description="Mail address for notifications; the user can change it.",
+        examples=["ada@example.org"],
+    )
     role: Role = Role.USER
     """Role of the account."""
     default_project: ProjectName | None = Field(
@@ -336,15 +350,34 @@ class UserChanges(Strict):
 class UserPage(Frozen):
     """One page of accounts."""
 
-    items: list[User]
+    items: list[UserListItem]
     next_cursor: str | None
     total: int
 
 
 class ProjectList(Frozen):
-    """Projects with their members."""
+    """Projects with their members, by name."""
 
     items: list[Project]
+    next_cursor: str | None = Field(
+        description="Cursor of the next page; null on the last page, and without `limit`."
+    )
+    total: int = Field(description="Number of projects that match.")
+
+
+class ProjectQuery(ProjectSearch):
+    """Filter on projects, with the page to return."""
+
+    cursor: str | None = Field(
+        None, max_length=500, description="next_cursor of the previous page."
+    )
+    limit: int | None = Field(
+        None, ge=1, le=500, description="Maximum number on a page; omitted: all projects."
+    )
+
+    def search(self) -> ProjectSearch:
+        """Return the filter without the page."""
+        return ProjectSearch(**{name: getattr(self, name) for name in ProjectSearch.model_fields})
 
 
 class PageQuery(Strict):

@@ -75,6 +75,7 @@ from aitne.services.projects.sync import SyncService
 from aitne.services.projects.usage import UsageService
 from aitne.services.projects.usage_months import UsageMonths
 from aitne.services.sessions.addresses import NodeAddresses
+from aitne.services.sessions.inside import InsideService
 from aitne.services.sessions.sessions import SessionService
 from aitne.services.sessions.terminals import TerminalService
 from aitne.services.storage import StorageService
@@ -120,6 +121,7 @@ class PlatformServices:
     events: EventHub
     cluster: ClusterService
     agents: AgentService
+    inside: InsideService
     first_run: FirstRun
     snapshots: SnapshotService
     sweeps: SweepService
@@ -243,6 +245,7 @@ def build(settings: Settings) -> PlatformServices:
             store,
             HubLoginsClient(settings.port_of_hub, partial(read_secret, settings, "hub_api_token")),
         ),
+        inside=InsideService(store, utc_now, settings.portal_url),
         agents=AgentService(
             store,
             utc_now,

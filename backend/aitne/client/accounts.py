@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from aitne.client.record import Record
-from aitne.client.records import LoginLinkRecord, Token, User
+from aitne.client.records import LoginLinkRecord, Token, User, UserListItemRecord
 from aitne.client.session import segment
 
 TYPE_CHECKING = False
@@ -103,9 +103,9 @@ class Users:
     def __init__(self, session: ApiSession) -> None:
         self._session = session
 
-    def list(self) -> Iterator[User]:
-        """Iterate over all accounts."""
-        return map(User, self._session.pages("/users", {}))
+    def list(self) -> Iterator[UserListItemRecord]:
+        """Iterate over all accounts by name, with the last login of each."""
+        return map(UserListItemRecord, self._session.pages("/users", {}))
 
     def get(self, name: str) -> User:
         """Return one account. Raises ``NotFound``."""
@@ -117,6 +117,7 @@ class Users:
         *,
         password: str | None = None,
         display_name: str | None = None,
+        mail: str | None = None,
         role: str = "user",
         default_project: str | None = None,
     ) -> User:
@@ -126,6 +127,7 @@ class Users:
             "role": role,
             "password": password,
             "display_name": display_name,
+            "mail": mail,
             "default_project": default_project,
         }
         body = {field: value for field, value in fields.items() if value is not None}

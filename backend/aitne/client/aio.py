@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         TemplateProblemRecord,
         Token,
         User,
+        UserListItemRecord,
     )
     from aitne.client.runs import (
         ComparisonRecord,
@@ -368,7 +369,7 @@ class AsyncUsers:
     def __init__(self, sync: Users) -> None:
         self._sync = sync
 
-    def list(self) -> AsyncIterator[User]:
+    def list(self) -> AsyncIterator[UserListItemRecord]:
         return stream(self._sync.list)
 
     async def get(self, name: str) -> User:
@@ -380,6 +381,7 @@ class AsyncUsers:
         *,
         password: str | None = None,
         display_name: str | None = None,
+        mail: str | None = None,
         role: str = "user",
         default_project: str | None = None,
     ) -> User:
@@ -388,6 +390,7 @@ class AsyncUsers:
             name,
             password=password,
             display_name=display_name,
+            mail=mail,
             role=role,
             default_project=default_project,
         )
@@ -447,6 +450,7 @@ class AsyncProjects:
         description: str = "",
         reason: str | None = None,
         expires_at: datetime | None = None,
+        manager: str | None = None,
     ) -> ProjectRecord:
         return await call(
             self._sync.create,
@@ -455,6 +459,7 @@ class AsyncProjects:
             description=description,
             reason=reason,
             expires_at=expires_at,
+            manager=manager,
         )
 
     async def describe(

@@ -51,14 +51,17 @@ class Projects:
         description: str = "",
         reason: str | None = None,
         expires_at: datetime | None = None,
+        manager: str | None = None,
     ) -> ProjectRecord:
         """Create a project, or request one where administrators approve them; ``state`` shows
         which.
 
-        A project that an administrator creates has no members yet; any other has its creator as
-        manager.
+        A project that an administrator creates has ``manager`` as its only member, or no members;
+        any other has its creator as manager.
         """
         body = {"name": name, "title": title, "description": description, "reason": reason}
+        if manager is not None:
+            body["manager"] = manager
         return ProjectRecord(
             self._session.json("POST", "/projects", body={**body, "expires_at": _text(expires_at)})
         )

@@ -321,6 +321,20 @@ class User(Record):
     created_at: datetime
 
 
+class UserListItemRecord(Record):
+    """User in a list, with the last login."""
+
+    name: str
+    display_name: str
+    role: str
+    default_project: str
+    disabled: bool
+    mail: str | None
+    source: str | None
+    created_at: datetime
+    last_login_at: datetime | None
+
+
 class PlatformInfoRecord(Record):
     """Description of the platform: title, version, cluster, scheduler."""
 
@@ -332,6 +346,7 @@ class PlatformInfoRecord(Record):
     sessions_origin: str
     shared_account: str | None
     user_domains: bool
+    documentation_url: str | None
     sessions_address: str | None
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -89,6 +89,11 @@ class Settings(Strict):
         "local", pattern=r"^[a-z][a-z0-9-]{0,39}$", description="The cluster's name."
     )
     title: str = Field("Aitne", max_length=60, description="The name that the portal shows.")
+    documentation_url: Annotated[str, Field(pattern=r"^https?://[^\s]+$")] | None = Field(
+        None,
+        max_length=2_000,
+        description="The site's documentation for users, linked from the portal; unset: no link.",
+    )
     bind: str = Field(
         "127.0.0.1", description="The address on which the portal and the sessions listen."
     )

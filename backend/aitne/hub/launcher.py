@@ -2,7 +2,7 @@
 
 The agent starts ``<session env>/bin/python launcher.py`` in the job's working directory as soon as the
 job runs. While JupyterHub is still being asked, the slow modules are imported; then one line of JSON,
-``{"env": {…}, "args": […]}``, is read from standard input. Its variables are set and the server
+``{"env": {…}, "args": […], "session": {…}}``, is read from standard input. Its variables are set and the server
 starts; with ``"tls"`` it gets a certificate first and serves nothing else. End of input before that line means that there will be no server: exit status 1, in silence.
 
 Standard library and Jupyter only; nothing else of this package is there.
@@ -66,7 +66,7 @@ SLIM = (
     "--LabApp.news_url=None",
     # Defaults of the user's settings: above all, no question about news.
     f"--LabApp.app_settings_dir={Path(__file__).with_name('lab')}",
-    # Saves what was typed before an idle session is ended.
+    # The bar with the time left, and what saves before an idle session is ended.
     f"--LabApp.extra_labextensions_path={Path(__file__).with_name('lab') / 'labextensions'}",
     "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
     # File > Shut Down ends the session; JupyterHub hides it otherwise.
@@ -120,7 +120,7 @@ def workspace() -> list[str]:
 
 def extensions() -> list[str]:
     """Return the platform's own extensions; TensorBoard's only if it is installed."""
-    names = ["aitne_isolation"]
+    names = ["aitne_isolation", "aitne_session"]
     if find_spec("tensorboard") is not None:
         names.append("aitne_tensorboard")
     return [f"--ServerApp.jpserver_extensions={name}=True" for name in names]
@@ -185,6 +185,8 @@ def main() -> None:
 
     os.environ.update(handover["env"])
     sys.path.append(str(SERVER))
+    if "session" in handover:
+        import_module("aitne_session").configure(**handover["session"])
     tls, options = handover.get("tls"), list[str]()
     if tls is not None:
         certificate = import_module("aitne_certificate")

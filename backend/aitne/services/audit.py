@@ -7,16 +7,18 @@ import csv
 import io
 import json
 import logging
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from aitne.core.audit import AuditChain
 from aitne.core.cells import cell
 from aitne.core.errors import StoreUnavailable
 from aitne.core.models.audit import AuditCheck, AuditDraft, AuditEntry, AuditFilter, Outcome
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import AuditStore, Page
+from aitne.core.ports.store import Page, Store
 from aitne.core.users.policy import PolicyAction, require
 
 log = logging.getLogger(__name__)
@@ -24,6 +26,7 @@ log = logging.getLogger(__name__)
 MOST_TEXT = 500
 """Length to which texts are cut: an entry tells what was done, not what was sent."""
 _BATCH = 500
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _COLUMNS = tuple(name for name in AuditEntry.model_fields if name != "id")
 
 
@@ -32,7 +35,7 @@ class AuditService:
     contains the hash of the entry before it.
     """
 
-    def __init__(self, store: AuditStore, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
@@ -76,6 +79,16 @@ class AuditService:
         """
         _administrator(actor)
         return await self._store.list_audit(criteria, cursor=cursor, limit=limit)
+
+    async def job_names(self, actor: Actor, entries: Sequence[AuditEntry]) -> dict[str, str]:
+        """Return the names of the jobs that are objects of the entries, by ID.
+
+        Raises ``NotAllowed`` unless the actor is an administrator.
+        """
+        _administrator(actor)
+        parts = {part for entry in entries for part in (entry.object or "").split("/")}
+        jobs = await self._store.get_jobs([UUID(part) for part in parts if _UUID.fullmatch(part)])
+        return {str(job.id): job.name for job in jobs}
 
     async def export(
         self, actor: Actor, criteria: AuditFilter, *, as_csv: bool

@@ -30,6 +30,8 @@ export interface AuditFilters {
   /** Days in the viewer's zone, the last one included. */
   from?: string | undefined;
   to?: string | undefined;
+  /** Set: with changes of users' own preferences. */
+  preferences?: boolean | undefined;
 }
 
 export const adminKeys = {
@@ -116,8 +118,9 @@ export const nodeHistoryQuery = (name: string) =>
     getNextPageParam: (page) => page.next_cursor ?? null,
   });
 
-function auditSearch({ actor, action, object, outcome, from, to }: AuditFilters) {
+function auditSearch({ actor, action, object, outcome, from, to, preferences }: AuditFilters) {
   return {
+    ...(preferences === true || action !== undefined ? {} : { preferences: false }),
     ...(actor === undefined ? {} : { actor }),
     ...(action === undefined ? {} : { action }),
     ...(object === undefined ? {} : { object }),
@@ -150,7 +153,7 @@ export const auditQuery = (filters: AuditFilters) =>
 
 /** Where the browser finds the same entries as a file. */
 export function auditExport(filters: AuditFilters, format: "jsonl" | "csv"): string {
-  const query = new URLSearchParams({ ...auditSearch(filters), format });
+  const query = new URLSearchParams({ ...Object.fromEntries(Object.entries(auditSearch(filters)).map(([name, value]) => [name, String(value)])), format });
   return `${API}/admin/audit/export?${query.toString()}`;
 }
 
@@ -158,16 +161,31 @@ export function checkAudit(): Promise<AuditCheck> {
   return must(client.GET("/api/v1/admin/audit/check"));
 }
 
-export const accountsQuery = (q: string) =>
+export type ListedUser = Answered<Schemas["UserListItem"]>;
+
+export interface UserFilters {
+  q: string;
+  role: Schemas["Role"] | null;
+  disabled: boolean | null;
+  sort: Schemas["UserSort"];
+  descending: boolean;
+}
+
+export const accountsQuery = ({ q, role, disabled, sort, descending }: UserFilters) =>
   infiniteQueryOptions({
-    queryKey: [...adminKeys.users, q],
-    queryFn: async ({ pageParam, signal }) =>
-      must(
-        client.GET("/api/v1/users", {
-          params: { query: { ...(q === "" ? {} : { q }), ...(pageParam === null ? {} : { cursor: pageParam }), limit: 50 } },
-          signal,
-        }),
-      ),
+    queryKey: [...adminKeys.users, { q, role, disabled, sort, descending }],
+    queryFn: async ({ pageParam, signal }) => {
+      const query = {
+        ...(q !== "" && { q }),
+        ...(role !== null && { role }),
+        ...(disabled !== null && { disabled }),
+        ...(pageParam !== null && { cursor: pageParam }),
+        sort,
+        order: descending ? ("desc" as const) : ("asc" as const),
+        limit: 50,
+      };
+      return must(client.GET("/api/v1/users", { params: { query }, signal }));
+    },
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next_cursor ?? null,
     placeholderData: keepPreviousData,

@@ -1,5 +1,5 @@
 /** What the portal asks about projects, and what it changes of them. */
-import { queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { client, done, must, tagged } from "@/api/client";
 import type { components } from "@/api/schema";
 import type { Answered } from "@/api/types";
@@ -39,6 +39,49 @@ const seen = (name: string, tag: string) => ({ path: { name }, header: { "If-Mat
 export const projectsQuery = queryOptions({
   queryKey: projectKeys.all,
   queryFn: async ({ signal }) => must(client.GET("/api/v1/projects", { signal })),
+  staleTime: 60_000,
+});
+
+export interface ProjectFilters {
+  q: string;
+  state: ProjectState | null;
+  /** Whether personal projects are listed. */
+  personal: boolean;
+}
+
+const PAGE = 48;
+
+export const projectListQuery = ({ q, state, personal }: ProjectFilters) =>
+  infiniteQueryOptions({
+    queryKey: [...projectKeys.all, "list", { q, state, personal }],
+    queryFn: async ({ pageParam, signal }) => {
+      const query = {
+        ...(q !== "" && { q }),
+        ...(state !== null && { state }),
+        ...(!personal && { personal }),
+        ...(pageParam !== null && { cursor: pageParam }),
+        limit: PAGE,
+      };
+      return must(client.GET("/api/v1/projects", { params: { query }, signal }));
+    },
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next_cursor ?? null,
+    placeholderData: keepPreviousData,
+  });
+
+/** For pickers: the first projects, personal ones left out, that match. */
+export const findProjectsQuery = (q: string) =>
+  queryOptions({
+    queryKey: [...projectKeys.all, "find", q],
+    queryFn: async ({ signal }) => must(client.GET("/api/v1/projects", { params: { query: { ...(q !== "" && { q }), personal: false, state: "active", limit: 50 } }, signal })),
+    placeholderData: keepPreviousData,
+    staleTime: 60_000,
+  });
+
+/** Projects with a request that waits for an administrator. */
+export const pendingProjectsQuery = queryOptions({
+  queryKey: [...projectKeys.all, "pending"],
+  queryFn: async ({ signal }) => must(client.GET("/api/v1/projects", { params: { query: { pending: true, limit: 100 } }, signal })),
   staleTime: 60_000,
 });
 

@@ -221,12 +221,6 @@ export const tokensQuery = queryOptions({
   queryFn: async ({ signal }) => must(client.GET("/api/v1/tokens", { signal })),
 });
 
-export const usersQuery = queryOptions({
-  queryKey: keys.users,
-  queryFn: async ({ signal }) =>
-    must(client.GET("/api/v1/users", { params: { query: { limit: 500 } }, signal })),
-});
-
 /** The job file that would make the same job again. */
 export const jobFileQuery = (id: string) =>
   queryOptions({

@@ -2057,6 +2057,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/me/preferences/templates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return your preferences (templates), or the defaults
+         * @description Return your preferences (templates), or the defaults.
+         */
+        get: operations["get_templates_preferences"];
+        /**
+         * Replace your preferences (templates)
+         * @description Replace your preferences (templates).
+         */
+        put: operations["put_templates_preferences"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/secrets": {
         parameters: {
             query?: never;
@@ -3185,6 +3209,10 @@ export interface components {
             next_cursor: string | null;
             /** @description Number of entries that match. */
             total: number;
+            /** @description Names of the jobs that are objects of these entries, by ID. */
+            job_names: {
+                [key: string]: string;
+            };
         };
         /** @description Budget of a project, and how much of it is used in the present period. */
         Balance: {
@@ -5031,15 +5059,17 @@ export interface components {
             /** @description GPU-hours. */
             gpu_hours: number;
         };
-        /** @description Id and name of a job that an advice refers to. */
+        /** @description Job that an advice refers to. */
         NamedJob: {
             /**
              * Format: uuid
              * @description Identifier, which never changes.
              */
             id: string;
-            /** @description Name. */
+            /** @description Its name. */
             name: string;
+            /** @description Its owner, for administrators; null: the owner of the queued job. */
+            owner?: string | null;
         };
         /** @description Announcement to all users, or to the members of some projects. */
         NewAnnouncement: {
@@ -5203,8 +5233,8 @@ export interface components {
             delete_tokens: boolean;
         };
         /**
-         * @description A project. One that an administrator creates has no members yet; any other has its creator as
-         *     manager.
+         * @description A project. One that an administrator creates has the named manager or no members; any other
+         *     has its creator as manager.
          */
         NewProject: {
             /**
@@ -5240,6 +5270,11 @@ export interface components {
             limits: components["schemas"]["Limits-Input"];
             /** @description Hours that it may use; administrators only. */
             budget?: components["schemas"]["Budget"] | null;
+            /**
+             * @description Its first member and manager; administrators only.
+             * @example ada
+             */
+            manager?: string | null;
         };
         /** @description Personal access token to create. */
         NewToken: {
@@ -5272,6 +5307,11 @@ export interface components {
              * @default
              */
             display_name: string;
+            /**
+             * @description Mail address for notifications; the user can change it.
+             * @example ada@example.org
+             */
+            mail?: string | null;
             /**
              * @description Role of the account.
              * @default user
@@ -5748,6 +5788,8 @@ export interface components {
             shared_account: string | null;
             /** @description Whether each user's sessions have an origin of their own. */
             user_domains: boolean;
+            /** @description The site's documentation for users; null: none is set. */
+            documentation_url: string | null;
             /**
              * @description The `host:port` to connect to where a program cannot resolve `*.localhost`; null: a
              *     session's URL is enough.
@@ -5777,6 +5819,26 @@ export interface components {
              * @enum {string}
              */
             theme: "auto" | "light" | "dark";
+        };
+        /** @description Values of a template's launch form that a user has saved under a name. */
+        "Preset-Input": {
+            /**
+             * @description Name.
+             * @example Two GPUs overnight
+             */
+            name: string;
+            /** @description Job file of these values; it names the template. */
+            file: components["schemas"]["JobFile-Input"];
+        };
+        /** @description Values of a template's launch form that a user has saved under a name. */
+        "Preset-Output": {
+            /**
+             * @description Name.
+             * @example Two GPUs overnight
+             */
+            name: string;
+            /** @description Job file of these values; it names the template. */
+            file: components["schemas"]["JobFile-Output"];
         };
         /**
          * @description An error (RFC 9457): ``detail`` describes the reason and the remedy, ``code`` is for
@@ -5943,10 +6005,14 @@ export interface components {
             /** @description When the scheduler was last polled. */
             as_of: string | null;
         };
-        /** @description Projects with their members. */
+        /** @description Projects with their members, by name. */
         ProjectList: {
             /** @description Entries of this page. */
             items: components["schemas"]["Project"][];
+            /** @description Cursor of the next page; null on the last page, and without `limit`. */
+            next_cursor: string | null;
+            /** @description Number of projects that match. */
+            total: number;
         };
         /** @description Usage report of one project for a month: usage by user, waiting times, and how jobs ended. */
         ProjectReport: {
@@ -7102,6 +7168,32 @@ export interface components {
             /** @description Files that were rejected. */
             problems: components["schemas"]["TemplateProblem"][];
         };
+        /** @description The templates that a user has pinned, and the presets of their launch forms. */
+        "TemplatePreferences-Input": {
+            /**
+             * @description Templates that are shown first.
+             * @default []
+             */
+            pinned: string[];
+            /**
+             * @description In the order in which they are shown.
+             * @default []
+             */
+            presets: components["schemas"]["Preset-Input"][];
+        };
+        /** @description The templates that a user has pinned, and the presets of their launch forms. */
+        "TemplatePreferences-Output": {
+            /**
+             * @description Templates that are shown first.
+             * @default []
+             */
+            pinned: string[];
+            /**
+             * @description In the order in which they are shown.
+             * @default []
+             */
+            presets: components["schemas"]["Preset-Output"][];
+        };
         /** @description A template file that was rejected; other templates are not affected. */
         TemplateProblem: {
             /** @description Path of the file. */
@@ -7383,10 +7475,46 @@ export interface components {
              */
             source?: string | null;
         };
+        /** @description User in a list, with the last login. */
+        UserListItem: {
+            /** @description Name. */
+            name: string;
+            /**
+             * @description Name for display.
+             * @default
+             */
+            display_name: string;
+            /**
+             * @description Role, which determines the permitted actions.
+             * @default user
+             */
+            role: components["schemas"]["Role"];
+            /** @description The project of a job that names none. */
+            default_project: string;
+            /**
+             * @description Whether logins to the account are disabled.
+             * @default false
+             */
+            disabled: boolean;
+            /** @description Address of notifications by mail; null: unknown. */
+            mail?: string | null;
+            /**
+             * @description Identity source of the account, such as `ldap`; null: the platform itself, by password or
+             *     link.
+             */
+            source?: string | null;
+            /**
+             * Format: date-time
+             * @description Time of creation.
+             */
+            created_at: string;
+            /** @description Time of the last login in a browser; null: never, or not recorded. */
+            last_login_at?: string | null;
+        };
         /** @description One page of accounts. */
         UserPage: {
             /** @description Entries of this page. */
-            items: components["schemas"]["User"][];
+            items: components["schemas"]["UserListItem"][];
             /** @description Value of `cursor` for the next page; null on the last page. */
             next_cursor: string | null;
             /** @description Number of entries on all pages. */
@@ -7412,6 +7540,11 @@ export interface components {
             /** @description Entries of this page. */
             items: components["schemas"]["UserSecret"][];
         };
+        /**
+         * @description Sort key of the list of users.
+         * @enum {string}
+         */
+        UserSort: "name" | "created" | "last_login";
         /** @description Waiting times for nodes of one user's jobs that started in the month. */
         UserWait: {
             /** @description Owner of the jobs. */
@@ -8629,12 +8762,20 @@ export interface operations {
     list_users: {
         parameters: {
             query?: {
+                /** @description Part of the login name, the full name or the mail address. */
+                q?: string | null;
+                /** @description Only users with this role. */
+                role?: components["schemas"]["Role"] | null;
+                /** @description true: only disabled accounts; false: only enabled ones. */
+                disabled?: boolean | null;
                 /** @description next_cursor of the previous page. */
                 cursor?: string | null;
                 /** @description Maximum number on a page. */
                 limit?: number;
-                /** @description Part of the login name, the full name or the mail address. */
-                q?: string | null;
+                /** @description Sort key. */
+                sort?: components["schemas"]["UserSort"];
+                /** @description Sort direction. */
+                order?: "asc" | "desc";
             };
             header?: never;
             path?: never;
@@ -8792,8 +8933,18 @@ export interface operations {
     list_projects: {
         parameters: {
             query?: {
+                /** @description Part of the name or the title. */
+                q?: string | null;
                 /** @description Only projects in this state, such as requested. */
                 state?: components["schemas"]["ProjectState"] | null;
+                /** @description false: without personal projects, whose only member has the project as default project; true: only those. */
+                personal?: boolean | null;
+                /** @description Only projects with a request that waits for an administrator. */
+                pending?: boolean;
+                /** @description next_cursor of the previous page. */
+                cursor?: string | null;
+                /** @description Maximum number on a page; omitted: all projects. */
+                limit?: number | null;
             };
             header?: never;
             path?: never;
@@ -12172,6 +12323,92 @@ export interface operations {
             };
         };
     };
+    get_templates_preferences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
+                "If-Match"?: string | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplatePreferences-Output"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_templates_preferences: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
+                "If-Match"?: string | null;
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "pinned": [
+                 *         "jupyterlab"
+                 *       ],
+                 *       "presets": [
+                 *         {
+                 *           "name": "Long",
+                 *           "file": {
+                 *             "template": "batch",
+                 *             "max_duration": "3d"
+                 *           }
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["TemplatePreferences-Input"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TemplatePreferences-Output"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_secrets: {
         parameters: {
             query?: never;
@@ -12695,6 +12932,8 @@ export interface operations {
                 since?: string | null;
                 /** @description Only entries before this time. */
                 until?: string | null;
+                /** @description false: without changes of users' own preferences in the portal. */
+                preferences?: boolean;
             };
             header?: never;
             path?: never;
@@ -12737,6 +12976,8 @@ export interface operations {
                 since?: string | null;
                 /** @description Only entries before this time. */
                 until?: string | null;
+                /** @description false: without changes of users' own preferences in the portal. */
+                preferences?: boolean;
                 /** @description jsonl: one JSON object per line, with hashes that can be verified offline; csv: for spreadsheets. */
                 format?: "jsonl" | "csv";
             };

@@ -2,12 +2,13 @@ import { CloseButton } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { CircleAlert, Info, TriangleAlert } from "lucide-react";
 import { useTranslation } from "react-i18next";
-import { type Announcement, adminKeys, announcementsQuery, dismissAnnouncement, type Severity } from "@/api/admin";
+import { type Announcement, adminKeys, announcementsQuery, dismissAnnouncement } from "@/api/admin";
+import { LinkedText } from "@/components/LinkedText";
 import { notifyProblem } from "@/components/notify";
-import { SEVERITIES } from "@/lib/severity";
+import { severityLook } from "@/lib/severity";
 import classes from "./Banner.module.css";
 
-const ICONS: Record<Severity, typeof Info> = { info: Info, warning: TriangleAlert, critical: CircleAlert };
+const ICONS: Partial<Record<string, typeof Info>> = { info: Info, warning: TriangleAlert, critical: CircleAlert };
 
 /** The announcements of administrators that the user has not dismissed, one line each. */
 export function AnnouncementBanner() {
@@ -36,13 +37,13 @@ function Line({ announcement }: { announcement: Announcement }) {
       void cache.invalidateQueries({ queryKey: adminKeys.announcements });
     },
   });
-  const Icon = ICONS[severity];
+  const Icon = ICONS[severity] ?? Info;
   return (
-    <div className={classes.banner} data-tone={SEVERITIES[severity].tone} role={severity === "critical" ? "alert" : "status"} data-testid="announcement">
+    <div className={classes.banner} data-tone={severityLook(severity).tone} role={severity === "critical" ? "alert" : "status"} data-testid="announcement">
       <Icon size={17} aria-hidden className={classes.icon} />
       <p className={classes.text}>
-        <span className="visually-hidden">{t(SEVERITIES[severity].label)}: </span>
-        {text}
+        <span className="visually-hidden">{t(severityLook(severity).label)}: </span>
+        <LinkedText>{text}</LinkedText>
       </p>
       {dismissible && <CloseButton size="sm" aria-label={t("Dismiss announcement")} onClick={() => dismiss.mutate()} />}
     </div>

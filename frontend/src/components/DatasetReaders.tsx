@@ -81,6 +81,7 @@ function GrantField({ dataset, busy, onGrant }: { dataset: Dataset; busy: boolea
         value={project}
         onChange={setSelection}
         searchable={available.length > 8}
+        limit={100}
         data-testid="dataset-grant-project"
       />
       <Button

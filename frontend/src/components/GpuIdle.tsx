@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import { idleGpusQuery } from "@/api/notifications";
 import type { Job } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
+import { NodeLinks } from "@/components/NodeLinks";
 import { PageError } from "@/components/PageError";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
 import { RelativeTime } from "@/components/Time";
@@ -71,7 +72,7 @@ export function IdleGpuList() {
               </td>
               <td data-label={t("Owner")}>{job.owner}</td>
               <td data-label={t("GPUs")}>{job.resources.nodes * job.resources.gpu.count}</td>
-              <td data-label={t("Nodes")}>{job.nodes.join(", ")}</td>
+              <td data-label={t("Nodes")}><NodeLinks nodes={job.nodes} /></td>
               <td data-label={t("Idle since")}>{job.gpu_idle_since !== null && <RelativeTime at={job.gpu_idle_since} />}</td>
             </tr>
           ))}

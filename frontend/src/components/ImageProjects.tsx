@@ -48,6 +48,7 @@ export function ImageProjects({ image, onClose }: { image: Image; onClose: () =>
               value={projects}
               onChange={setProjects}
               searchable
+              limit={100}
               data-testid="image-project-choice"
             />
           )}

@@ -4,6 +4,7 @@ import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { DetailRow, Identifier } from "@/components/DetailRow";
 import { JobSoftware } from "@/components/JobSoftware";
+import { NodeLinks } from "@/components/NodeLinks";
 import { RelativeTime } from "@/components/Time";
 import { describeExchange, describeExit, describeRanks, describeResources } from "@/lib/describe";
 import { formatDuration } from "@/lib/time";
@@ -25,7 +26,7 @@ export function JobDetails({ job }: { job: Job }) {
           <DetailRow name={t("Ranks")}>{[describeRanks(job), describeExchange(job)].filter(Boolean).join("; ")}</DetailRow>
         )}
         <DetailRow name={t("Time limit")}>{formatDuration(job.max_duration_s)}</DetailRow>
-        {job.nodes.length > 0 && <DetailRow name={t("Nodes")}>{job.nodes.join(", ")}</DetailRow>}
+        {job.nodes.length > 0 && <DetailRow name={t("Nodes")}><span><NodeLinks nodes={job.nodes} /></span></DetailRow>}
         {job.partition !== null && <DetailRow name={t("Partition")}>{job.partition}</DetailRow>}
         {job.state === "QUEUED" && job.priority !== null && <DetailRow name={t("Priority")}>{job.priority}</DetailRow>}
         {slurm.length > 0 && <DetailRow name="Slurm">{slurm.join(", ")}</DetailRow>}

@@ -1,32 +1,40 @@
-import { Alert, Skeleton, UnstyledButton } from "@mantine/core";
+import { Alert, Skeleton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { FileWarning, LayoutTemplate } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { templatePreferencesQuery, useSaveTemplates } from "@/api/preferences";
 import { templatesQuery } from "@/api/queries";
-import type { Template } from "@/api/types";
+import { TemplateCard } from "@/components/dashboard/TemplateCard";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
-import { TemplateIcon } from "@/components/TemplateIcon";
+import { notifyProblem } from "@/components/notify";
+import { findPreset, presetsOf, sortTemplates } from "@/lib/templates";
 import classes from "@/pages/Dashboard.module.css";
 
 const fetchDrawer = () => import("@/components/LaunchDrawer");
 const LaunchDrawer = lazy(async () => ({ default: (await fetchDrawer()).LaunchDrawer }));
 
-/** Template cards. The selected template is in the URL, so that Back closes its form. */
+/** Loads the form before it is opened; a click repeats a failed fetch. */
+const prepareDrawer = () => void fetchDrawer().catch(() => undefined);
+
+/** Template cards. The selected template and preset are in the URL, so that Back closes its form. */
 export function LaunchPanel() {
   const { t } = useTranslation();
   const templates = useQuery(templatesQuery);
-  const { launch } = useSearch({ from: "/shell/" });
+  const preferences = useQuery(templatePreferencesQuery);
+  const save = useSaveTemplates((error) => notifyProblem(t("Could not save the presets"), error));
+  const { launch, preset } = useSearch({ from: "/shell/" });
   const navigate = useNavigate({ from: "/" });
   const selected = templates.data?.items.find((template) => template.name === launch) ?? null;
   // The form is loaded on demand and stays mounted for its closing transition.
   const [formNeeded, setFormNeeded] = useState(false);
   if (selected !== null && !formNeeded) setFormNeeded(true);
-  const select = (name: string | null) => void navigate({ search: name === null ? {} : { launch: name } });
+  const close = () => void navigate({ search: {} });
 
-  if (templates.isPending) {
+  // The order follows from the pins, so cards are shown once these are loaded or have failed.
+  if (templates.isPending || preferences.isPending) {
     return (
       <div className={classes.templates} aria-busy="true">
         <span className="visually-hidden">{t("Loading")}</span>
@@ -44,6 +52,7 @@ export function LaunchPanel() {
     );
   }
   const { items, problems } = templates.data;
+  const { pinned, presets } = preferences.data ?? { pinned: [], presets: [] };
   return (
     <>
       {items.length === 0 && (
@@ -54,8 +63,16 @@ export function LaunchPanel() {
         </div>
       )}
       <div className={classes.templates}>
-        {items.map((template) => (
-          <TemplateCard key={template.name} template={template} onSelect={() => select(template.name)} />
+        {sortTemplates(items, pinned).map((template) => (
+          <TemplateCard
+            key={template.name}
+            template={template}
+            pinned={pinned.includes(template.name)}
+            presets={presetsOf(presets, template.name)}
+            onOpen={(chosen) => void navigate({ search: { launch: template.name, ...(chosen && { preset: chosen.name }) } })}
+            onPrepare={prepareDrawer}
+            onChange={(change) => save.mutate(change)}
+          />
         ))}
       </div>
       {problems.map((problem) => (
@@ -71,23 +88,9 @@ export function LaunchPanel() {
       ))}
       {formNeeded && (
         <Suspense>
-          <LaunchDrawer template={selected} onClose={() => select(null)} />
+          <LaunchDrawer template={selected} preset={selected ? findPreset(presets, selected.name, preset) : undefined} onClose={close} />
         </Suspense>
       )}
     </>
-  );
-}
-
-function TemplateCard({ template, onSelect }: { template: Template; onSelect: () => void }) {
-  // Prefetches on hover and focus; a click repeats a failed fetch.
-  const prepare = () => void fetchDrawer().catch(() => undefined);
-  return (
-    <UnstyledButton className={classes.template} onClick={onSelect} onPointerEnter={prepare} onFocus={prepare} data-testid={`template-${template.name}`}>
-      <TemplateIcon name={template.icon} session={template.type === "session"} />
-      <span>
-        <span className={classes.templateTitle}>{template.title}</span>
-        <span className={classes.templateText}>{template.description}</span>
-      </span>
-    </UnstyledButton>
   );
 }

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Construction } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { type Maintenance, maintenanceQuery } from "@/api/admin";
+import { LinkedText } from "@/components/LinkedText";
 import { useSlowNow } from "@/hooks/use-now";
 import { formatClock } from "@/lib/time";
 import classes from "./Banner.module.css";
@@ -35,7 +36,7 @@ function Line({ maintenance }: { maintenance: Maintenance }) {
     <div className={classes.banner} data-tone={phase === "on" ? "warn" : "active"} role="status" data-testid="maintenance-banner">
       <Construction size={17} aria-hidden className={classes.icon} />
       <p className={classes.text}>
-        {text} {message}
+        {text} <LinkedText>{message}</LinkedText>
       </p>
     </div>
   );

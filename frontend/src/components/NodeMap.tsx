@@ -1,7 +1,7 @@
 import type { CSSProperties } from "react";
 import { useTranslation } from "react-i18next";
 import type { ClusterNode } from "@/api/types";
-import { busyShare, CLOSED, NODE_LOOKS, type NodeState, statesOf } from "@/lib/nodes";
+import { busyShare, CLOSED, nodeLook, type NodeState, statesOf } from "@/lib/nodes";
 import classes from "./NodeMap.module.css";
 
 interface Props {
@@ -26,7 +26,7 @@ export function NodeMap({ nodes, onPick }: Props) {
             tabIndex={-1}
             className={CLOSED.has(node.state) ? `${classes.node ?? ""} ${classes.closed ?? ""}` : classes.node}
             style={{ ...tones(node.state), "--busy": busyShare(node) } as CSSProperties}
-            title={`${node.name}: ${t(NODE_LOOKS[node.state].label)}${node.reason === null ? "" : `, ${node.reason}`}`}
+            title={`${node.name}: ${t(nodeLook(node.state).label)}${node.reason === null ? "" : `, ${node.reason}`}`}
             onClick={() => onPick(node.name)}
           />
         ))}
@@ -38,7 +38,7 @@ export function NodeMap({ nodes, onPick }: Props) {
               className={`${classes.node ?? ""} ${classes.swatch ?? ""} ${CLOSED.has(state) ? (classes.closed ?? "") : ""}`}
               style={{ ...tones(state), "--busy": EXAMPLE[state] ?? 1 } as CSSProperties}
             />
-            {t(NODE_LOOKS[state].label)} {nodes.filter((node) => node.state === state).length}
+            {t(nodeLook(state).label)} {nodes.filter((node) => node.state === state).length}
           </span>
         ))}
       </div>
@@ -47,6 +47,6 @@ export function NodeMap({ nodes, onPick }: Props) {
 }
 
 function tones(state: NodeState): CSSProperties {
-  const { tone } = NODE_LOOKS[state];
+  const { tone } = nodeLook(state);
   return { "--tone": `var(--${tone})`, "--tone-soft": `var(--${tone}-soft)` } as CSSProperties;
 }

@@ -1,11 +1,11 @@
-import { Button, Group, Text, Tooltip } from "@mantine/core";
-import { type CSSProperties, type ReactNode, useState } from "react";
+import { Button, Group, Text } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { ClusterNode } from "@/api/types";
 import { UsageBar } from "@/components/Capacity";
-import badge from "@/components/StateBadge.module.css";
+import { NodeStateBadge } from "@/components/NodeStateBadge";
 import classes from "@/components/table.module.css";
-import { NODE_LOOKS } from "@/lib/nodes";
 import { formatBytes } from "@/lib/units";
 
 /** Rows visible at first and added by each "Show more": a thousand at once would render slowly. */
@@ -62,7 +62,9 @@ function NodeRow({ node, children }: { node: ClusterNode; children: ReactNode })
   return (
     <tr data-testid="node-row">
       <td>
-        <strong>{node.name}</strong>
+        <Link to="/cluster/nodes/$name" params={{ name: node.name }} className={classes.plainLink}>
+          {node.name}
+        </Link>
         {labels !== "" && (
           <Text size="xs" c="dimmed" mt={2}>
             {labels}
@@ -70,7 +72,7 @@ function NodeRow({ node, children }: { node: ClusterNode; children: ReactNode })
         )}
       </td>
       <td>
-        <NodeState node={node} />
+        <NodeStateBadge node={node} />
         {node.reason && (
           <Text size="xs" c="dimmed" mt={2}>
             {node.reason}
@@ -116,22 +118,6 @@ function NodeRow({ node, children }: { node: ClusterNode; children: ReactNode })
       </td>
       {children}
     </tr>
-  );
-}
-
-function NodeState({ node }: { node: ClusterNode }) {
-  const { t } = useTranslation();
-  const { label, tone } = NODE_LOOKS[node.state];
-  return (
-    <Tooltip label={t("Scheduler state: {{state}}", { state: node.scheduler_state ?? "" })} disabled={node.scheduler_state === null}>
-      <span
-        className={badge.badge}
-        style={{ "--tone": `var(--${tone})`, "--tone-soft": `var(--${tone}-soft)` } as CSSProperties}
-      >
-        <span className={badge.dot} />
-        {t(label)}
-      </span>
-    </Tooltip>
   );
 }
 

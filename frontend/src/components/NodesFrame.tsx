@@ -9,7 +9,7 @@ import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
 import { RelativeTime } from "@/components/Time";
-import { NODE_LOOKS, type NodeFilter, statesOf } from "@/lib/nodes";
+import { nodeLook, type NodeFilter, statesOf } from "@/lib/nodes";
 
 interface Props {
   title: string;
@@ -77,7 +77,7 @@ export function NodeFilterFields({ nodes, filter, onChange }: FieldProps) {
       <Select
         aria-label={t("State")}
         placeholder={t("Any state")}
-        data={statesOf(nodes).map((state) => ({ value: state, label: t(NODE_LOOKS[state].label) }))}
+        data={statesOf(nodes).map((state) => ({ value: state, label: t(nodeLook(state).label) }))}
         value={filter.state}
         onChange={(state) => onChange({ state })}
         clearable

@@ -32,12 +32,13 @@ export function QueuePosition({ job, mt }: { job: Job; mt?: string }) {
           <Lightbulb size={14} aria-hidden style={ICON} />
           <span>
             <ServerText>{item.text}</ServerText> {item.at && <RelativeTime at={item.at} />}
-            {item.jobs.map(({ id, name }, index) => (
+            {item.jobs.map(({ id, name, owner }, index) => (
               <span key={id}>
                 {index > 0 && ", "}
                 <Anchor component={Link} to={`/jobs/${id}`} size="sm" underline="always">
                   {name}
                 </Anchor>
+                {owner !== null && ` (${owner})`}
               </span>
             ))}
           </span>

@@ -7,6 +7,7 @@ import type { Job } from "@/api/types";
 import { msg } from "@/i18n/msg";
 import { Confirm } from "@/components/Confirm";
 import { IdleAlert } from "@/components/IdleAlert";
+import { NodeLinks } from "@/components/NodeLinks";
 import { QueuePosition } from "@/components/QueuePosition";
 import { ContinueButton } from "@/components/runs/ContinueButton";
 import { Stages } from "@/components/Stages";
@@ -15,7 +16,7 @@ import { ICONS, TemplateIcon } from "@/components/TemplateIcon";
 import { RelativeTime } from "@/components/Time";
 import { useJobActions } from "@/hooks/use-job-actions";
 import { useNow } from "@/hooks/use-now";
-import { describeNodes, describeResources } from "@/lib/describe";
+import { describeResources } from "@/lib/describe";
 import { SOON_S } from "@/lib/ending";
 import { isFailure, isTerminal } from "@/lib/states";
 import { formatMoment, formatTicking, secondsBetween } from "@/lib/time";
@@ -47,13 +48,13 @@ export function SessionCard({ job, icon, templateTitle, onDismiss }: Props) {
             {job.name}
           </Link>
           <div className={classes.sub}>
-            {[
-              templateTitle !== job.name ? templateTitle : undefined,
-              describeResources(job.resources),
-              job.nodes.length > 0 ? t("on {{nodes}}", { nodes: describeNodes(job.nodes) }) : undefined,
-            ]
-              .filter(Boolean)
-              .join(" · ")}
+            {[templateTitle !== job.name ? templateTitle : undefined, describeResources(job.resources)].filter(Boolean).join(" · ")}
+            {job.nodes.length > 0 && (
+              <>
+                {" · "}
+                <NodeLinks nodes={job.nodes} short />
+              </>
+            )}
           </div>
         </div>
         <StateBadge job={job} />

@@ -3,7 +3,6 @@ import { useQuery } from "@tanstack/react-query";
 import { Rocket } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { sessionsQuery, templatesQuery } from "@/api/queries";
-import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { SessionCard } from "@/components/SessionCard";
 import { useDismissed } from "@/hooks/use-dismissed";
@@ -19,10 +18,9 @@ export function SessionList({ user }: { user: string }) {
   const now = useSlowNow();
   if (sessions.isPending) {
     return (
-      <div className={`card ${classes.panel ?? ""}`} aria-busy="true">
+      <div className={`${classes.well ?? ""} ${classes.idle ?? ""}`} aria-busy="true">
         <span className="visually-hidden">{t("Loading")}</span>
-        <Skeleton h={40} mb={20} w="60%" />
-        <Skeleton h={56} />
+        <Skeleton h={22} w="50%" />
       </div>
     );
   }
@@ -36,11 +34,10 @@ export function SessionList({ user }: { user: string }) {
   const shown = sessionsWithCard(sessions.data.items, dismissed, now);
   if (shown.length === 0) {
     return (
-      <div className={classes.well}>
-        <EmptyState icon={Rocket} title={t("No running sessions")}>
-          {t("Select a template above and launch it. The session appears here with its progress until it is ready.")}
-        </EmptyState>
-      </div>
+      <p className={`${classes.well ?? ""} ${classes.idle ?? ""}`}>
+        <Rocket size={18} aria-hidden />
+        {t("No running sessions. Launch one below.")}
+      </p>
     );
   }
   return (

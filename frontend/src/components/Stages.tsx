@@ -6,6 +6,7 @@ import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
 import { useNow } from "@/hooks/use-now";
 import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
 import { isTerminal } from "@/lib/states";
 import { formatClock, formatDuration, formatTicking, secondsBetween } from "@/lib/time";
 import classes from "./Stages.module.css";
@@ -68,7 +69,7 @@ function StageItem({ stage, last }: { stage: Stage; last: boolean }) {
         <span className={classes.line} />
       </div>
       <span className={classes.title}><ServerText>{stage.title}</ServerText></span>
-      <span className="visually-hidden">: {t(STATUS_LABELS[stage.status])}</span>
+      <span className="visually-hidden">: {t(known(STATUS_LABELS, stage.status, stage.status))}</span>
       <span className={`${classes.time ?? ""} tabular`}>
         {isTicking && stage.started_at ? <TickingTime since={stage.started_at} /> : <StageTime stage={stage} last={last} />}
       </span>

@@ -1,6 +1,7 @@
 import { Notifications } from "@mantine/notifications";
+import classes from "./Toasts.module.css";
 
 /** The area in which toasts appear. */
 export function Toasts() {
-  return <Notifications position="top-right" autoClose={6000} limit={4} />;
+  return <Notifications position="top-right" autoClose={6000} limit={4} classNames={{ root: classes.toasts ?? "" }} />;
 }

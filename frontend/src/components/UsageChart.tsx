@@ -84,7 +84,7 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
   }, [width, scheme, names, limit, format, colour, contrast]);
 
   return (
-    <div ref={measure} role="img" aria-label={label} style={{ height: HEIGHT_PX, overflow: "hidden" }}>
+    <div ref={measure} role="img" aria-label={label} style={{ height: HEIGHT_PX, overflow: "hidden", contain: "inline-size" }}>
       <div ref={box} />
     </div>
   );

@@ -4,6 +4,7 @@ import i18next from "i18next";
 import { Bell, CircleAlert, CircleCheck, Moon, TriangleAlert } from "lucide-react";
 import { keepSession, type Level, type InboxNotification } from "@/api/notifications";
 import { notifyDone, notifyProblem } from "@/components/notify";
+import { known } from "@/lib/known";
 import { bodyOf, titleOf } from "@/lib/notifications";
 
 export type NewNotification = Pick<InboxNotification, "id" | "kind" | "level" | "title" | "text" | "data" | "job_id">;
@@ -21,7 +22,7 @@ export function showNotification(notification: NewNotification): void {
   const tag = `notification-${notification.id}`;
   // The end of a session has a toast of its own with a button to extend it (`notifyEnding`).
   if (notification.kind !== "session_expiring") {
-    const { color, icon: Icon } = LOOKS[notification.level];
+    const { color, icon: Icon } = known(LOOKS, notification.level, LOOKS.info);
     const idle = notification.kind === "session_idle";
     notifications.show({
       id: tag,

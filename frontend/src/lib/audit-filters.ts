@@ -21,5 +21,6 @@ export function readAuditFilters(search: Record<string, unknown>): AuditFilters 
     outcome: OUTCOMES.find((outcome) => outcome === search.outcome),
     from: day("from"),
     to: day("to"),
+    preferences: search.preferences === true || search.preferences === "true" ? true : undefined,
   };
 }

@@ -39,12 +39,6 @@ export function describeExit(job: Pick<Job, "exit_code" | "signal">): string {
   return job.exit_code === null ? "" : i18next.t("exit code {{code}}", { code: job.exit_code });
 }
 
-/** The nodes by name, shortened where there are more than three. */
-export function describeNodes(nodes: readonly string[]): string {
-  if (nodes.length <= 3) return nodes.join(", ");
-  return i18next.t("{{names}} and {{more}} more", { names: nodes.slice(0, 2).join(", "), more: nodes.length - 2 });
-}
-
 /** Start and end of the program; `to` is null while it runs, the result null before it starts. */
 export function runTimeBounds(job: Job): { from: string; to: string | null } | null {
   const from = job.started_at ?? job.allocated_at;

@@ -21,6 +21,8 @@ export const COLUMNS = [
   { name: "resources", label: msg("Resources"), track: "minmax(190px, 2fr)" },
   { name: "gpus", label: msg("GPUs"), track: "64px", sort: "gpus", number: true },
   { name: "nodes", label: msg("Nodes"), track: "minmax(90px, 1.2fr)" },
+  // As squeue's NODELIST(REASON).
+  { name: "placement", label: msg("Nodes (reason)"), track: "minmax(120px, 2fr)" },
   { name: "partition", label: msg("Partition"), track: "minmax(80px, 1fr)" },
   { name: "created", label: msg("Created"), track: "104px", sort: "created" },
   { name: "started", label: msg("Started"), track: "104px", sort: "started" },

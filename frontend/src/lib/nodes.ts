@@ -1,12 +1,13 @@
 /** Labels, filters and load of nodes. */
 import type { ClusterNode } from "@/api/types";
 import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
 import type { Tone } from "@/lib/states";
 
 export type NodeState = ClusterNode["state"];
 
 /** The labels are keys: `t(look.label)`. */
-export const NODE_LOOKS: Record<NodeState, { label: string; tone: Tone }> = {
+const LOOKS: Record<NodeState, { label: string; tone: Tone }> = {
   idle: { label: msg("Idle"), tone: "good" },
   mixed: { label: msg("Mixed"), tone: "active" },
   allocated: { label: msg("Allocated"), tone: "active" },
@@ -17,6 +18,11 @@ export const NODE_LOOKS: Record<NodeState, { label: string; tone: Tone }> = {
   powered_off: { label: msg("Powered off"), tone: "neutral" },
   unknown: { label: msg("Unknown"), tone: "neutral" },
 };
+
+/** Label and tone of a state; a state of a newer release is shown as it is. */
+export function nodeLook(state: string): { label: string; tone: Tone } {
+  return known(LOOKS, state, { label: state, tone: "neutral" });
+}
 
 /** States in which a node accepts no new jobs. */
 export const CLOSED: ReadonlySet<NodeState> = new Set<NodeState>(["draining", "drained", "down"]);
@@ -54,10 +60,11 @@ export function partitionsOf(nodes: readonly ClusterNode[]): string[] {
   return [...new Set(nodes.flatMap((node) => node.partitions))].sort();
 }
 
-/** The states that occur, in the order of the table above. */
+/** The states that occur, in the order of the table above, unknown ones last. */
 export function statesOf(nodes: readonly ClusterNode[]): NodeState[] {
-  const occurring = new Set(nodes.map((node) => node.state));
-  return (Object.keys(NODE_LOOKS) as NodeState[]).filter((state) => occurring.has(state));
+  const occurring = [...new Set(nodes.map((node) => node.state))];
+  const known = Object.keys(LOOKS) as NodeState[];
+  return [...known.filter((state) => occurring.includes(state)), ...occurring.filter((state) => !known.includes(state))];
 }
 
 /** The allocated share of a node, 0 to 1: of its GPUs where it has any, else of its CPUs. */

@@ -4,6 +4,7 @@ import type { Invitation, Project, ProjectRole, ProjectState, UsageRow } from "@
 import type { Me } from "@/api/types";
 import { locale } from "@/i18n/locale";
 import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
 import type { Tone } from "@/lib/states";
 import { DAY } from "@/lib/time";
 
@@ -16,12 +17,15 @@ const STATES: Record<ProjectState, { label: string; tone: Tone }> = {
 const ROLES: Record<ProjectRole, string> = { member: msg("Member"), manager: msg("Manager") };
 const SOON_DAYS = 30;
 
+export const PROJECT_STATES = Object.keys(STATES) as ProjectState[];
+
 export function projectState(state: ProjectState): { label: string; tone: Tone } {
-  return { ...STATES[state], label: i18next.t(STATES[state].label) };
+  const { label, tone } = known(STATES, state, { label: state, tone: "neutral" });
+  return { tone, label: i18next.t(label) };
 }
 
 export function roleLabel(role: ProjectRole): string {
-  return i18next.t(ROLES[role]);
+  return i18next.t(known(ROLES, role, role));
 }
 
 export interface Rights {

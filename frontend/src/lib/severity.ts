@@ -1,6 +1,7 @@
 /** Labels and tones of announcements and of the platform's components. */
 import type { Announcement, Health, Severity } from "@/api/admin";
 import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
 import type { Tone } from "@/lib/states";
 
 /** The labels are keys: `t(look.label)`. */
@@ -10,12 +11,20 @@ export const SEVERITIES: Record<Severity, { label: string; tone: Tone }> = {
   critical: { label: msg("Critical"), tone: "bad" },
 };
 
-export const HEALTH_LOOKS: Record<Health["state"], { label: string; tone: Tone }> = {
+export function severityLook(severity: string): { label: string; tone: Tone } {
+  return known(SEVERITIES, severity, { label: severity, tone: "neutral" });
+}
+
+const HEALTH_LOOKS: Record<Health["state"], { label: string; tone: Tone }> = {
   ok: { label: msg("OK"), tone: "good" },
   unknown: { label: msg("Unknown"), tone: "neutral" },
   degraded: { label: msg("Degraded"), tone: "warn" },
   down: { label: msg("Down"), tone: "bad" },
 };
+
+export function healthLook(state: string): { label: string; tone: Tone } {
+  return known(HEALTH_LOOKS, state, { label: state, tone: "neutral" });
+}
 
 const COMPONENT_NAMES: Partial<Record<string, string>> = {
   api: msg("API"),

@@ -2,6 +2,7 @@
 import i18next from "i18next";
 import type { JobState } from "@/api/types";
 import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
 
 export type Tone = "neutral" | "waiting" | "active" | "good" | "bad" | "warn";
 
@@ -64,11 +65,7 @@ export function lookOf(
   state: JobState,
   options: { session?: boolean; cancelRequested?: boolean } = {},
 ): StateLook {
-  const look = (LOOKS as Partial<Record<string, StateLook>>)[state] ?? {
-    label: state,
-    tone: "neutral" as const,
-    pulse: false,
-  };
+  const look = known(LOOKS, state, { label: state, tone: "neutral", pulse: false });
   if (options.cancelRequested && !isTerminal(state)) {
     return { label: i18next.t(options.session ? "Stopping" : "Cancelling"), tone: "neutral", pulse: true };
   }

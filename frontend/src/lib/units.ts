@@ -30,6 +30,12 @@ export function memoryText(bytes: number): string {
   return `${value}${"BKMGTP".charAt(unit)}`;
 }
 
+/** "16G" -> bytes; null if the text is not an amount in the platform's syntax. */
+export function parseMemory(text: string): number | null {
+  const match = /^(\d+(?:\.\d+)?)\s*([BKMGTP])/i.exec(text.trim());
+  return match === null ? null : Math.round(Number(match[1]) * 1024 ** "BKMGTP".indexOf((match[2] ?? "B").toUpperCase()));
+}
+
 /** The stops of a memory slider: powers of two and half-steps between the bounds, bounds included. */
 export function memoryStops(min: number, max: number, extra: readonly number[] = []): number[] {
   const stops = new Set<number>([min, max]);

@@ -18,6 +18,8 @@ import { PageTitle } from "@/components/PageTitle";
 import { PlanView } from "@/components/PlanView";
 import { isBatchScript, setField } from "@/lib/job-yaml";
 import { saveText } from "@/lib/save-text";
+import { Refusal } from "@/components/Refusal";
+import { useRefusal } from "@/hooks/use-refusal";
 import classes from "./Compose.module.css";
 
 const YamlEditor = lazy(() => import("@/components/compose/YamlEditor"));
@@ -42,6 +44,7 @@ export function ComposePage() {
   const cache = useQueryClient();
   const { data: me } = useSuspenseQuery(meQuery);
   const remember = useRememberLaunch();
+  const refusal = useRefusal();
   const compose = useCompose(me.user.name, (job, file) => {
     cache.setQueryData(keys.job(job.id), job, { updatedAt: 0 });
     for (const queryKey of [keys.lists, keys.recent, keys.sessions]) void cache.invalidateQueries({ queryKey });
@@ -208,16 +211,18 @@ export function ComposePage() {
               />
             )}
           </div>
-          <Button
-            size="md"
-            leftSection={<Rocket size={17} />}
-            loading={compose.start.isPending}
-            disabled={compose.file === null || (compose.fresh && (compose.problems.length > 0 || compose.plan.data?.fits === false))}
-            onClick={submit}
-            data-testid="compose-submit"
-          >
-            {t("Launch")}
-          </Button>
+          <Refusal reason={refusal}>
+            <Button
+              size="md"
+              leftSection={<Rocket size={17} />}
+              loading={compose.start.isPending}
+              disabled={refusal !== null || compose.file === null || (compose.fresh && (compose.problems.length > 0 || compose.plan.data?.fits === false))}
+              onClick={submit}
+              data-testid="compose-submit"
+            >
+              {t("Launch")}
+            </Button>
+          </Refusal>
         </div>
       </div>
     </div>

@@ -20,14 +20,14 @@ export function DashboardPage() {
     <div className={classes.grid}>
       <h1 className="visually-hidden">{t("Home")}</h1>
       <div className={classes.main}>
+        <section aria-labelledby="sessions-title">
+          <SectionTitle id="sessions-title" title={t("Your sessions")} />
+          <SessionList user={me.user.name} />
+        </section>
         <section aria-labelledby="launch-title">
           <SectionTitle id="launch-title" title={t("Launch")} />
           <StartAgain />
           <LaunchPanel />
-        </section>
-        <section aria-labelledby="sessions-title">
-          <SectionTitle id="sessions-title" title={t("Your sessions")} />
-          <SessionList user={me.user.name} />
         </section>
       </div>
       <aside className={classes.aside}>

@@ -16,6 +16,7 @@ import { JobHistory } from "@/components/JobHistory";
 import { JobScript } from "@/components/JobScript";
 import { TaskTable } from "@/components/jobs/TaskRows";
 import { LogView } from "@/components/LogView";
+import { NodeLinks } from "@/components/NodeLinks";
 import { PageError } from "@/components/PageError";
 import { BackLink, PageHead } from "@/components/PageHead";
 import { PageLoading } from "@/components/PageLoading";
@@ -32,7 +33,7 @@ import { TemplateIcon } from "@/components/TemplateIcon";
 import { TerminalButton } from "@/components/terminal/TerminalButton";
 import { UsagePanel } from "@/components/UsagePanel";
 import { useJobActions } from "@/hooks/use-job-actions";
-import { describeExit, describeNodes, describeResources } from "@/lib/describe";
+import { describeExit, describeResources } from "@/lib/describe";
 import type { JobTab } from "@/router";
 import classes from "./Job.module.css";
 
@@ -185,15 +186,18 @@ function Head({ job }: { job: Job }) {
       icon={<TemplateIcon name={template?.icon} session={job.type === "session"} size={48} />}
       title={`${job.name}${job.array_task_id === null ? "" : ` · ${t("task {{number}}", { number: job.array_task_id })}`}`}
       badges={<StateBadge job={job} large testId="job-state" />}
-      sub={[
-        template?.title ?? job.template ?? (job.type === "session" ? t("Session") : t("Job")),
-        job.owner,
-        describeResources(job.resources),
-        job.nodes.length > 0 ? t("on {{nodes}}", { nodes: describeNodes(job.nodes) }) : "",
-        exit,
-      ]
-        .filter(Boolean)
-        .join(" · ")}
+      sub={
+        <>
+          {[template?.title ?? job.template ?? (job.type === "session" ? t("Session") : t("Job")), job.owner, describeResources(job.resources)].join(" · ")}
+          {job.nodes.length > 0 && (
+            <>
+              {" · "}
+              <NodeLinks nodes={job.nodes} short />
+            </>
+          )}
+          {exit !== "" && ` · ${exit}`}
+        </>
+      }
     >
       <Actions job={job} />
     </PageHead>

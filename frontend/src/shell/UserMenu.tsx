@@ -1,7 +1,7 @@
 import { Avatar, Menu, Text, UnstyledButton } from "@mantine/core";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Check, ChevronDown, Keyboard, LogOut, ShieldCheck } from "lucide-react";
+import { BookOpen, Check, ChevronDown, CircleQuestionMark, Keyboard, LogOut, ShieldCheck } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { meQuery } from "@/api/queries";
 import { LANGUAGES } from "@/i18n";
@@ -51,6 +51,14 @@ export function UserMenu({ onHelp }: { onHelp: () => void }) {
                 {t("Administration")}
               </Menu.Item>
             ))}
+        <Menu.Item leftSection={<CircleQuestionMark size={15} />} component={Link} to="/help" data-testid="help">
+          {t("Help")}
+        </Menu.Item>
+        {platform.documentation_url !== null && (
+          <Menu.Item leftSection={<BookOpen size={15} />} component="a" href={platform.documentation_url} target="_blank" rel="noreferrer">
+            {t("Documentation")}
+          </Menu.Item>
+        )}
         <Menu.Item leftSection={<Keyboard size={15} />} onClick={onHelp}>
           {t("Keyboard shortcuts")}
         </Menu.Item>

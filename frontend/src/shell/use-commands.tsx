@@ -1,6 +1,6 @@
 import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { Keyboard, Languages, LogOut, Orbit, SquareTerminal } from "lucide-react";
+import { BookOpen, CircleQuestionMark, Keyboard, Languages, LogOut, Orbit, SquareTerminal } from "lucide-react";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { findJobsQuery, meQuery, templatesQuery } from "@/api/queries";
@@ -8,6 +8,7 @@ import type { Job } from "@/api/types";
 import { LANGUAGES } from "@/i18n";
 import { openInNewTab } from "@/hooks/use-job-actions";
 import { notifyProblem } from "@/components/notify";
+import { ANSWERS } from "@/lib/help";
 import { shortId } from "@/lib/id";
 import { pagesFor } from "@/lib/pages";
 import { lookOf } from "@/lib/states";
@@ -37,6 +38,7 @@ export function useCommands(text: string, query: string, onHelp: () => void): { 
   const templates = useQuery(templatesQuery);
   const jobs = useQuery({ ...findJobsQuery(query.trim(), me.user.name), enabled: query.trim() !== "" });
   const navigate = useNavigate();
+  const help = useHelp(me.platform.documentation_url);
   const groups: Group[] = [
     { label: t("Sessions and jobs"), commands: useJobCommands(text.trim() === "" ? [] : (jobs.data ?? [])) },
     {
@@ -65,6 +67,7 @@ export function useCommands(text: string, query: string, onHelp: () => void): { 
         })),
       ),
     },
+    { label: t("Help"), commands: text.trim() === "" ? [] : matching(text, help) },
     { label: t("Settings"), commands: matching(text, useSettings(onHelp)) },
   ];
   return { groups: groups.filter(({ commands }) => commands.length > 0), searching: jobs.isFetching || text !== query };
@@ -86,6 +89,24 @@ function useJobCommands(jobs: readonly Job[]): Command[] {
       },
     };
   });
+}
+
+/** Answers of the help page, and the site's documentation. */
+function useHelp(documentation: string | null): Command[] {
+  const { t } = useTranslation();
+  const navigate = useNavigate();
+  return [
+    ...ANSWERS.map(({ id, question, words }) => ({
+      key: `help-${id}`,
+      label: t(question),
+      words: words === undefined ? question : `${question} ${words} ${t(words)}`,
+      icon: <CircleQuestionMark size={17} />,
+      run: () => void navigate({ to: "/help", hash: id }),
+    })),
+    ...(documentation === null
+      ? []
+      : [{ key: "documentation", label: t("Documentation"), words: "documentation manual", icon: <BookOpen size={17} />, run: () => void window.open(documentation, "_blank", "noreferrer") }]),
+  ];
 }
 
 function useSettings(onHelp: () => void): Command[] {

@@ -8,6 +8,8 @@ import pytest
 from aitne.adapters.store import SqlStore
 from aitne.adapters.store.users import MAX_TOKENS
 from aitne.core.errors import Conflict, InvalidInput, NotFound
+from aitne.core.models.directory import ProjectSearch, UserSearch, UserSort
+from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Project, Role, Scope, Token, User
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import CREATED_AT
@@ -120,7 +122,7 @@ class TestUsers:
         await store.update_user("babs", mail="Babs@Example.org")
 
         async def found(text: str) -> list[str]:
-            page = await store.list_users(search=text)
+            page = await store.list_users(UserSearch(q=text))
             assert page.total == len(page.items)
             return [one.name for one in page.items]
 
@@ -129,6 +131,76 @@ class TestUsers:
         assert await found("@example") == ["babs"]
         assert await found("_") == ["b_b"]
         assert await found("%") == []
+
+    @pytest.mark.parametrize("descending", [False, True])
+    async def test_pages_by_last_login(self, store: SqlStore, descending: bool) -> None:
+        await add(store, *(user(name) for name in ("c", "a", "e", "b", "d")))
+        for number, name in enumerate(("d", "b", "c")):
+            at = CREATED_AT + timedelta(hours=number)
+            sign_in = SignIn(
+                id=name,
+                owner=name,
+                source="password",
+                device="Firefox",
+                address=None,
+                created_at=at,
+                last_seen_at=at,
+                expires_at=at + timedelta(days=1),
+            )
+            await store.create_sign_in(sign_in, f"hash {name}", "csrf")
+        await store.end_sign_in("hash b")
+        seen, cursor = [], None
+        while True:
+            page = await store.list_users(
+                sort=UserSort.LAST_LOGIN, descending=descending, cursor=cursor, limit=2
+            )
+            seen += [one.name for one in page.items]
+            if (cursor := page.next_cursor) is None:
+                break
+        wanted = ["a", "e", "d", "b", "c"]
+        assert seen == (wanted[::-1] if descending else wanted)
+        (last,) = (await store.list_users(UserSearch(q="b"))).items
+        assert last.last_login_at == CREATED_AT + timedelta(hours=1)
+        by_name = (await store.list_users(limit=1)).next_cursor
+        with pytest.raises(InvalidInput):
+            await store.list_users(sort=UserSort.CREATED, cursor=by_name)
+
+    async def test_filters_of_users(self, store: SqlStore) -> None:
+        await add(store, user("ada", role=Role.ADMIN), user("bob"), user("eve", disabled=True))
+        for search, names in (
+            (UserSearch(role=Role.ADMIN), ["ada"]),
+            (UserSearch(disabled=True), ["eve"]),
+            (UserSearch(disabled=False, role=Role.USER), ["bob"]),
+        ):
+            page = await store.list_users(search)
+            assert ([one.name for one in page.items], page.total) == (names, len(names))
+
+    async def test_projects_are_searched_in_pages(self, store: SqlStore) -> None:
+        await add(store, user("ada", "ada"), user("bob", "bob"), user("eve", "vision"))
+        await store.put_member("vision", "bob", actor="root")
+        await store.put_member("bob", "ada", actor="root")
+
+        async def found(visible_to: str | None = None, **fields: object) -> list[str]:
+            names: list[str] = []
+            search, cursor = ProjectSearch.model_validate(fields), None
+            while True:
+                page = await store.search_projects(
+                    search, visible_to=visible_to, cursor=cursor, limit=1
+                )
+                names += [project.name for project in page.items]
+                assert all(project.members for project in page.items)
+                if (cursor := page.next_cursor) is None:
+                    assert len(names) == page.total
+                    return names
+
+        assert await found() == ["ada", "bob", "vision"]
+        assert await found(q="VIS") == ["vision"]
+        # A project with a second member is no longer personal.
+        assert await found(personal=True) == ["ada"]
+        assert await found(personal=False) == ["bob", "vision"]
+        assert await found("eve") == ["vision"]
+        assert await found("ada", personal=False) == ["bob"]
+        assert await found(state="closed") == []
 
     async def test_update(self, store: SqlStore) -> None:
         await add(store, user(), user("root", role=Role.ADMIN))

@@ -12,7 +12,7 @@ from tests.support.jobs import make_job, make_session
 from tests.support.stage import Stage
 
 
-async def test_the_owner_reads_which_work_of_his_own_is_in_the_way(stage: Stage) -> None:
+async def test_the_owner_and_administrators_read_which_jobs_are_in_the_way(stage: Stage) -> None:
     epoch = await stage.add_node()
     (node,) = await stage.store.nodes()
     busy = node.model_copy(update={"cpu_used": 6})
@@ -20,16 +20,28 @@ async def test_the_owner_reads_which_work_of_his_own_is_in_the_way(stage: Stage)
     ada, root = await stage.add_user("ada"), await stage.add_user("eve", Role.ADMIN)
     lab = make_session(owner="ada", project="ada", name="lab")
     wanted = make_job(owner="ada", project="ada", spec={"resources": {"cpu": 8}})
-    for each in (lab, wanted):
+    train = make_job(owner="bob", project="bob", name="train", spec={"resources": {"cpu": 4}})
+    member = await stage.add_user("bob")
+    await stage.store.put_member("ada", "bob", actor="root")
+    for each in (lab, train, wanted):
         await stage.store.create_job(each)
         for state in (JobState.SUBMITTING, JobState.QUEUED):
             await stage.store.transition(each.id, state)
     path = f"/api/v1/jobs/{wanted.id}/queue"
-    await stage.store.transition(lab.id, JobState.RUNNING, JobChanges(nodes=("node01",)))
+    for each in (lab, train):
+        await stage.store.transition(each.id, JobState.RUNNING, JobChanges(nodes=("node01",)))
     async with stage.client(await stage.token(ada)) as client:
         advice = (await client.get(path)).json()["advice"]
         assert advice[0]["text"].startswith("With at most 2 CPUs")
         assert [UUID(each["id"]) for each in advice[1]["jobs"]] == [lab.id]
         assert (await client.get(f"/api/v1/jobs/{lab.id}/queue")).json()["advice"] == []
     async with stage.client(await stage.token(root)) as other:
-        assert len((await other.get(path)).json()["advice"]) == 1, "the rest is her own business"
+        held = (await other.get(path)).json()["advice"][1]
+        assert held["text"] == "Running jobs that use these resources:"
+        assert [(each["name"], each["owner"]) for each in held["jobs"]] == [
+            ("train", "bob"),
+            ("lab", None),
+        ]
+    async with stage.client(await stage.token(member)) as other:
+        advice = (await other.get(path)).json()["advice"]
+        assert len(advice) == 1, "other jobs of the owner are not shown"

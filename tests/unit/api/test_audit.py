@@ -76,6 +76,24 @@ async def test_created_object_is_audited_without_its_password(stage: Stage) -> N
     assert "only ada knows" not in json.dumps(found)
 
 
+async def test_a_list_names_the_jobs_and_may_leave_out_preferences(stage: Stage) -> None:
+    ada = await stage.token(await stage.add_user("ada", project="vision"))
+    job = make_job(owner="ada", project="vision", name="train")
+    await stage.store.create_job(job)
+    gone = "00000000-0000-4000-8000-000000000000"
+    async with stage.client(ada) as client:
+        for key in ("portal", "templates"):
+            assert (await client.put(f"/api/v1/me/preferences/{key}", json={})).status_code == 200
+        for id_ in (job.id, gone):
+            await client.post(f"/api/v1/jobs/{id_}/cancel")
+    async with stage.client(await administrator(stage)) as client:
+        everything = (await client.get(AUDIT)).json()
+        assert everything["total"] == 4
+        assert everything["job_names"] == {str(job.id): "train"}
+        less = (await client.get(f"{AUDIT}?preferences=false")).json()
+        assert [entry["object"] for entry in less["items"]] == [gone, str(job.id)]
+
+
 async def test_reads_and_unauthenticated_requests_are_not_audited(stage: Stage) -> None:
     await stage.add_node()
     ada = await stage.token(await stage.add_user("ada"))

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import pytest
+from pydantic import ValidationError
+
 from aitne.core.models.user import Role, Scope
+from aitne.core.settings import Settings
 from tests.support.stage import PASSWORD, Stage
 
 
@@ -151,3 +155,10 @@ async def test_an_administrator_makes_tokens_for_others(stage: Stage) -> None:
         other = await program.post("/api/v1/tokens", json={"name": "bot", "user": "root"})
         assert other.status_code == 404
         assert (await program.get("/api/v1/tokens?user=root")).status_code == 404
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "docs.example.org", "https://a b"])
+def test_documentation_is_a_web_address(address: str) -> None:
+    assert Settings(documentation_url="https://docs.example.org/x").documentation_url is not None
+    with pytest.raises(ValidationError):
+        Settings(documentation_url=address)

@@ -176,6 +176,26 @@ async def test_preferences_are_kept_for_each_user(stage: Stage) -> None:
         assert (await client.get(url)).status_code == 401
 
 
+async def test_presets_have_a_template_and_a_name_of_their_own(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    url = "/api/v1/me/preferences/templates"
+
+    def preset(name: str, template: str | None) -> dict[str, object]:
+        return {"name": name, "file": {"template": template, "resources": {"cpu": 4}}}
+
+    async with stage.client(await stage.token(ada)) as client:
+        assert (await client.get(url)).json() == {"pinned": [], "presets": []}
+        presets = [preset("Long", "batch"), preset("Long", "train")]
+        kept = await client.put(url, json={"pinned": ["batch"], "presets": presets})
+        assert kept.status_code == 200
+        answer = (await client.get(url)).json()
+        assert [entry["file"]["template"] for entry in answer["presets"]] == ["batch", "train"]
+        assert answer["presets"][0]["file"]["resources"]["cpu"] == 4
+        for refused in ([preset("Long", None)], [preset("A", "batch"), preset("A", "batch")]):
+            assert (await client.put(url, json={"presets": refused})).status_code == 422
+        assert (await client.get(url)).json() == answer
+
+
 async def test_preferences_of_another_release_are_forgotten(stage: Stage) -> None:
     ada = await stage.add_user("ada")
     await stage.store.put_preference("ada", "portal", {"theme": "dark", "sound": "loud"})

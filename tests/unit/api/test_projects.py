@@ -119,6 +119,18 @@ async def test_project_requests_without_login_are_refused(peopled: Stage, verb: 
         assert (await client.request(method, f"/api/v1{path}", json=body)).status_code == 401
 
 
+async def test_an_administrator_names_the_first_manager(stage: Stage) -> None:
+    tokens = await people(stage)
+    async with stage.client(tokens["administrator"]) as client:
+        made = await client.post("/api/v1/projects", json={"name": "audio", "manager": "eve"})
+        assert (made.status_code, made.json()["managers"]) == (201, ["eve"])
+        unknown = await client.post("/api/v1/projects", json={"name": "video", "manager": "zoe"})
+        assert (unknown.status_code, unknown.json()["problems"][0]["field"]) == (422, "manager")
+        assert (await client.get("/api/v1/projects/video")).status_code == 404
+        shared = (await client.get("/api/v1/projects?personal=false&q=audio&limit=1")).json()
+        assert ([each["name"] for each in shared["items"]], shared["total"]) == (["audio"], 1)
+
+
 async def test_members_and_limits_come_and_go(stage: Stage) -> None:
     tokens = await people(stage)
     async with stage.client(tokens["administrator"]) as client:

@@ -27,6 +27,30 @@ async def test_an_administrator_makes_and_changes_accounts(stage: Stage) -> None
         assert sorted(project["name"] for project in projects) == ["ada", "root"]
 
 
+async def test_a_new_user_may_have_a_mail_address(stage: Stage) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    async with stage.client(await stage.token(root)) as admin:
+        made = await admin.post("/api/v1/users", json={"name": "ada", "mail": "ada@example.org"})
+        assert made.json()["mail"] == "ada@example.org"
+        bad = await admin.post("/api/v1/users", json={"name": "bob", "mail": "bob"})
+        assert (bad.status_code, bad.json()["problems"][0]["field"]) == (422, "mail")
+
+
+async def test_users_are_filtered_and_sorted_by_the_last_login(stage: Stage) -> None:
+    root = await stage.add_user("root", Role.ADMIN)
+    for name in ("ada", "bob"):
+        await stage.add_user(name)
+    async with stage.browser("bob"):
+        pass
+    async with stage.client(await stage.token(root)) as admin:
+        query = "sort=last_login&order=desc&role=user"
+        listed = (await admin.get(f"/api/v1/users?{query}")).json()["items"]
+        assert [user["name"] for user in listed] == ["bob", "ada"]
+        assert [user["last_login_at"] is None for user in listed] == [False, True]
+        await admin.patch("/api/v1/users/ada", json={"disabled": True})
+        assert (await admin.get("/api/v1/users?disabled=true")).json()["total"] == 1
+
+
 async def test_users_come_in_pages(stage: Stage) -> None:
     root = await stage.add_user("root", Role.ADMIN)
     for name in ("ada", "bob", "cyd"):

@@ -12,6 +12,7 @@ from aitne.adapters.store import paging
 from aitne.adapters.store.audit_tables import audit as _audit
 from aitne.adapters.store.base import StorePart
 from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter
+from aitne.core.models.preferences import MODELS
 from aitne.core.ports.store import AuditStore, Page
 
 
@@ -78,6 +79,10 @@ def _conditions(audit_filter: AuditFilter) -> list[ColumnElement[bool]]:
         value: Any = getattr(audit_filter, name)
         if value is not None:
             conditions.append(_audit.c[name] == value)
+    if not audit_filter.preferences:
+        # The operations that ``api.routers.preferences`` makes of the keys.
+        names = [f"put_{key}_preferences" for key in MODELS]
+        conditions.append(_audit.c.action.not_in(names))
     if audit_filter.since is not None:
         conditions.append(_audit.c.time >= audit_filter.since)
     if audit_filter.until is not None:

@@ -25,6 +25,7 @@ from aitne.adapters.store.project_rows import (
 )
 from aitne.core.errors import Conflict, NotFound
 from aitne.core.models.limits import Limits, LimitUsage, Membership
+from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project
 from aitne.core.ports.store import Check, ProjectStore
 
@@ -43,12 +44,17 @@ class SqlProjects(StorePart, ProjectStore):
     """Implementation of ``ProjectStore`` in SQL."""
 
     @override
-    async def create_project(self, project: Project, limits: Limits, *, actor: str) -> None:
+    async def create_project(
+        self, project: Project, limits: Limits, *, actor: str, manager: str | None = None
+    ) -> None:
         try:
             async with self._db.write() as tx:
                 await tx.execute(insert(_projects), project_row(project))
                 if not limits.empty:
                     await _put_limits(tx, project.name, WHOLE, limits)
+                if manager is not None:
+                    row = {"user_name": manager, "project": project.name}
+                    await tx.execute(insert(_members), {**row, "role": ProjectRole.MANAGER})
                 note(tx, project.name, actor, "created")
         except IntegrityError as error:
             raise Conflict(

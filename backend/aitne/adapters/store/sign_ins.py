@@ -47,6 +47,8 @@ class SignIns(StorePart, SignInStore):
                 if sign_in.token_id is not None and (await tx.execute(behind)).first() is None:
                     raise NotFound("token", sign_in.token_id)
                 await tx.execute(insert(_sessions), row)
+                login = update(_users).where(_users.c.name == sign_in.owner)
+                await tx.execute(login.values(last_login_at=sign_in.created_at))
                 if notify:
                     about = {"change": "sign_in", "device": sign_in.device}
                     note_security(tx, sign_in.owner, {**about, "address": sign_in.address})

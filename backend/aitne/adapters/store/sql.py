@@ -14,6 +14,7 @@ from aitne.adapters.store.audit import AuditTrail
 from aitne.adapters.store.catalog import Catalog
 from aitne.adapters.store.cluster import ClusterRecords
 from aitne.adapters.store.deliveries import Deliveries
+from aitne.adapters.store.directory import Directory
 from aitne.adapters.store.engine import Clock, Database
 from aitne.adapters.store.factors import Factors
 from aitne.adapters.store.gpus import GpuSums
@@ -47,6 +48,7 @@ class SqlStore(
     JobHistory,
     ClusterRecords,
     SqlUsers,
+    Directory,
     SqlProjects,
     Groups,
     Invitations,

@@ -244,6 +244,8 @@ users = Table(
     Column("password_hash", Text),
     # The number of ended logins that JupyterHub has not been notified of.
     Column("hub_logouts", Integer, nullable=False, server_default=text("0")),
+    # Of the last login in a browser; a sign-in that has ended is deleted.
+    Column("last_login_at", UtcDateTime),
     Index("ix_users_source", "source", "subject", unique=True),
 )
 

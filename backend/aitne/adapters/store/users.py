@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, func, insert, or_, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
-from aitne.adapters.store import paging, sign_in_tables, tables
+from aitne.adapters.store import sign_in_tables, tables
 from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.portable import insert_if_absent, upsert
@@ -19,9 +19,8 @@ from aitne.adapters.store.rows import token_of, user_of
 from aitne.adapters.store.security_events import note_security
 from aitne.adapters.store.sign_ins import hub_logout
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project, Role, Token, User
-from aitne.core.ports.store import Check, Page, UserStore
+from aitne.core.ports.store import Check, UserStore
 
 _users = tables.users
 _projects = tables.projects
@@ -65,35 +64,6 @@ class SqlUsers(StorePart, UserStore):
         if row is None:
             raise NotFound("user", name)
         return user_of(row)
-
-    @override
-    async def list_users(
-        self, *, search: str | None = None, cursor: str | None = None, limit: int = 100
-    ) -> Page[User]:
-        """Return one page of the users, sorted by name."""
-        conditions = []
-        if search is not None:
-            columns = (_users.c.name, _users.c.display_name, _users.c.mail)
-            matches = (func.lower(c).contains(search.lower(), autoescape=True) for c in columns)
-            conditions.append(or_(*matches))
-        query = select(*_USER_COLUMNS).where(*conditions).order_by(_users.c.name).limit(limit + 1)
-        if cursor is not None:
-            (after,) = paging.decode("users", cursor, 1)
-            query = query.where(_users.c.name > after)
-        async with self._db.read() as connection:
-            total = (
-                await connection.execute(
-                    select(func.count()).select_from(_users).where(*conditions)
-                )
-            ).scalar_one()
-            rows = (await connection.execute(query)).mappings().all()
-        items = tuple(user_of(row) for row in rows[:limit])
-        more = len(rows) > limit
-        return Page(
-            items=items,
-            next_cursor=paging.encode("users", items[-1].name) if more else None,
-            total=total,
-        )
 
     @override
     async def update_user(
@@ -165,35 +135,6 @@ class SqlUsers(StorePart, UserStore):
         query = select(_members.c.project).where(_members.c.user_name == name)
         async with self._db.read() as connection:
             return frozenset((await connection.execute(query)).scalars())
-
-    @override
-    async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
-        """Return the projects by name, with their members; with ``visible_to`` only the projects of
-        that user.
-        """
-        query = (
-            select(_projects, _members.c.user_name, _members.c.role)
-            .outerjoin(_members, _members.c.project == _projects.c.name)
-            .order_by(_projects.c.name, _members.c.user_name)
-        )
-        if visible_to is not None:
-            user_projects = select(_members.c.project).where(_members.c.user_name == visible_to)
-            query = query.where(_projects.c.name.in_(user_projects))
-        async with self._db.read() as connection:
-            rows = (await connection.execute(query)).mappings().all()
-        members: dict[str, list[str]] = {}
-        managers: dict[str, list[str]] = {}
-        for row in rows:
-            if row["user_name"] is not None:
-                members.setdefault(row["name"], []).append(row["user_name"])
-            if row["role"] == ProjectRole.MANAGER:
-                managers.setdefault(row["name"], []).append(row["user_name"])
-        return [
-            Project.model_validate(
-                {**row, "members": members.get(name, ()), "managers": managers.get(name, ())}
-            )
-            for name, row in {row["name"]: row for row in rows}.items()
-        ]
 
 
 async def _check_not_last_administrator(tx: Transaction, name: str) -> None:

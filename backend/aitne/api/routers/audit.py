@@ -22,7 +22,12 @@ async def list_audit(
 ) -> AuditPage:
     """List entries of the audit log, newest first."""
     page = await platform.audit.list(actor, where.filter(), cursor=where.cursor, limit=where.limit)
-    return AuditPage(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
+    return AuditPage(
+        items=list(page.items),
+        next_cursor=page.next_cursor,
+        total=page.total,
+        job_names=await platform.audit.job_names(actor, page.items),
+    )
 
 
 @router.get(

@@ -304,6 +304,7 @@ def _me(caller: Caller, platform: PlatformServices) -> Me:
             sessions_origin=settings.sessions_origin,
             shared_account=shared_account(settings) if settings.trusted_users else None,
             user_domains=settings.user_domains,
+            documentation_url=settings.documentation_url,
             sessions_address=settings.sessions_address,
         ),
         impersonation=None

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from aitne.api.audited import acts
 from aitne.api.deps import PlatformDep, bearer, rates_of
 from aitne.core.errors import NotAuthenticated
 from aitne.core.jobs.agent_protocol import (
@@ -18,6 +19,8 @@ from aitne.core.jobs.agent_protocol import (
     Handover,
     IssuedCertificate,
     JobSecrets,
+    SessionExtension,
+    SessionStatus,
 )
 from aitne.core.models.base import Frozen
 from aitne.services.jobs.agents import HubJob
@@ -93,6 +96,27 @@ async def issue_certificate(
     rates_of(request).changes.take(f"job:{hashed(token)}")
     issued = await platform.agents.certificate(token, job_id, body)
     return IssuedCertificate(certificate=issued)
+
+
+@router.get("/agent/v1/jobs/{job_id}/session")
+async def get_session_status(
+    job_id: UUID, token: JobToken, request: Request, platform: PlatformDep
+) -> SessionStatus:
+    """Return the end of a session and the resources in use, for its own page."""
+    rates_of(request).changes.take(f"job:{hashed(token)}")
+    return await platform.inside.status(token, job_id)
+
+
+@router.post("/agent/v1/jobs/{job_id}/session/extend", name="extend_session")
+async def extend_own_session(
+    job_id: UUID, body: SessionExtension, token: JobToken, request: Request, platform: PlatformDep
+) -> SessionStatus:
+    """Extend a session from its own page. The audit log records it as its owner's action."""
+    rates_of(request).changes.take(f"job:{hashed(token)}")
+    actor = await platform.inside.owner(token, job_id)
+    acts(request, actor)
+    await platform.sessions.extend(actor, job_id, body.duration_s)
+    return await platform.inside.status(token, job_id)
 
 
 @router.get("/internal/hub/v1/jobs/{job_id}", dependencies=[Hub])

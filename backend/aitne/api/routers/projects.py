@@ -21,10 +21,10 @@ from aitne.api.project_views import (
     TimeWish,
 )
 from aitne.api.routers import V1
-from aitne.api.views import ProjectList
+from aitne.api.views import ProjectList, ProjectQuery
 from aitne.core.models.base import ProjectName, UserName
 from aitne.core.models.limits import Limits
-from aitne.core.models.project import Budget, ProjectState
+from aitne.core.models.project import Budget
 from aitne.core.models.user import Project
 from aitne.services.projects.projects import Member, ProjectLimits
 from aitne.services.projects.sync import SyncReport
@@ -32,18 +32,17 @@ from aitne.services.projects.sync import SyncReport
 router = APIRouter(prefix=V1)
 Name = Annotated[ProjectName, Path(description="The project's name.")]
 MemberName = Annotated[UserName, Path(description="A login name.")]
-State = Annotated[
-    ProjectState | None, Query(description="Only projects in this state, such as requested.")
-]
 
 
 @router.get("/projects", tags=["projects"])
-async def list_projects(actor: Reader, platform: PlatformDep, state: State = None) -> ProjectList:
+async def list_projects(
+    where: Annotated[ProjectQuery, Query()], actor: Reader, platform: PlatformDep
+) -> ProjectList:
     """List your projects, or all for administrators."""
-    projects = await platform.users.projects(actor)
-    return ProjectList(
-        items=[project for project in projects if state is None or project.state is state]
+    page = await platform.users.projects(
+        actor, where.search(), cursor=where.cursor, limit=where.limit
     )
+    return ProjectList(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
 
 
 @router.post("/projects", status_code=201, tags=["projects"])
@@ -60,6 +59,7 @@ async def create_project(
         limits=body.limits,
         budget=body.budget,
         expires_at=body.expires_at,
+        manager=body.manager,
     )
     response.headers["Location"] = f"{V1}/projects/{project.name}"
     return project

@@ -70,7 +70,14 @@ async def list_users(
     where: Annotated[UserQuery, Query()], actor: Admin, platform: PlatformDep
 ) -> UserPage:
     """List all accounts, for administrators."""
-    page = await platform.users.list(actor, search=where.q, cursor=where.cursor, limit=where.limit)
+    page = await platform.users.list(
+        actor,
+        where.search(),
+        sort=where.sort,
+        descending=where.order == "desc",
+        cursor=where.cursor,
+        limit=where.limit,
+    )
     return UserPage(items=list(page.items), next_cursor=page.next_cursor, total=page.total)
 
 
@@ -84,6 +91,7 @@ async def create_user(
         name=body.name,
         password=body.password,
         display_name=body.display_name,
+        mail=body.mail,
         role=body.role,
         default_project=body.default_project,
     )

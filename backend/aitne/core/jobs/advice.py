@@ -21,6 +21,7 @@ from aitne.core.units import format_memory
 
 _LEAST_MEMORY = 256 << 20
 """Minimum memory in bytes that is worth advising: hardly any program runs with less."""
+_MOST_NAMED = 5
 _THINGS = {
     "resources.cpu": "CPUs",
     "resources.memory": "memory",
@@ -32,10 +33,14 @@ _THINGS = {
 
 
 class NamedJob(Frozen):
-    """Id and name of a job that an advice refers to."""
+    """Job that an advice refers to."""
 
     id: UUID
     name: str
+    """Its name."""
+    owner: str | None = Field(
+        None, description="Its owner, for administrators; null: the owner of the queued job."
+    )
 
 
 class Advice(Frozen):
@@ -51,17 +56,19 @@ def advise(
     *,
     nodes: Sequence[Node],
     gpus: Sequence[GpuCapacity],
-    mine: Sequence[Job],
+    running: Sequence[Job],
     before: Sequence[Job],
     limit: str | None,
+    all_users: bool = False,
 ) -> tuple[Advice, ...]:
     """Return advice for a job in the queue; empty: nothing is known that would help.
 
-    ``nodes`` are those that it may get, ``mine`` the running jobs of its owner, ``before`` the jobs
-    that must complete first, and ``limit`` names the limit of its project or QOS that it waits for.
+    ``nodes`` are those that it may get, ``running`` the running jobs of its owner or, with
+    ``all_users``, of all users, ``before`` the jobs that must complete first, and ``limit`` names
+    the limit of its project or QOS that it waits for.
     """
     if before:
-        return (Advice(text="It starts when these have completed:", jobs=_named(before)),)
+        return (Advice(text="It starts when these have completed:", jobs=_named(before, job)),)
     resources = job.spec.resources
     match = fit(resources, nodes)
     if not match.fits:
@@ -72,22 +79,35 @@ def advise(
         )
         return (Advice(text=f"No node is large enough now. What would fit: {allowed}."),)
     if limit is not None:
-        there = [own_job for own_job in mine if own_job.project == job.project]
-        return (Advice(text=limit), *_held(there))
+        there = [other for other in running if other.project == job.project]
+        return (Advice(text=limit), *_held(job, there, all_users=all_users))
     if match.starts_now or match.away:
         return ()
     names = {node.name for node in able(resources, nodes)}
-    there = [own_job for own_job in mine if names.intersection(own_job.nodes)]
-    return (*_gpus(job, nodes, gpus), *_smaller(resources, nodes), *_held(there))
+    there = [other for other in running if names.intersection(other.nodes)]
+    held = _held(job, there, all_users=all_users)
+    return (*_gpus(job, nodes, gpus), *_smaller(resources, nodes), *held)
 
 
-def _named(jobs: Iterable[Job]) -> tuple[NamedJob, ...]:
-    return tuple(NamedJob(id=job.id, name=job.name) for job in jobs)
+def _named(jobs: Iterable[Job], waiting: Job) -> tuple[NamedJob, ...]:
+    return tuple(
+        NamedJob(id=job.id, name=job.name, owner=None if job.owner == waiting.owner else job.owner)
+        for job in jobs
+    )
 
 
-def _held(jobs: Sequence[Job]) -> Iterator[Advice]:
-    if jobs:
-        yield Advice(text="Your running jobs that use these resources:", jobs=_named(jobs))
+def _held(waiting: Job, jobs: Sequence[Job], *, all_users: bool) -> Iterator[Advice]:
+    """Yield the largest of the jobs: those with the most GPUs, then CPUs."""
+    if not jobs:
+        return
+    whose = "Running jobs" if all_users else "Your running jobs"
+    largest = sorted(jobs, key=_size, reverse=True)[:_MOST_NAMED]
+    yield Advice(text=f"{whose} that use these resources:", jobs=_named(largest, waiting))
+
+
+def _size(job: Job) -> tuple[int, int]:
+    resources = job.spec.resources
+    return resources.nodes * resources.gpu.count, resources.nodes * resources.cpu
 
 
 def _gpus(job: Job, nodes: Sequence[Node], capacities: Sequence[GpuCapacity]) -> Iterator[Advice]:

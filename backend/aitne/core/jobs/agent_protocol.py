@@ -20,7 +20,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from aitne.core.models.base import Frozen, Strict
+from aitne.core.models.base import Frozen, Strict, UtcTime
 from aitne.core.models.job import Sample, Scalar
 from aitne.core.ports.runtime import RuntimeLaunch, RuntimeLimits
 
@@ -199,6 +199,28 @@ class JobSecrets(Frozen):
     """The owner's secrets that the job names: set on its programs, never in files."""
 
     env: dict[str, str]
+
+
+class SessionStatus(Frozen):
+    """What the bar in a session's own page shows."""
+
+    name: str
+    portal_url: str
+    """Page of the session in the portal."""
+    expires_at: UtcTime | None
+    memory_bytes: int | None
+    """Memory in use at the last measurement; None: not measured yet."""
+    memory_limit_bytes: int
+    gpus: int
+    """Number of its GPUs."""
+    gpu_utilization: float | None
+    """Mean over its GPUs, 0 to 1; None: not measured, or no GPUs."""
+
+
+class SessionExtension(Strict):
+    """Time by which the session's own page extends it."""
+
+    duration_s: int = Field(ge=1, le=7 * 86_400)
 
 
 class CertificateRequest(Strict):

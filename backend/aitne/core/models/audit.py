@@ -97,6 +97,8 @@ class AuditFilter(Frozen):
     outcome: Outcome | None = None
     since: UtcTime | None = None
     until: UtcTime | None = None
+    preferences: bool = True
+    """Whether changes of users' own preferences in the portal are included."""
 
 
 class AuditCheck(Frozen):

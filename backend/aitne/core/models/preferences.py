@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from aitne.core.models.base import Flag, Strict, UtcTime
 from aitne.core.models.job_file import JobFile
@@ -67,13 +67,47 @@ class Launch(Strict):
 class LastLaunch(Strict):
     """The user's latest launches, newest first."""
 
-    items: list[Launch] = Field([], max_length=5)
+    items: list[Launch] = Field([], max_length=20)
     """Newest first."""
+
+
+TemplateName = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class Preset(Strict):
+    """Values of a template's launch form that a user has saved under a name."""
+
+    name: str = Field(min_length=1, max_length=60, examples=["Two GPUs overnight"])
+    file: JobFile = Field(description="Job file of these values; it names the template.")
+
+
+class TemplatePreferences(Strict):
+    """The templates that a user has pinned, and the presets of their launch forms."""
+
+    pinned: list[TemplateName] = Field(
+        [], max_length=50, description="Templates that are shown first."
+    )
+    presets: list[Preset] = Field(
+        [], max_length=50, description="In the order in which they are shown."
+    )
+
+    @model_validator(mode="after")
+    def _distinct_names(self) -> Self:
+        seen: set[tuple[str, str]] = set()
+        for preset in self.presets:
+            template = preset.file.template
+            if template is None:
+                raise ValueError(f"the preset {preset.name} names no template")
+            if (template, preset.name) in seen:
+                raise ValueError(f"the template {template} has two presets {preset.name}")
+            seen.add((template, preset.name))
+        return self
 
 
 MODELS: dict[str, type[Strict]] = {
     "portal": PortalPreferences,
     "job_views": JobViews,
     "last_launch": LastLaunch,
+    "templates": TemplatePreferences,
 }
 """Each key with its model, whose defaults apply to a user without a choice."""

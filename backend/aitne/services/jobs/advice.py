@@ -10,6 +10,7 @@ from aitne.core.errors import NotFound
 from aitne.core.jobs.advice import Advice, advise
 from aitne.core.jobs.states import ACTIVE, JobState
 from aitne.core.models.job import Job, JobFilter
+from aitne.core.models.job_search import JobSort
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import Store
 from aitne.core.users.policy import PolicyAction, require
@@ -18,6 +19,8 @@ from aitne.services.cluster.cluster import ClusterService
 from aitne.services.projects.limits import judge
 
 _MOST_NAMED = 5
+_MOST_COMPARED = 200
+"""Maximum number of running jobs that are compared, those with the most GPUs first."""
 
 
 class AdviceService:
@@ -50,21 +53,25 @@ class AdviceService:
             array=None,
             extra_allowed=(),
         )
-        # Other jobs of the owner are shown only to the owner.
-        is_owner = actor.name == job.owner
+        # Other jobs of the owner are shown only to the owner and to administrators.
+        is_owner = actor.name == job.owner or actor.is_admin
         return advise(
             job,
             nodes=queue.nodes,
             gpus=(await self._capacity.look()).gpus,
-            mine=await self._mine(job) if is_owner else (),
+            running=await self._running(actor, job) if is_owner else (),
             before=await self._before(job) if is_owner else (),
             limit=await self._limit(job),
+            all_users=actor.is_admin,
         )
 
-    async def _mine(self, job: Job) -> Sequence[Job]:
-        job_filter = JobFilter(owner=job.owner, states=ACTIVE)
-        page = await self._store.list_jobs(job_filter, visible_to=None, limit=100)
-        return [other for other in page.items if not other.is_array][:_MOST_NAMED]
+    async def _running(self, actor: Actor, job: Job) -> Sequence[Job]:
+        owner = None if actor.is_admin else job.owner
+        job_filter = JobFilter(owner=owner, states=ACTIVE)
+        page = await self._store.list_jobs(
+            job_filter, visible_to=None, limit=_MOST_COMPARED, sort=JobSort.GPUS
+        )
+        return [other for other in page.items if not other.is_array]
 
     async def _before(self, job: Job) -> Sequence[Job]:
         dependencies = []

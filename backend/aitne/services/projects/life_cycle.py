@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from aitne.core.errors import Conflict, InvalidInput, NotAllowed
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.models.limits import Limits
 from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Step
 from aitne.core.models.user import Actor, Project
@@ -44,13 +44,15 @@ class ProjectLife:
         limits: Limits | None = None,
         budget: Budget | None = None,
         expires_at: datetime | None = None,
+        manager: str | None = None,
     ) -> Project:
         """Create a project; if the site requires approval, create it as requested.
 
-        A project that an administrator creates has no members at first; any other user becomes the
-        manager.
+        A project that an administrator creates has ``manager`` as its only member, or no members;
+        any other user becomes the manager.
 
         Raises:
+            InvalidInput: ``manager`` is no user.
             NotAllowed: only administrators may create projects here, or grant limits and budgets.
             Conflict: the name is taken, or the actor has too many open requests.
         """
@@ -67,10 +69,16 @@ class ProjectLife:
         if actor.is_admin:
             fields = {"budget": self._dated(budget)}
             made = project.model_copy(update=fields)
-            await self._store.create_project(made, limits or Limits(), actor=actor.name)
-            return made
+            if manager is not None:
+                await self._check_user(manager)
+            await self._store.create_project(
+                made, limits or Limits(), actor=actor.name, manager=manager
+            )
+            return await self._store.get_project(name)
         if self._settings.creation == "admins":
             raise NotAllowed("Only administrators can create projects here. Ask an administrator.")
+        if manager not in (None, actor.name):
+            raise NotAllowed("You become the manager of a project that you create.")
         if limits not in (None, Limits()) or budget is not None:
             raise NotAllowed("Limits and budgets are granted by an administrator: leave them out.")
         asks = self._settings.creation == "approval"
@@ -84,6 +92,12 @@ class ProjectLife:
         )
         await self._store.request_project(project, actor=actor.name)
         return await self._store.get_project(name)
+
+    async def _check_user(self, manager: str) -> None:
+        try:
+            await self._store.get_user(manager)
+        except NotFound as error:
+            raise InvalidInput.field("manager", "there is no such user", value=manager) from error
 
     async def describe(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, RateLimited
+from aitne.core.models.directory import ProjectSearch, UserListItem, UserSearch, UserSort
 from aitne.core.models.job import JobType
 from aitne.core.models.user import Actor, Project, Role, Scope, Token, User
 from aitne.core.ports.identity import PasswordHasher
@@ -49,14 +50,23 @@ class UserService:
         self._accounts = accounts
 
     async def list(
-        self, actor: Actor, *, search: str | None = None, cursor: str | None, limit: int
-    ) -> Page[User]:
-        """List all accounts, or those that match ``search``.
+        self,
+        actor: Actor,
+        search: UserSearch,
+        *,
+        sort: UserSort = UserSort.NAME,
+        descending: bool = False,
+        cursor: str | None,
+        limit: int,
+    ) -> Page[UserListItem]:
+        """List the accounts that match ``search``.
 
         Raises ``NotAllowed`` unless the actor is an administrator.
         """
         _administer(actor)
-        return await self._store.list_users(search=search, cursor=cursor, limit=limit)
+        return await self._store.list_users(
+            search, sort=sort, descending=descending, cursor=cursor, limit=limit
+        )
 
     async def get(self, actor: Actor, name: str) -> User:
         """Return one account. Raises ``NotFound``, also for one that the actor may not see."""
@@ -70,6 +80,7 @@ class UserService:
         name: str,
         password: str | None = None,
         display_name: str = "",
+        mail: str | None = None,
         role: Role = Role.USER,
         default_project: str | None = None,
     ) -> User:
@@ -87,6 +98,7 @@ class UserService:
         user = User(
             name=name,
             display_name=display_name,
+            mail=mail,
             role=role,
             default_project=default_project or await free_project(self._store, name),
             created_at=now,
@@ -156,9 +168,20 @@ class UserService:
                     job.id, self._clock(), f"Ended because the account {name} was disabled."
                 )
 
-    async def projects(self, actor: Actor) -> Sequence[Project]:
-        """List the actor's projects; all projects for an administrator."""
-        return await self._store.list_projects(visible_to=None if actor.is_admin else actor.name)
+    async def projects(
+        self,
+        actor: Actor,
+        search: ProjectSearch,
+        *,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> Page[Project]:
+        """List those of the actor's projects that match ``search``; of all projects for an
+        administrator. Without ``limit`` the page has all of them."""
+        visible_to = None if actor.is_admin else actor.name
+        return await self._store.search_projects(
+            search, visible_to=visible_to, cursor=cursor, limit=limit
+        )
 
     async def list_tokens(self, actor: Actor, *, owner: str | None = None) -> Sequence[Token]:
         """List the tokens of the actor, or, for an administrator, of ``owner``."""

@@ -9,10 +9,14 @@ import { lastLaunchQuery, useRememberLaunch } from "@/api/preferences";
 import { keys, templatesQuery } from "@/api/queries";
 import type { JobFile } from "@/api/types";
 import { notifyDone, notifyProblem } from "@/components/notify";
+import { Refusal } from "@/components/Refusal";
 import { TemplateIcon } from "@/components/TemplateIcon";
+import { useRefusal } from "@/hooks/use-refusal";
 import { uuid } from "@/lib/id";
 import { describeFile } from "@/lib/describe-file";
 import classes from "./StartAgain.module.css";
+
+const MOST_SHOWN = 5;
 
 /** Launches the last job file again; renders nothing before the first launch. */
 export function StartAgain() {
@@ -38,7 +42,8 @@ export function StartAgain() {
       notifyProblem(t("Launch failed"), error);
     },
   });
-  const [latest, ...earlier] = (data?.items ?? []) as { title: string; file: JobFile }[];
+  const refusal = useRefusal();
+  const [latest, ...earlier] = (data?.items.slice(0, MOST_SHOWN) ?? []) as { title: string; file: JobFile }[];
   if (latest === undefined) return null;
   const template = templates.find((entry) => entry.name === latest.file.template);
   const title = latest.title || (template?.title ?? t("Job"));
@@ -53,30 +58,32 @@ export function StartAgain() {
           {describeFile(latest.file)}
         </Text>
       </span>
-      <Button.Group className={classes.buttons}>
-        <Button leftSection={<RotateCcw size={16} />} loading={start.isPending} onClick={() => start.mutate({ title, file: latest.file })} data-testid="start-again-go">
-          {t("Start again")}
-        </Button>
-        <Menu position="bottom-end">
-          <Menu.Target>
-            <Button px={8} aria-label={t("More recent launches")}>
-              <ChevronDown size={16} />
-            </Button>
-          </Menu.Target>
-          <Menu.Dropdown>
-            {latest.file.template && (
-              <Menu.Item leftSection={<PenLine size={15} />} onClick={() => void navigate({ to: "/", search: { launch: latest.file.template ?? "" } })}>
-                {t("Edit before launch")}
-              </Menu.Item>
-            )}
-            {earlier.map((entry, index) => (
-              <Menu.Item key={index} leftSection={<RotateCcw size={15} />} onClick={() => start.mutate(entry)}>
-                {entry.title} <Text span size="xs" c="dimmed">{describeFile(entry.file)}</Text>
-              </Menu.Item>
-            ))}
-          </Menu.Dropdown>
-        </Menu>
-      </Button.Group>
+      <Refusal reason={refusal}>
+        <Button.Group className={classes.buttons}>
+          <Button leftSection={<RotateCcw size={16} />} loading={start.isPending} disabled={refusal !== null} onClick={() => start.mutate({ title, file: latest.file })} data-testid="start-again-go">
+            {t("Start again")}
+          </Button>
+          <Menu position="bottom-end">
+            <Menu.Target>
+              <Button px={8} disabled={refusal !== null} aria-label={t("More recent launches")}>
+                <ChevronDown size={16} />
+              </Button>
+            </Menu.Target>
+            <Menu.Dropdown>
+              {latest.file.template && (
+                <Menu.Item leftSection={<PenLine size={15} />} onClick={() => void navigate({ to: "/", search: { launch: latest.file.template ?? "" } })}>
+                  {t("Edit before launch")}
+                </Menu.Item>
+              )}
+              {earlier.map((entry, index) => (
+                <Menu.Item key={index} leftSection={<RotateCcw size={15} />} onClick={() => start.mutate(entry)}>
+                  {entry.title} <Text span size="xs" c="dimmed">{describeFile(entry.file)}</Text>
+                </Menu.Item>
+              ))}
+            </Menu.Dropdown>
+          </Menu>
+        </Button.Group>
+      </Refusal>
     </section>
   );
 }

@@ -64,7 +64,7 @@ export function TaskTable({ id }: { id: string }) {
   const { t } = useTranslation();
   return (
     <div className={classes.scroll}>
-      <div className={`${classes.table ?? ""} ${classes.inner ?? ""} ${classes.plain ?? ""}`} role="table" aria-label={t("Tasks")} style={trackStyle(COLUMNS)}>
+      <div className={`${classes.table ?? ""} ${classes.inner ?? ""} ${classes.plain ?? ""}`} role="table" aria-label={t("Tasks")} style={trackStyle(COLUMNS, 0)}>
         <div className={classes.head} role="row">
           <div className={classes.check} />
           {COLUMNS.map((column) => (
@@ -80,9 +80,9 @@ export function TaskTable({ id }: { id: string }) {
 }
 
 /** The columns as CSS variables of the grid. */
-export function trackStyle(columns: readonly Column[]): CSSProperties {
+export function trackStyle(columns: readonly Column[], first = 40): CSSProperties {
   return {
     "--columns": columns.map(({ track }) => track).join(" "),
-    "--min-width": `${40 + columns.reduce((sum, { track }) => sum + minWidthOf(track) + 14, 28)}px`,
+    "--min-width": `${first + columns.reduce((sum, { track }) => sum + minWidthOf(track) + 14, 28)}px`,
   } as CSSProperties;
 }

@@ -5,11 +5,14 @@ import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { GpuIdleMark } from "@/components/GpuIdle";
+import { NodeLinks } from "@/components/NodeLinks";
 import { RunTime } from "@/components/RunTime";
 import { StateBadge } from "@/components/StateBadge";
 import { useSlowNow } from "@/hooks/use-now";
-import { describeNodes, describeResources } from "@/lib/describe";
+import { translateServerText } from "@/i18n/server";
+import { describeResources } from "@/lib/describe";
 import { shortId } from "@/lib/id";
+import { isTerminal } from "@/lib/states";
 import type { ColumnName } from "@/lib/job-columns";
 import { formatAbsolute, formatRelative } from "@/lib/time";
 import classes from "./JobTable.module.css";
@@ -25,6 +28,16 @@ function Timestamp({ at }: { at: string }) {
   );
 }
 
+/** A message of the platform, whole in the tooltip. */
+function Message({ text }: { text: string }) {
+  const message = translateServerText(text);
+  return (
+    <span lang={message.lang} title={message.text}>
+      {message.text}
+    </span>
+  );
+}
+
 const timestamp = (at: string | null) => (at === null ? null : <Timestamp at={at} />);
 
 /** The content of each column; the name has a separate cell. */
@@ -36,13 +49,14 @@ const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
   image: (job) => (job.image === "bare" ? null : job.image),
   resources: (job) => describeResources(job.resources),
   gpus: (job) => job.resources.nodes * job.resources.gpu.count || null,
-  nodes: (job) => describeNodes(job.nodes),
+  nodes: (job) => (job.nodes.length === 0 ? null : <NodeLinks nodes={job.nodes} short />),
+  placement: (job) => (job.nodes.length > 0 || isTerminal(job.state) || job.message === null ? <NodeLinks nodes={job.nodes} short /> : <Message text={job.message} />),
   partition: (job) => job.partition,
   created: (job) => timestamp(job.created_at),
   started: (job) => timestamp(job.started_at),
   ended: (job) => timestamp(job.ended_at),
   duration: (job) => <RunTime job={job} />,
-  message: (job) => (job.message === null ? null : <span title={job.message}>{job.message}</span>),
+  message: (job) => (job.message === null ? null : <Message text={job.message} />),
   id: (job) => <code title={job.id}>{shortId(job)}</code>,
   scheduler_id: (job) => job.scheduler_id,
 };

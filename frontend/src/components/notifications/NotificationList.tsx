@@ -4,6 +4,7 @@ import type { CSSProperties } from "react";
 import { useTranslation } from "react-i18next";
 import type { Level, InboxNotification } from "@/api/notifications";
 import { RelativeTime } from "@/components/Time";
+import { known } from "@/lib/known";
 import { bodyOf, logOf, titleOf } from "@/lib/notifications";
 import classes from "./Notifications.module.css";
 
@@ -25,7 +26,7 @@ export function NotificationList({ items, onFollow }: Props) {
   return (
     <ul className={classes.list}>
       {items.map((notification) => {
-        const { icon: Icon, tone } = LOOKS[notification.level];
+        const { icon: Icon, tone } = known(LOOKS, notification.level, LOOKS.info);
         const body = bodyOf(notification);
         const log = logOf(notification);
         return (

@@ -25,6 +25,7 @@ import { PanelSkeleton } from "@/components/PanelSkeleton";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
 import type { Tone } from "@/lib/states";
 import classes from "./Notifications.module.css";
 import { waitForDelivery } from "./wait-for-delivery";
@@ -175,6 +176,12 @@ function Hook({ hook, onSecret }: { hook: Webhook; onSecret: (webhook: WebhookSe
   );
 }
 
+function DeliveryState({ state }: { state: Delivery["state"] }) {
+  const { t } = useTranslation();
+  const { tone, label } = known(STATES, state, { tone: "neutral", label: state });
+  return <ToneBadge tone={tone}>{t(label)}</ToneBadge>;
+}
+
 const STATES: Record<Delivery["state"], { tone: Tone; label: string }> = {
   waiting: { tone: "warn", label: msg("pending") },
   sent: { tone: "good", label: msg("delivered") },
@@ -213,7 +220,7 @@ function DeliveryLog({ id }: { id: string }) {
               </td>
               <td title={delivery.title}>{delivery.kind}</td>
               <td>
-                <ToneBadge tone={STATES[delivery.state].tone}>{t(STATES[delivery.state].label)}</ToneBadge>
+                <DeliveryState state={delivery.state} />
               </td>
               <td>{delivery.attempts}</td>
               <td title={delivery.error ?? undefined}>{delivery.status ?? delivery.error ?? ""}</td>

@@ -9,11 +9,11 @@ import { notifyDone } from "@/components/notify";
 import { useProblems } from "@/hooks/use-problems";
 import { dayAhead, fromDayInput } from "@/lib/projects";
 
-export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: () => void }) {
+export function NewProjectModal({ admin, me, onClose }: { admin: boolean; me: string; onClose: () => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const navigate = useNavigate();
-  const [form, setForm] = useState({ name: "", title: "", description: "", reason: "", end: "" });
+  const [form, setForm] = useState({ name: "", title: "", description: "", reason: "", end: "", manager: me });
   const set = (change: Partial<typeof form>) => setForm((old) => ({ ...old, ...change }));
   const create = useMutation({
     mutationFn: () =>
@@ -23,6 +23,7 @@ export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: (
         description: form.description.trim(),
         reason: form.reason.trim() || null,
         expires_at: fromDayInput(form.end),
+        ...(admin && form.manager.trim() !== "" && { manager: form.manager.trim() }),
       }),
     onSuccess: (project) => {
       void cache.invalidateQueries({ queryKey: projectKeys.all });
@@ -35,7 +36,7 @@ export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: (
       void navigate({ to: "/projects/$name", params: { name: project.name } });
     },
   });
-  const { errorOf, unshown } = useProblems(create.error, ["name", "title", "description", "reason", "expires_at"]);
+  const { errorOf, unshown } = useProblems(create.error, ["name", "title", "description", "reason", "expires_at", "manager"]);
   return (
     <FormModal
       title={t("New project")}
@@ -93,6 +94,18 @@ export function NewProjectModal({ admin, onClose }: { admin: boolean; onClose: (
           minRows={2}
           maxRows={6}
           maxLength={2_000}
+        />
+      )}
+      {admin && (
+        <TextInput
+          label={t("Manager")}
+          description={t("User name of the first member, who can add others. Leave blank for a project without members.")}
+          value={form.manager}
+          error={errorOf("manager")}
+          onChange={(event) => set({ manager: event.currentTarget.value })}
+          autoCapitalize="none"
+          spellCheck={false}
+          data-testid="project-manager"
         />
       )}
       <TextInput

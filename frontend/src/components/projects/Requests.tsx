@@ -1,9 +1,9 @@
 import { Button, Group, Modal, NumberInput, Select, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { approveProject, declineProject, type Project, projectKeys, setProjectEnd } from "@/api/projects";
+import { approveProject, declineProject, pendingProjectsQuery, type Project, projectKeys, setProjectEnd } from "@/api/projects";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone } from "@/components/notify";
 import { RelativeTime } from "@/components/Time";
@@ -11,9 +11,9 @@ import { dayAhead, dayInput, dayOf, fromDayInput } from "@/lib/projects";
 import classes from "./Projects.module.css";
 
 /** Requests for an administrator: new projects and extensions. */
-export function Requests({ projects }: { projects: readonly Project[] }) {
+export function Requests() {
   const { t } = useTranslation();
-  const pending = projects.filter((project) => project.state === "requested" || project.extension !== null);
+  const pending = useQuery(pendingProjectsQuery).data?.items ?? [];
   if (pending.length === 0) return null;
   return (
     <section className="card" aria-labelledby="requests-title" style={{ marginBottom: 20 }} data-testid="requests">

@@ -8,6 +8,7 @@ import { type Snapshot, snapshotQuery } from "@/api/runs";
 import type { Job } from "@/api/types";
 import { CopyButton } from "@/components/CopyButton";
 import { DetailRow, Identifier } from "@/components/DetailRow";
+import { NodeLinks } from "@/components/NodeLinks";
 import { PageError } from "@/components/PageError";
 import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
@@ -207,7 +208,7 @@ function DataAndNode({ snapshot }: { snapshot: Snapshot }) {
         )}
         {host !== null && (
           <>
-            <DetailRow name={t("Node")}>{host.node}</DetailRow>
+            <DetailRow name={t("Node")}><NodeLinks nodes={[host.node]} /></DetailRow>
             {host.system !== null && <DetailRow name={t("System")}>{[host.system, host.kernel].filter(Boolean).join(" · ")}</DetailRow>}
             {host.cpu !== null && <DetailRow name={t("Processor")}>{host.cpu}</DetailRow>}
             {host.gpu_driver !== null && <DetailRow name={t("GPU driver")}>{host.gpu_driver}</DetailRow>}

@@ -17,6 +17,7 @@ import { projectsQuery } from "@/api/projects";
 import { Confirm } from "@/components/Confirm";
 import { EmptyState } from "@/components/EmptyState";
 import { FormModal } from "@/components/FormModal";
+import { LinkedText } from "@/components/LinkedText";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageTitle } from "@/components/PageTitle";
 import { PeriodFields } from "@/components/PeriodFields";
@@ -24,7 +25,7 @@ import { QueryCard } from "@/components/QueryCard";
 import { ToneBadge } from "@/components/ToneBadge";
 import table from "@/components/table.module.css";
 import { useNow } from "@/hooks/use-now";
-import { fromField, SEVERITIES, stageOf, toField } from "@/lib/severity";
+import { fromField, SEVERITIES, severityLook, stageOf, toField } from "@/lib/severity";
 import { formatMoment, formatPeriod } from "@/lib/time";
 import { MaintenanceCard } from "@/pages/admin/MaintenanceCard";
 import classes from "./Admin.module.css";
@@ -105,9 +106,9 @@ function Rows({ announcements, onEdit }: { announcements: readonly Announcement[
             return (
               <tr key={each.id} data-testid="announcement-row" style={{ opacity: stage === "past" ? 0.65 : 1 }}>
                 <td>
-                  <ToneBadge tone={SEVERITIES[each.severity].tone}>{t(SEVERITIES[each.severity].label)}</ToneBadge>
+                  <ToneBadge tone={severityLook(each.severity).tone}>{t(severityLook(each.severity).label)}</ToneBadge>
                   <div className={classes.text} style={{ marginTop: 4 }}>
-                    {each.text}
+                    <LinkedText>{each.text}</LinkedText>
                   </div>
                 </td>
                 <td data-label={t("Visible to")}>{each.projects.length === 0 ? t("all users") : each.projects.join(", ")}</td>
@@ -179,7 +180,8 @@ function Editor({ announcement, onClose }: { announcement: Announcement | null; 
     },
     onSuccess: () => {
       void cache.invalidateQueries({ queryKey: adminKeys.announcements });
-      notifyDone(announcement === null ? t("Announcement published.") : t("Announcement updated."));
+      // A new one appears as a banner.
+      if (announcement !== null) notifyDone(t("Announcement updated."));
       onClose();
     },
   });
@@ -228,6 +230,7 @@ function Editor({ announcement, onClose }: { announcement: Announcement | null; 
         label={t("Visible to members of")}
         placeholder={form.projects.length === 0 ? t("all users") : ""}
         data={projects?.items.map((project) => project.name) ?? []}
+        limit={100}
         value={form.projects}
         onChange={(value) => set({ projects: value })}
         searchable

@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Menu, Modal, Select, TextInput } from "@mantine/core";
+import { Alert, Button, Checkbox, Group, Menu, Modal, Select, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useInfiniteQuery, useMutation } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
@@ -10,12 +10,10 @@ import { EmptyState } from "@/components/EmptyState";
 import { notifyProblem } from "@/components/notify";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
+import { AUDIT_ACTIONS, auditAction } from "@/lib/audit-actions";
 import { formatAbsolute } from "@/lib/time";
-import { Actor, AuditTable, OUTCOMES } from "@/pages/admin/AuditTable";
+import { Actor, AuditTable, outcomeLook, OUTCOMES, Target } from "@/pages/admin/AuditTable";
 import classes from "./Admin.module.css";
-
-/** Operation of the API; not translated. */
-const EXAMPLE = "drain_node";
 
 /** Audit log with filters, export and verification. */
 export function AuditPage() {
@@ -24,8 +22,9 @@ export function AuditPage() {
   const query = useInfiniteQuery(auditQuery(filters));
   const [open, setOpen] = useState<AuditEntry | null>(null);
   const entries = query.data?.pages.flatMap((page) => page.items) ?? [];
+  const jobNames = Object.assign({}, ...(query.data?.pages.map((page) => page.job_names) ?? [])) as Record<string, string>;
   const total = query.data?.pages[0]?.total;
-  const filtered = JSON.stringify(filters) !== "{}";
+  const filtered = JSON.stringify({ ...filters, preferences: undefined }) !== "{}";
   const check = useMutation({ mutationFn: checkAudit, onError: (error) => notifyProblem(t("Could not verify the audit log"), error) });
   return (
     <>
@@ -65,9 +64,9 @@ export function AuditPage() {
           </EmptyState>
         }
       >
-        {(items) => <AuditTable entries={items} onOpen={setOpen} />}
+        {(items) => <AuditTable entries={items} jobNames={jobNames} onOpen={setOpen} />}
       </QueryCard>
-      {open && <EntryModal entry={open} onClose={() => setOpen(null)} />}
+      {open && <EntryModal entry={open} jobNames={jobNames} onClose={() => setOpen(null)} />}
     </>
   );
 }
@@ -96,10 +95,24 @@ function Filters({ filters }: { filters: AuditFilters }) {
   const { t } = useTranslation();
   const navigate = useNavigate({ from: "/admin/audit" });
   const set = (change: AuditFilters) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
+  const names = Object.keys(AUDIT_ACTIONS);
+  const actions = [...names, ...(filters.action === undefined || names.includes(filters.action) ? [] : [filters.action])]
+    .map((value) => ({ value, label: t(auditAction(value)) }))
+    .sort((a, b) => a.label.localeCompare(b.label));
   return (
     <div className={classes.filters} role="search">
       <FilterField label={t("Actor")} value={filters.actor} onChange={(actor) => set({ actor })} />
-      <FilterField label={t("Action")} placeholder={EXAMPLE} value={filters.action} onChange={(action) => set({ action })} />
+      <Select
+        label={t("Action")}
+        placeholder={t("Any action")}
+        clearable
+        searchable
+        data={actions}
+        value={filters.action ?? null}
+        onChange={(action) => set({ action: action ?? undefined })}
+        nothingFoundMessage={t("No matching entries")}
+        data-testid="audit-action"
+      />
       <FilterField label={t("Target")} value={filters.object} onChange={(object) => set({ object })} />
       <Select
         label={t("Result")}
@@ -111,6 +124,13 @@ function Filters({ filters }: { filters: AuditFilters }) {
       />
       <TextInput type="date" label={t("Since")} value={filters.from ?? ""} onChange={(event) => set({ from: event.currentTarget.value || undefined })} />
       <TextInput type="date" label={t("Until")} value={filters.to ?? ""} onChange={(event) => set({ to: event.currentTarget.value || undefined })} />
+      <Checkbox
+        label={t("Show preferences")}
+        checked={filters.preferences === true}
+        onChange={(event) => set({ preferences: event.currentTarget.checked || undefined })}
+        mb={8}
+        data-testid="audit-preferences"
+      />
     </div>
   );
 }
@@ -140,20 +160,21 @@ function FilterField({ label, placeholder, value, onChange }: FilterFieldProps) 
   );
 }
 
-function EntryModal({ entry, onClose }: { entry: AuditEntry; onClose: () => void }) {
+function EntryModal({ entry, jobNames, onClose }: { entry: AuditEntry; jobNames: Readonly<Record<string, string>>; onClose: () => void }) {
   const { t } = useTranslation();
   const facts: [string, React.ReactNode][] = [
     [t("Time"), formatAbsolute(new Date(entry.time))],
     [t("Actor"), <Actor key="actor" entry={entry} />],
-    [t("Target"), entry.object],
-    [t("Result"), t(OUTCOMES[entry.outcome].label)],
+    [t("Operation"), <span key="operation" className={classes.value}>{entry.action}</span>],
+    [t("Target"), entry.object === null ? null : <Target key="target" object={entry.object} jobNames={jobNames} />],
+    [t("Result"), t(outcomeLook(entry.outcome).label)],
     [t("Address"), entry.address],
     ...Object.entries(entry.details).map(([name, value]): [string, React.ReactNode] => [name, typeof value === "string" ? value : JSON.stringify(value)]),
     [t("Hash"), <span key="hash" className={classes.value}>{entry.hash}</span>],
     [t("Previous hash"), <span key="previous" className={classes.value}>{entry.previous}</span>],
   ];
   return (
-    <Modal opened onClose={onClose} title={<strong>{t("Entry {{id}}: {{action}}", { id: entry.id, action: entry.action })}</strong>}>
+    <Modal opened onClose={onClose} title={<strong>{t("Entry {{id}}: {{action}}", { id: entry.id, action: t(auditAction(entry.action)) })}</strong>}>
       <dl className={classes.facts}>
         {facts
           .filter(([, value]) => value !== null)

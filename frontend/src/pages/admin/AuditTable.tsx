@@ -1,10 +1,13 @@
 import { Text } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import type { AuditEntry, Outcome } from "@/api/admin";
 import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import classes from "@/components/table.module.css";
 import { msg } from "@/i18n/msg";
+import { auditAction } from "@/lib/audit-actions";
+import { known } from "@/lib/known";
 import type { Tone } from "@/lib/states";
 import own from "./Admin.module.css";
 
@@ -15,12 +18,18 @@ export const OUTCOMES: Record<Outcome, { label: string; tone: Tone }> = {
   failed: { label: msg("Failed"), tone: "neutral" },
 };
 
+export function outcomeLook(outcome: string): { label: string; tone: Tone } {
+  return known(OUTCOMES, outcome, { label: outcome, tone: "neutral" });
+}
+
 interface Props {
   entries: readonly AuditEntry[];
+  /** Names of jobs by ID. */
+  jobNames: Readonly<Record<string, string>>;
   onOpen?: ((entry: AuditEntry) => void) | undefined;
 }
 
-export function AuditTable({ entries, onOpen }: Props) {
+export function AuditTable({ entries, jobNames, onOpen }: Props) {
   const { t } = useTranslation();
   return (
     <div className={classes.wrap}>
@@ -46,18 +55,28 @@ export function AuditTable({ entries, onOpen }: Props) {
               </td>
               <td data-label={t("Action")} className={own.action}>
                 {onOpen === undefined ? (
-                  <span className={own.value}>{entry.action}</span>
+                  <span title={entry.action}>{t(auditAction(entry.action))}</span>
                 ) : (
-                  <button type="button" className={`${own.linklike ?? ""} ${own.value ?? ""}`} onClick={() => onOpen(entry)} aria-label={t("Entry {{id}}: {{action}}", { id: entry.id, action: entry.action })}>
-                    {entry.action}
+                  <button
+                    type="button"
+                    className={own.linklike}
+                    title={entry.action}
+                    onClick={() => onOpen(entry)}
+                    aria-label={t("Entry {{id}}: {{action}}", { id: entry.id, action: t(auditAction(entry.action)) })}
+                  >
+                    {t(auditAction(entry.action))}
                   </button>
                 )}
               </td>
               <td data-label={entry.object === null ? undefined : t("Target")}>
-                {entry.object !== null && <span className={own.object}>{entry.object}</span>}
+                {entry.object !== null && (
+                  <span className={own.object}>
+                    <Target object={entry.object} jobNames={jobNames} />
+                  </span>
+                )}
               </td>
               <td data-label={t("Result")}>
-                <ToneBadge tone={OUTCOMES[entry.outcome].tone}>{t(OUTCOMES[entry.outcome].label)}</ToneBadge>
+                <ToneBadge tone={outcomeLook(entry.outcome).tone}>{t(outcomeLook(entry.outcome).label)}</ToneBadge>
               </td>
               <td data-label={t("Address")} className={classes.dim}>
                 {entry.address}
@@ -67,6 +86,23 @@ export function AuditTable({ entries, onOpen }: Props) {
         </tbody>
       </table>
     </div>
+  );
+}
+
+/** The object of an action; a job by its name. */
+export function Target({ object, jobNames }: { object: string; jobNames: Readonly<Record<string, string>> }) {
+  const [id = "", ...below] = object.split("/");
+  const name = jobNames[id];
+  if (name === undefined) return object;
+  return (
+    <>
+      <Link to="/jobs/$jobId" params={{ jobId: id }} className={own.anchor} preload={false}>
+        {name}
+      </Link>{" "}
+      <Text span size="xs" c="dimmed" className="mono" title={id}>
+        {[id.slice(0, 8), ...below].join("/")}
+      </Text>
+    </>
   );
 }
 

@@ -14,6 +14,7 @@ import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import table from "@/components/table.module.css";
 import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
 import type { Tone } from "@/lib/states";
 import classes from "./Admin.module.css";
 
@@ -135,6 +136,12 @@ function Images() {
   );
 }
 
+function ImageState({ state }: { state: Image["state"] }) {
+  const { t } = useTranslation();
+  const { tone, label } = known(STATES, state, { tone: "neutral", label: state });
+  return <ToneBadge tone={tone}>{t(label)}</ToneBadge>;
+}
+
 function ImageRow({ image }: { image: Image }) {
   const { t } = useTranslation();
   const { name, version, state, projects, verified_at, damage } = image;
@@ -147,7 +154,7 @@ function ImageRow({ image }: { image: Image }) {
       </td>
       <td data-label={t("State")}>
         {damage === null ? (
-          <ToneBadge tone={STATES[state].tone}>{t(STATES[state].label)}</ToneBadge>
+          <ImageState state={state} />
         ) : (
           <ToneBadge tone="bad">{t("damaged")}</ToneBadge>
         )}

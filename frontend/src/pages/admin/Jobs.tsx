@@ -12,7 +12,7 @@ import { columnsOf } from "@/lib/job-columns";
 import type { JobFilters } from "@/lib/job-filters";
 
 /** Columns that fit beside the side navigation. */
-const COLUMNS = columnsOf(["state", "owner", "resources", "nodes", "created"], true);
+const COLUMNS = columnsOf(["state", "owner", "resources", "placement", "created"], true);
 
 /** Jobs and sessions of all users. */
 export function AdminJobsPage() {

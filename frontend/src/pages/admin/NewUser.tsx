@@ -12,7 +12,7 @@ import { useProblems } from "@/hooks/use-problems";
 export function NewUserModal({ onClose }: { onClose: () => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
-  const [form, setForm] = useState({ name: "", display_name: "", password: "", role: "user" as "user" | "admin" });
+  const [form, setForm] = useState({ name: "", display_name: "", mail: "", password: "", role: "user" as "user" | "admin" });
   const create = useMutation({
     mutationFn: (body: NewUser) => createUser(body),
     onSuccess: () => {
@@ -21,12 +21,13 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
     },
   });
   const set = (change: Partial<typeof form>) => setForm((old) => ({ ...old, ...change }));
-  const { errorOf, unshown } = useProblems(create.error, ["name", "display_name", "password", "role"]);
+  const { errorOf, unshown } = useProblems(create.error, ["name", "display_name", "mail", "password", "role"]);
   const submit = () =>
     create.mutate({
       name: form.name.trim(),
       display_name: form.display_name.trim(),
       role: form.role,
+      ...(form.mail.trim() === "" ? {} : { mail: form.mail.trim() }),
       ...(form.password === "" ? {} : { password: form.password }),
     });
   return (
@@ -58,6 +59,16 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
         error={errorOf("display_name")}
         onChange={(event) => set({ display_name: event.currentTarget.value })}
         autoComplete="off"
+      />
+      <TextInput
+        type="email"
+        label={t("Mail address")}
+        description={t("For notifications. The user can change it.")}
+        value={form.mail}
+        error={errorOf("mail")}
+        onChange={(event) => set({ mail: event.currentTarget.value })}
+        autoComplete="off"
+        data-testid="user-mail"
       />
       <PasswordInput
         label={t("Password")}

@@ -1,39 +1,22 @@
-import { Button, Drawer, Group, Skeleton, Text } from "@mantine/core";
-import { useInfiniteQuery, useQuery, useSuspenseQuery } from "@tanstack/react-query";
-import { History, Search } from "lucide-react";
+import { Group, Text } from "@mantine/core";
+import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
+import { Search } from "lucide-react";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { drainsQuery, type NodeEvent, nodeHistoryQuery } from "@/api/admin";
+import { drainsQuery } from "@/api/admin";
 import { meQuery } from "@/api/queries";
 import type { ClusterNode } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { NodeActions } from "@/components/NodeActions";
 import { NodeFilterFields, NodesFrame } from "@/components/NodesFrame";
 import { NodeTable } from "@/components/NodeTable";
-import { PageError } from "@/components/PageError";
 import { RelativeTime } from "@/components/Time";
-import { msg } from "@/i18n/msg";
-import { CLOSED, filterNodes, NO_FILTER, NODE_LOOKS, type NodeFilter, type NodeState } from "@/lib/nodes";
-import classes from "./Admin.module.css";
+import { CLOSED, filterNodes, NO_FILTER, type NodeFilter } from "@/lib/nodes";
 
-/** All nodes, with drain, resume and the history of each. */
+/** All nodes, with drain and resume; the page of each has its history. */
 export function AdminNodesPage() {
   const { t } = useTranslation();
-  const [historyNode, setHistoryNode] = useState<string | null>(null);
-  return (
-    <>
-      <NodesFrame title={t("Nodes")}>{(nodes) => <Nodes nodes={nodes} onHistory={setHistoryNode} />}</NodesFrame>
-      <Drawer
-        opened={historyNode !== null}
-        onClose={() => setHistoryNode(null)}
-        position="right"
-        title={<strong>{t("History of {{node}}", { node: historyNode })}</strong>}
-       
-      >
-        {historyNode !== null && <NodeHistory name={historyNode} />}
-      </Drawer>
-    </>
-  );
+  return <NodesFrame title={t("Nodes")}>{(nodes) => <Nodes nodes={nodes} />}</NodesFrame>;
 }
 
 /** Unavailable nodes first. */
@@ -41,7 +24,7 @@ function unavailableFirst(nodes: ClusterNode[]): ClusterNode[] {
   return [...nodes].sort((a, b) => Number(CLOSED.has(b.state)) - Number(CLOSED.has(a.state)));
 }
 
-function Nodes({ nodes, onHistory }: { nodes: readonly ClusterNode[]; onHistory: (name: string) => void }) {
+function Nodes({ nodes }: { nodes: readonly ClusterNode[] }) {
   const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
   const { data: drains } = useQuery(drainsQuery);
@@ -70,9 +53,6 @@ function Nodes({ nodes, onHistory }: { nodes: readonly ClusterNode[]; onHistory:
                     {t("drained by {{name}}", { name: drain.actor })} <RelativeTime at={drain.time} />
                   </Text>
                 )}
-                <Button variant="subtle" size="compact-sm" leftSection={<History size={14} />} onClick={() => onHistory(node.name)} aria-label={t("History of {{node}}", { node: node.name })} data-testid="node-history">
-                  {t("History")}
-                </Button>
                 {canDrain && <NodeActions node={node} />}
               </>
             );
@@ -80,58 +60,5 @@ function Nodes({ nodes, onHistory }: { nodes: readonly ClusterNode[]; onHistory:
         />
       )}
     </>
-  );
-}
-
-const EVENT_LABELS: Partial<Record<string, string>> = {
-  up: msg("Available"),
-  drain: msg("Drained by {{name}}"),
-  resume: msg("Resumed by {{name}}"),
-  gone: msg("Removed from the scheduler"),
-};
-
-function NodeHistory({ name }: { name: string }) {
-  const { t } = useTranslation();
-  const query = useInfiniteQuery(nodeHistoryQuery(name));
-  if (query.isPending) return <Skeleton height={120} radius={8} />;
-  if (query.isError && !query.data) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
-  const events = query.data.pages.flatMap((page) => page.items);
-  if (events.length === 0) {
-    return (
-      <EmptyState icon={History} title={t("No events yet")}>
-        {t("Failures, drain and resume actions of this node are listed here.")}
-      </EmptyState>
-    );
-  }
-  return (
-    <>
-      <ol className={classes.events}>
-        {events.map((event) => (
-          <NodeEventItem key={event.id} event={event} />
-        ))}
-      </ol>
-      {query.hasNextPage && (
-        <div className={classes.more}>
-          <Button variant="default" size="compact-md" loading={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
-            {t("Show more")}
-          </Button>
-        </div>
-      )}
-    </>
-  );
-}
-
-function NodeEventItem({ event }: { event: NodeEvent }) {
-  const { t } = useTranslation();
-  const label = EVENT_LABELS[event.event];
-  const look = NODE_LOOKS[event.event as NodeState] as (typeof NODE_LOOKS)[NodeState] | undefined;
-  return (
-    <li>
-      <strong>{label === undefined ? t(look?.label ?? event.event) : t(label, { name: event.actor })}</strong>{" "}
-      <Text span size="xs" c="dimmed">
-        <RelativeTime at={event.time} />
-      </Text>
-      {event.reason && <p>{event.reason}</p>}
-    </li>
   );
 }

@@ -13,7 +13,7 @@ import { RelativeTime } from "@/components/Time";
 import { ToneBadge } from "@/components/ToneBadge";
 import { CLOSED } from "@/lib/nodes";
 import type { PagePath } from "@/lib/pages";
-import { HEALTH_LOOKS, partName } from "@/lib/severity";
+import { healthLook, partName } from "@/lib/severity";
 import { AuditTable } from "@/pages/admin/AuditTable";
 import classes from "./Admin.module.css";
 
@@ -61,7 +61,7 @@ function HealthSummary({ health, stale }: { health: Health; stale: boolean }) {
   const { t } = useTranslation();
   const problems = health.parts.filter((part) => part.state !== "ok");
   const Icon = problems.length === 0 ? CircleCheck : health.state === "down" ? OctagonAlert : health.state === "unknown" ? CircleHelp : TriangleAlert;
-  const { tone } = HEALTH_LOOKS[health.state];
+  const { tone } = healthLook(health.state);
   return (
     <section className="card" aria-labelledby="health" data-testid="admin-verdict">
       <div className={classes.health}>
@@ -86,7 +86,7 @@ function HealthSummary({ health, stale }: { health: Health; stale: boolean }) {
 
 function Problem({ part }: { part: PartHealth }) {
   const { t } = useTranslation();
-  const look = HEALTH_LOOKS[part.state];
+  const look = healthLook(part.state);
   const detailPage = DETAIL_PAGES[part.name];
   return (
     <article className={classes.problem} data-testid="admin-problem">
@@ -191,7 +191,7 @@ function RecentChanges() {
         </Anchor>
       </h2>
       <div className="card" style={{ overflow: "hidden" }}>
-        <AuditTable entries={entries} />
+        <AuditTable entries={entries} jobNames={data?.pages[0]?.job_names ?? {}} />
       </div>
     </section>
   );

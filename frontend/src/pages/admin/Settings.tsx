@@ -9,6 +9,7 @@ import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
 import table from "@/components/table.module.css";
 import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
 import classes from "./Admin.module.css";
 
 const SOURCES: Record<Setting["source"], string> = {
@@ -72,7 +73,7 @@ export function SettingsPage() {
                     </td>
                     <td data-label={t("Source")}>
                       <div>
-                        {t(SOURCES[each.source])}
+                        {t(known(SOURCES, each.source, each.source))}
                         {each.where !== null && (
                           <Text size="xs" c="dimmed" className={classes.value}>
                             {each.where}

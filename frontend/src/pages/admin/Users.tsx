@@ -1,34 +1,37 @@
-import { Alert, Button, Group, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Select, Text, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { Plus, Search, SearchX, ShieldAlert, Users } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { accountsQuery } from "@/api/admin";
+import { accountsQuery, type UserFilters } from "@/api/admin";
 import { meQuery } from "@/api/queries";
-import type { User } from "@/api/types";
 import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
-import { RelativeTime } from "@/components/Time";
-import { ToneBadge } from "@/components/ToneBadge";
-import table from "@/components/table.module.css";
 import { NewUserModal } from "@/pages/admin/NewUser";
 import { UserDrawer } from "@/pages/admin/UserDrawer";
+import { UserSelection } from "@/pages/admin/UserSelection";
+import { UserTable } from "@/pages/admin/UserTable";
 import classes from "./Admin.module.css";
 
 export function AdminUsersPage() {
   const { t } = useTranslation();
   const { data: me } = useSuspenseQuery(meQuery);
-  const [text, setText] = useState("");
-  const [searchText] = useDebouncedValue(text.trim(), 250);
-  const query = useInfiniteQuery(accountsQuery(searchText));
+  const [filters, setFilters] = useState<UserFilters>({ q: "", role: null, disabled: null, sort: "name", descending: false });
+  const [q] = useDebouncedValue(filters.q.trim(), 250);
+  const query = useInfiniteQuery(accountsQuery({ ...filters, q }));
+  const set = (change: Partial<UserFilters>) => setFilters((old) => ({ ...old, ...change }));
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [creating, setCreating] = useState(false);
   const [opened, setOpened] = useState<string | null>(null);
   const users = query.data?.pages.flatMap((page) => page.items) ?? [];
   const total = query.data?.pages[0]?.total;
   const user = users.find((each) => each.name === opened);
+  // Only users that are listed can be changed.
+  const chosen = users.map((each) => each.name).filter((name) => selected.has(name));
+  const filtered = q !== "" || filters.role !== null || filters.disabled !== null;
   return (
     <>
       <PageTitle title={t("Users")}>
@@ -47,87 +50,65 @@ export function AdminUsersPage() {
           aria-label={t("Search users")}
           placeholder={t("Name or mail address")}
           leftSection={<Search size={16} />}
-          value={text}
-          onChange={(event) => setText(event.currentTarget.value)}
+          value={filters.q}
+          onChange={(event) => set({ q: event.currentTarget.value })}
           spellCheck={false}
           autoCapitalize="none"
           data-testid="user-search"
+        />
+        <Select
+          aria-label={t("Role")}
+          placeholder={t("Any role")}
+          data={[
+            { value: "user", label: t("User") },
+            { value: "admin", label: t("Administrator") },
+          ]}
+          value={filters.role}
+          clearable
+          onChange={(role) => set({ role })}
+          data-testid="user-role"
+        />
+        <Select
+          aria-label={t("Status")}
+          placeholder={t("Any status")}
+          data={[
+            { value: "active", label: t("active") },
+            { value: "disabled", label: t("disabled") },
+          ]}
+          value={filters.disabled === null ? null : filters.disabled ? "disabled" : "active"}
+          clearable
+          onChange={(status) => set({ disabled: status === null ? null : status === "disabled" })}
+          data-testid="user-status"
         />
         <Text size="sm" c="dimmed" role="status" my="auto">
           {total !== undefined && t("{{count}} accounts", { count: total })}
         </Text>
       </div>
+      {chosen.length > 0 && <UserSelection names={chosen} onSelect={setSelected} />}
       <QueryCard
         query={query}
         items={query.data && users}
         rows={4}
         empty={
-          <EmptyState icon={searchText === "" ? Users : SearchX} title={searchText === "" ? t("No users") : t("No matching users")}>
+          <EmptyState icon={filtered ? SearchX : Users} title={filtered ? t("No matching users") : t("No users")}>
             {t("The search covers user name, full name and mail address.")}
           </EmptyState>
         }
       >
-        {(items) => <UserTable users={items} onOpen={setOpened} />}
+        {(items) => (
+          <UserTable
+            users={items}
+            sort={filters.sort}
+            descending={filters.descending}
+            selected={selected}
+            onSort={(sort, descending) => set({ sort, descending })}
+            onSelect={setSelected}
+            onOpen={setOpened}
+          />
+        )}
       </QueryCard>
       {creating && <NewUserModal onClose={() => setCreating(false)} />}
       {user && <UserDrawer user={user} onClose={() => setOpened(null)} />}
     </>
-  );
-}
-
-function UserTable({ users, onOpen }: { users: readonly User[]; onOpen: (name: string) => void }) {
-  const { t } = useTranslation();
-  return (
-    <div className={table.wrap}>
-      <table className={table.table}>
-        <thead>
-          <tr>
-            <th scope="col">{t("Name")}</th>
-            <th scope="col">{t("Role")}</th>
-            <th scope="col">{t("Project")}</th>
-            <th scope="col">{t("Created")}</th>
-            <th scope="col">{t("Status")}</th>
-            <th scope="col">
-              <span className="visually-hidden">{t("Actions")}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {users.map((user) => (
-            <tr key={user.name} data-testid="user-row">
-              <td className={table.name}>
-                <strong>{user.name}</strong>
-                {user.display_name !== "" && user.display_name !== user.name && (
-                  <Text span size="sm" c="dimmed" ml={8}>
-                    {user.display_name}
-                  </Text>
-                )}
-                {user.mail !== null && (
-                  <Text size="xs" c="dimmed">
-                    {user.mail}
-                  </Text>
-                )}
-              </td>
-              <td data-label={t("Role")}>{user.role === "admin" ? t("Administrator") : t("User")}</td>
-              <td data-label={t("Project")}>{user.default_project}</td>
-              <td data-label={t("Created")}>
-                <RelativeTime at={user.created_at} />
-              </td>
-              <td data-label={t("Status")}>
-                <Group gap={6}>
-                  <ToneBadge tone={user.disabled ? "neutral" : "good"}>{user.disabled ? t("disabled") : t("active")}</ToneBadge>
-                  {user.source !== null && <span className={table.dim}>{user.source}</span>}
-                </Group>
-              </td>
-              <td className={table.num}>
-                <Button variant="subtle" size="compact-sm" onClick={() => onOpen(user.name)} aria-label={t("Manage {{name}}", { name: user.name })} data-testid="user-manage">
-                  {t("Manage")}
-                </Button>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }

@@ -26,7 +26,7 @@ def running(name: str, *nodes: str, project: str = "vision") -> Job:
 
 
 def said(job: Job, *nodes: Node, **facts: object) -> list[Advice]:
-    known = {"gpus": (), "mine": (), "before": (), "limit": None} | facts
+    known = {"gpus": (), "running": (), "before": (), "limit": None} | facts
     return list(advise(job, nodes=nodes, **known))  # type: ignore[arg-type]
 
 
@@ -39,7 +39,7 @@ def test_a_limit_names_the_work_of_ones_own_in_that_project() -> None:
     job = waiting()
     held, elsewhere = running("train", project=job.project), running("other", project="speech")
     limit = "Waits for the limit of project vision: 8 of 8 GPUs in use."
-    found = said(job, node(), mine=(held, elsewhere), limit=limit)
+    found = said(job, node(), running=(held, elsewhere), limit=limit)
     assert found[0].text == limit
     assert [[each.name for each in one.jobs] for one in found] == [[], ["train"]]
 
@@ -72,10 +72,10 @@ def test_a_busy_type_of_gpu_names_a_free_one_and_when_it_is_free_itself() -> Non
 
 def test_advice_names_free_resources_and_own_jobs_on_nodes() -> None:
     job, lab, away = waiting(cpu=8, memory=4 * G), running("lab", "n1"), running("far", "n9")
-    smaller, held = said(job, node("n1", cpu=8, used=5), mine=(lab, away))
+    smaller, held = said(job, node("n1", cpu=8, used=5), running=(lab, away))
     assert smaller.text == "With at most 3 CPUs and 4G it would fit into what is free now."
     assert [each.name for each in held.jobs] == ["lab"]
-    assert said(job, node("n1", cpu=8, used=8), mine=(away,)) == []
+    assert said(job, node("n1", cpu=8, used=8), running=(away,)) == []
 
 
 def test_advice_names_dependency_first() -> None:

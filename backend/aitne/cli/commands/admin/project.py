@@ -163,16 +163,22 @@ def project_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None)
     )
 
 
-@projects.command("create", epilog=examples("aitne admin project create vision --title 'Vision'"))
+@projects.command(
+    "create", epilog=examples("aitne admin project create vision --title 'Vision' --manager ada")
+)
 def project_create(
     name: ProjectArgument,
     title: Annotated[str, typer.Option("--title", help="Title.")] = "",
+    manager: Annotated[
+        str | None,
+        typer.Option("--manager", metavar="USER", help="Its first member and manager."),
+    ] = None,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Create a project without members; `aitne admin sync` adds it to Slurm."""
-    made = connect(url, data_dir).projects.create(name, title=title)
+    """Create a project; `aitne admin sync` adds it to Slurm."""
+    made = connect(url, data_dir).projects.create(name, title=title, manager=manager)
     return output.done(
         as_json,
         made.raw,

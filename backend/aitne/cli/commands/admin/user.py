@@ -117,11 +117,12 @@ def user_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) ->
     return output.listing(
         as_json,
         accounts,
-        ("NAME", "ROLE", "PROJECT", "FULL NAME", ""),
+        ("NAME", "ROLE", "PROJECT", "LAST LOGIN", "FULL NAME", ""),
         lambda user: (
             user.name,
             user.role,
             user.default_project,
+            "" if user.last_login_at is None else f"{output.since(user.last_login_at)} ago",
             user.display_name,
             "disabled" if user.disabled else "",
         ),
@@ -132,6 +133,9 @@ def user_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) ->
 def user_create(
     name: UserName,
     display_name: Annotated[str | None, typer.Option("--display-name", help="Full name.")] = None,
+    mail: Annotated[
+        str | None, typer.Option("--mail", metavar="ADDRESS", help="Address for notifications.")
+    ] = None,
     role: Annotated[str, typer.Option("--role", metavar="user|admin", help="The role.")] = "user",
     project: Annotated[
         str | None, typer.Option("--project", help="The default project; created if missing.")
@@ -150,6 +154,7 @@ def user_create(
         name,
         password=_password_from_stdin() if password_stdin else None,
         display_name=display_name,
+        mail=mail,
         role=role,
         default_project=project,
     )

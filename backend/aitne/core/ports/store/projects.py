@@ -18,8 +18,12 @@ from aitne.core.ports.store.records import Check
 class ProjectStore(Protocol):
     """Storage of projects, their members and limits, and the last known use of the limits."""
 
-    async def create_project(self, project: Project, limits: Limits, *, actor: str) -> None:
-        """Create the project without members. Raises ``Conflict`` if the name is taken."""
+    async def create_project(
+        self, project: Project, limits: Limits, *, actor: str, manager: str | None = None
+    ) -> None:
+        """Create the project, with ``manager`` as its only member or without members.
+
+        Raises ``Conflict`` if the name is taken."""
         ...
 
     async def get_project(self, name: str) -> Project:

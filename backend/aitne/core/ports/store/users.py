@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from aitne.core.models.directory import ProjectSearch, UserListItem, UserSearch, UserSort
 from aitne.core.models.user import Project, Role, Token, User
 from aitne.core.ports.store.records import Check, Page
 
@@ -24,10 +25,15 @@ class UserStore(Protocol):
         ...
 
     async def list_users(
-        self, *, search: str | None = None, cursor: str | None = None, limit: int = 100
-    ) -> Page[User]:
-        """List all users by name, or those with ``search`` in their name, full name or mail
-        address."""
+        self,
+        search: UserSearch | None = None,
+        *,
+        sort: UserSort = UserSort.NAME,
+        descending: bool = False,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> Page[UserListItem]:
+        """Return one page of all users, or of those that match ``search``."""
         ...
 
     async def update_user(
@@ -66,6 +72,18 @@ class UserStore(Protocol):
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
         """List projects by name: all, or with ``visible_to`` only the projects of which that user
         is a member."""
+        ...
+
+    async def search_projects(
+        self,
+        search: ProjectSearch,
+        *,
+        visible_to: str | None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> Page[Project]:
+        """Return one page of those projects by name that match ``search``; all of them without
+        ``limit``."""
         ...
 
     async def create_token(self, token: Token, token_hash: str, *, notify: bool = False) -> None:

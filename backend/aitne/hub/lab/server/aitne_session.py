@@ -1,0 +1,109 @@
+"""Source of the bar in JupyterLab: the end of the session, its resources in use, and Extend.
+
+The page asks this server, and this server asks the platform with the token of the job, which it
+received from the agent. The token is in no page, file or variable.
+
+Runs in the session's environment: standard library and Jupyter; nothing else of this package is
+there.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from jupyter_server.base.handlers import APIHandler
+from tornado import web
+from tornado.ioloop import IOLoop
+
+_ANSWER_S = 10.0
+_MOST_BYTES = 65_536
+_EXTENSION_S = 3_600
+_threads = ThreadPoolExecutor(2, thread_name_prefix="aitne-session")
+
+
+class Platform:
+    """The platform's interface for this session."""
+
+    def __init__(self, url: str, token: str, authority: str | None) -> None:
+        """Store where to ask; ``authority`` is the platform's CA (PEM), None the system's."""
+        self._url = url
+        self._token = token
+        context = ssl.create_default_context()
+        if authority is not None:
+            context.load_verify_locations(cadata=authority)
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+
+    def ask(self, path: str = "", body: dict[str, Any] | None = None) -> tuple[int, bytes]:
+        """Return status and body of the platform's answer.
+
+        Blocks, so it is called in a thread. Raises ``OSError`` if there is no answer.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self._url + path, data, headers)  # noqa: S310 (the agent's own URL)
+        try:
+            with self._opener.open(request, timeout=_ANSWER_S) as answer:
+                return answer.status, answer.read(_MOST_BYTES)
+        except urllib.error.HTTPError as error:
+            return error.code, error.read(_MOST_BYTES)
+
+
+_platform: list[Platform] = []
+
+
+def configure(url: str, token: str, authority: str | None) -> None:
+    """Set the platform, before the server starts."""
+    _platform[:] = [Platform(url, token, authority)]
+
+
+class _Handler(APIHandler):  # type: ignore[misc]
+    async def answer(self, *request: Any) -> None:
+        try:
+            status, body = await IOLoop.current().run_in_executor(
+                _threads, _platform[0].ask, *request
+            )
+        except OSError as error:
+            raise web.HTTPError(503, "The platform does not answer.") from error
+        self.set_status(status)
+        self.set_header("Content-Type", "application/json")
+        self.finish(body)
+
+
+class StatusHandler(_Handler):
+    """Handler of the page's question about the session."""
+
+    # The bar asks while no user works: that keeps no session alive.
+    _track_activity = False
+
+    @web.authenticated  # type: ignore[untyped-decorator]
+    async def get(self) -> None:
+        """Return the end of the session and the resources in use."""
+        await self.answer()
+
+
+class ExtendHandler(_Handler):
+    """Handler of Extend."""
+
+    @web.authenticated  # type: ignore[untyped-decorator]
+    async def post(self) -> None:
+        """Extend the session by an hour."""
+        await self.answer("/extend", {"duration_s": _EXTENSION_S})
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": __name__}]
+
+
+def _load_jupyter_server_extension(server: Any) -> None:
+    if not _platform:
+        return
+    base = server.web_app.settings["base_url"].rstrip("/")
+    routes = [(f"{base}/aitne/session", StatusHandler), (f"{base}/aitne/extend", ExtendHandler)]
+    server.web_app.add_handlers(".*$", routes)

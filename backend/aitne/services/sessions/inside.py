@@ -1,0 +1,66 @@
+"""What a session's own page may know and do: the page of JupyterLab, by the token of its job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from aitne.core.errors import NotAuthenticated, NotFound
+from aitne.core.jobs.agent_protocol import SessionStatus
+from aitne.core.models.job import Job, JobType
+from aitne.core.models.user import Actor, Scope
+from aitne.core.ports.store import Store
+from aitne.services.platform.secrets import hashed
+
+_MEASURED_WITHIN_S = 300.0
+"""Maximum age in seconds of a measurement that counts as the present one."""
+
+
+class InsideService:
+    """Service for the page of a session, which its server asks with the token of the job."""
+
+    def __init__(self, store: Store, clock: Callable[[], datetime], portal_url: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._portal_url = portal_url
+
+    async def status(self, token: str, job_id: UUID) -> SessionStatus:
+        """Return the end of the session and the resources in use.
+
+        Raises:
+            NotAuthenticated: the token is not this job's, or the job has ended.
+            NotFound: the job is no session.
+        """
+        job = await self._session(token, job_id)
+        since = self._clock() - timedelta(seconds=_MEASURED_WITHIN_S)
+        samples = await self._store.samples(job.id, since=since)
+        last = samples[-1] if samples else None
+        loads = [] if last is None else [float(gpu.get("utilization") or 0) for gpu in last.gpu]
+        resources = job.spec.resources
+        return SessionStatus(
+            name=job.spec.name,
+            portal_url=f"{self._portal_url}/jobs/{job.id}",
+            expires_at=job.expires_at,
+            memory_bytes=None if last is None else last.memory_bytes,
+            memory_limit_bytes=resources.memory_bytes,
+            gpus=resources.gpu.count,
+            gpu_utilization=sum(loads) / len(loads) if loads else None,
+        )
+
+    async def owner(self, token: str, job_id: UUID) -> Actor:
+        """Return the owner of the session as an actor who may read and extend it.
+
+        Raises as ``status``.
+        """
+        job = await self._session(token, job_id)
+        user = await self._store.get_user(job.owner)
+        return Actor(user=user, scopes=frozenset({Scope.READ, Scope.WRITE}))
+
+    async def _session(self, token: str, job_id: UUID) -> Job:
+        job = await self._store.job_of_token(hashed(token))
+        if job is None or job.id != job_id:
+            raise NotAuthenticated("This is not the token of a live job.")
+        if job.type is not JobType.SESSION:
+            raise NotFound("session", job_id)
+        return job

@@ -1,0 +1,21 @@
+import { readFileSync } from "node:fs";
+import { expect, it } from "vitest";
+import { AUDIT_ACTIONS, auditAction } from "./audit-actions";
+
+/** Operations with a body that change nothing: the audit log leaves them out. */
+const READS = ["plan_job", "import_job", "preview_invitation"];
+
+it("has a label for each operation that the audit log records", () => {
+  const { paths } = JSON.parse(readFileSync("openapi.json", "utf8")) as { paths: Record<string, Record<string, { operationId: string; deprecated?: boolean }>> };
+  const changes = Object.values(paths)
+    .flatMap((path) => Object.entries(path))
+    .filter(([method, operation]) => method !== "get" && operation.deprecated !== true)
+    .map(([, operation]) => operation.operationId)
+    .filter((id) => !READS.includes(id));
+  expect(changes.filter((id) => !(id in AUDIT_ACTIONS))).toEqual([]);
+});
+
+it("shows an unknown action as it is", () => {
+  expect(auditAction("drain_node")).toBe("Drain node");
+  expect(auditAction("launch_rocket")).toBe("launch_rocket");
+});
