@@ -36,8 +36,9 @@ _UNKNOWN_CA = (
 _CERTIFICATE_REMEDIES = {
     10: "Ask the administrator of the platform to renew it.",
     62: "Use the name that the certificate is for.",
+    64: "Use the name that the certificate is for.",
 }
-"""By OpenSSL's verify code: expired, and another host name."""
+"""By OpenSSL's verify code: expired, another host name, another address."""
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
@@ -249,7 +250,7 @@ class HttpReply:
 
 def _rejected(error: ssl.SSLCertVerificationError) -> CertificateRejected:
     remedy = _CERTIFICATE_REMEDIES.get(error.verify_code)
-    return CertificateRejected(error.verify_message, remedy or _UNKNOWN_CA)
+    return CertificateRejected(error.verify_message.rstrip("."), remedy or _UNKNOWN_CA)
 
 
 def _speaks(line: socket.socket, within_s: float) -> bool:

@@ -600,3 +600,13 @@ def test_status_is_what_the_supervisor_says(
     done = aitne("status", "--data-dir", str(tmp_path), "--json")
     assert done.status == 1
     assert done.json == {"state": "stopped", "url": None, "processes": []}
+
+
+def test_up_of_client_says_how_to_install_server(
+    aitne: Aitne, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aitne.cli.server_part.find_spec", lambda name: None)
+    done = aitne("up")
+    assert done.status == 1
+    assert done.err.startswith("aitne: This installation is the client")
+    assert 'pip install "aitne[server]"' in done.err
