@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -220,8 +222,10 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serve(api: FakeApi, port: int = 0) -> Iterator[str]:
-    """The address at which ``api`` answers."""
+def serve(
+    api: FakeApi, port: int = 0, certificate: tuple[Path, Path] | None = None
+) -> Iterator[str]:
+    """The address at which ``api`` answers, by TLS if there is a certificate with its key."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -253,10 +257,15 @@ def serve(api: FakeApi, port: int = 0) -> Iterator[str]:
             """Tests read their own output."""
 
     server = _Server(("127.0.0.1", port), Handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        scheme = "http" if certificate is None else "https"
+        yield f"{scheme}://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         thread.join()

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from aitne.adapters.storage._base import absent
 from aitne.adapters.storage._mounts import Mounts
-from aitne.core.models.storage import Area, AreaFacts, PathFacts
+from aitne.core.models.storage import NO_ANSWER, Area, AreaFacts, PathFacts
 from aitne.core.ports.storage import Storage
 
 LIMIT_S = 6.0
@@ -110,7 +110,7 @@ def look_at_paths(patience: TimeoutExecutor, paths: Sequence[str]) -> list[PathF
     """Return the facts about each path."""
     tasks = [(file_system_of(path), partial(path_facts, path)) for path in paths]
     return [
-        facts or PathFacts(path=path, problem="its file system does not answer")
+        facts or PathFacts(path=path, problem=NO_ANSWER)
         for path, facts in zip(paths, patience.gather(tasks), strict=True)
     ]
 

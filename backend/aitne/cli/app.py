@@ -14,6 +14,9 @@ from aitne.cli.options import DataDir, Url
 from aitne.cli.registry import CONTEXT, MARKUP, examples, registered
 from aitne.cli.table import COMMANDS
 
+ALIASES = {"run": "apply", "submit": "apply", "cancel": "stop", "kill": "stop"}
+"""Names of other programs for commands of this one. The help does not list them."""
+
 EXAMPLES = """
 aitne up --detach                            start a platform here
 aitne session start jupyterlab --yes --wait  a notebook
@@ -26,7 +29,7 @@ aitne ps --help                              the options of a verb
 class LazyCommand(typer.core.TyperCommand):
     """A command of which only name and summary are known; the rest is imported when it is used."""
 
-    def __init__(self, words: str) -> None:
+    def __init__(self, words: str, *, hidden: bool = False) -> None:
         self.words = words
         self.module, section, summary = COMMANDS[words]
         super().__init__(
@@ -34,6 +37,7 @@ class LazyCommand(typer.core.TyperCommand):
             help=summary,
             rich_help_panel=section,
             rich_markup_mode=MARKUP,
+            hidden=hidden,
         )
 
     def load(self) -> Any:
@@ -87,4 +91,6 @@ def command() -> Any:
     app.callback(epilog=examples(EXAMPLES))(root)
     group: Any = typer.main.get_command(app)
     group.commands = _below("")
+    for alias, words in ALIASES.items():
+        group.commands[alias] = LazyCommand(words, hidden=True)
     return group

@@ -7,7 +7,7 @@ import sys
 import traceback
 from typing import Any
 
-from aitne.cli import output
+from aitne.cli import hints, output, server_part
 from aitne.cli.errors import JobFailed
 from aitne.client.errors import Ambiguous
 from aitne.core.errors import AitneError, FieldProblem, InvalidInput, NotAllowed, NotFound
@@ -32,7 +32,9 @@ def report(error: Exception, *, as_json: bool) -> int:
         return _report_usage(error, as_json=as_json)
     if not isinstance(error, AitneError):
         message = f"{type(error).__name__}: {error}"
-        if isinstance(error, OSError):
+        if isinstance(error, ModuleNotFoundError) and not server_part.is_installed():
+            message = server_part.CLIENT_ONLY
+        elif isinstance(error, OSError):
             message = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         else:
             message += " (this is a bug in aitne; AITNE_DEBUG=1 shows the traceback)"
@@ -52,16 +54,20 @@ def _say(error: AitneError) -> None:
             output.say(output.plain(f"  {problem.field}: {problem.message}"))
     if problems:
         output.say("")
+        rows = [
+            (
+                problem.field + _place(error, problem),
+                "" if problem.value is None else output.plain(problem.value, 60),
+                problem.allowed or "",
+            )
+            for problem in problems
+        ]
+        columns = ("FIELD", "VALUE", "ALLOWED")
+        # A column in which nothing stands is omitted.
+        shown = [0, *(column for column in (1, 2) if any(row[column] for row in rows))]
         output.table(
-            ("FIELD", "VALUE", "ALLOWED"),
-            [
-                (
-                    problem.field + _place(error, problem),
-                    "" if problem.value is None else output.plain(problem.value, 60),
-                    problem.allowed or problem.message,
-                )
-                for problem in problems
-            ],
+            [columns[column] for column in shown],
+            [[row[column] for column in shown] for row in rows],
             file=sys.stderr,
         )
     if isinstance(error, Ambiguous):
@@ -112,7 +118,8 @@ def _report_usage(error: Any, *, as_json: bool) -> int:
     message = str(error.format_message())
     context = getattr(error, "ctx", None)
     path = "aitne" if context is None else context.command_path
-    output.say(f"aitne: {message}\nSee `{path} --help`.")
+    more = hints.of(error)
+    output.say("\n".join(filter(None, [f"aitne: {message}", more, f"See `{path} --help`."])))
     if as_json:
         output.answer_json({"error": {"code": "usage", "message": message}})
     return INVALID

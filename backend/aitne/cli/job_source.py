@@ -130,6 +130,7 @@ def _parse(name: str, text: bytes) -> tuple[dict[str, Any], dict[str, int]]:
                 )
             lines: dict[str, int] = {}
             _note_lines(name, node, "", lines)
+            _keep_env_texts(node)
             content: dict[str, Any] = loader.construct_document(node)
         finally:
             loader.dispose()
@@ -163,6 +164,15 @@ def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) 
             )
         _note_line(name, key, field, lines)
         _note_lines(name, value, f"{field}.", lines)
+
+
+def _keep_env_texts(root: yaml.MappingNode) -> None:
+    """Keep numbers and truth values of ``env`` as they are written: 1.10 is not 1.1 there."""
+    for key, section in root.value:
+        if key.value == "env" and isinstance(section, yaml.MappingNode):
+            for _, value in section.value:
+                if value.tag.rpartition(":")[2] in ("int", "float", "bool"):
+                    value.tag = "tag:yaml.org,2002:str"
 
 
 def _note_line(name: str, node: yaml.Node, field: str, lines: dict[str, int]) -> None:

@@ -9,7 +9,9 @@ from aitne.client.record import LIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
+
+    from aitne.client.errors import Ambiguous
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _PREFIX = re.compile(r"[0-9a-f]{4}[0-9a-f-]*", re.IGNORECASE)
@@ -24,27 +26,28 @@ def connect(url: str | None, data_dir: str | None) -> Client:
 
 
 def find_job(client: Client, text: str, *, sessions: bool = False) -> Job:
-    """Return a job by its id, a unique beginning of that, or the exact name of a live one;
-    ``JOB_3`` is task 3 of an array job.
+    """Return a job by its id, a unique beginning of that, or its exact name, of which the newest
+    job is taken; ``JOB_3`` is task 3 of an array job.
 
     Raises:
         NotFound: no job matches.
-        Ambiguous: several jobs match.
+        Ambiguous: the beginning of an id matches several jobs, or the name only jobs of several
+            other users.
     """
-    return _find(client, text, sessions=sessions, include_ended=False)
+    return _find(client, text, sessions=sessions, unfinished=False)
 
 
-def find_ended(client: Client, text: str, *, sessions: bool = False) -> Job:
-    """Return a job as ``find_job`` does; a name that no live job has selects the last job with it.
+def find_unfinished(client: Client, text: str, *, sessions: bool = False) -> Job:
+    """Return a job as ``find_job`` does; of a name the newest job that has not ended.
 
     Raises:
-        NotFound: no job matches.
-        Ambiguous: several jobs match.
+        NotFound, Ambiguous: as ``find_job``.
+        Conflict: all jobs of that name have ended.
     """
-    return _find(client, text, sessions=sessions, include_ended=True)
+    return _find(client, text, sessions=sessions, unfinished=True)
 
 
-def _find(client: Client, text: str, *, sessions: bool, include_ended: bool) -> Job:
+def _find(client: Client, text: str, *, sessions: bool, unfinished: bool) -> Job:
     kind = "session" if sessions else None
     if _UUID.fullmatch(text):
         return client.jobs.get(text)
@@ -52,24 +55,24 @@ def _find(client: Client, text: str, *, sessions: bool, include_ended: bool) -> 
     if _PREFIX.fullmatch(text):
         start = text.lower()
         newest = client.jobs.list(type=kind, top_level=True, most=LOOKED_THROUGH)
-        _add(matches, (job for job in newest if job.id.startswith(start)))
-    _add(matches, _named(client, text, kind, LIVE))
+        matches = {job.id: job for job in newest if job.id.startswith(start)}
+    named = _newest(client, _named(client, text, kind, LIVE if unfinished else ()), text)
+    if named is not None:
+        matches[named.id] = named
     if len(matches) == 1:
         return next(iter(matches.values()))
     if matches:
-        from aitne.client.errors import Ambiguous
+        raise _ambiguous(text, [*matches.values()], "give more of the id")
+    if unfinished and (ended := _newest(client, _named(client, text, kind), text)) is not None:
+        from aitne.core.errors import Conflict
 
-        raise Ambiguous(
-            f"{text} matches {len(matches)} jobs: give more of the id.", [*matches.values()]
-        )
-    if include_ended and (last := _named(client, text, kind)):
-        return last[0]
+        raise Conflict(f"{ended.name} ({ended.short_id}) has ended.")
     from aitne.core.errors import NotFound
 
     whole, _, index = text.rpartition("_")
     if whole and index.isdecimal() and len(index) <= _LONGEST_INDEX and not sessions:
         try:
-            array = _find(client, whole, sessions=False, include_ended=include_ended)
+            array = _find(client, whole, sessions=False, unfinished=False)
         except NotFound:
             array = None
         if array is not None and (task := _task(client, array, int(index))):
@@ -77,11 +80,38 @@ def _find(client: Client, text: str, *, sessions: bool, include_ended: bool) -> 
     raise NotFound(kind or "job", text)
 
 
+def _newest(client: Client, jobs: Sequence[Job], name: str) -> Job | None:
+    """Return the newest of the jobs of one name: the user's own before those of others.
+
+    Raises ``Ambiguous`` if none is the user's own and they belong to several users.
+    """
+    if len({job.owner for job in jobs}) > 1:
+        user = client.me().user.name
+        own = [job for job in jobs if job.owner == user]
+        if not own:
+            raise _ambiguous(name, jobs, "give the id of one")
+        jobs = own
+    return jobs[0] if jobs else None
+
+
+def _ambiguous(text: str, jobs: Sequence[Job], remedy: str) -> Ambiguous:
+    from aitne.client.errors import Ambiguous
+
+    return Ambiguous(f"{text} matches {len(jobs)} jobs: {remedy}.", jobs)
+
+
 def _named(
     client: Client, name: str, kind: str | None, states: Sequence[str] = ()
 ) -> Sequence[Job]:
-    jobs = client.jobs.list(type=kind, search=name[:200], states=states, top_level=True, most=100)
-    return [job for job in jobs if job.name == name]
+    """Return the jobs of exactly that name, newest first, among those whose names contain it."""
+    for most in (100, LOOKED_THROUGH):
+        listed = list(
+            client.jobs.list(type=kind, search=name[:200], states=states, top_level=True, most=most)
+        )
+        named = [job for job in listed if job.name == name]
+        if named or len(listed) < most:
+            break
+    return named
 
 
 def _task(client: Client, array: Job, index: int) -> Job | None:
@@ -102,7 +132,3 @@ def _task(client: Client, array: Job, index: int) -> Job | None:
     # Tasks that were stored by releases before 0.2 have other ids.
     tasks = client.jobs.list(array_job_id=array.id)
     return next((task for task in tasks if task.array_task_id == index), None)
-
-
-def _add(jobs_by_id: dict[str, Job], jobs: Iterable[Job]) -> None:
-    jobs_by_id.update((job.id, job) for job in jobs)

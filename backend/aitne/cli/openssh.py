@@ -9,11 +9,11 @@ import shutil
 import subprocess
 import sys
 
-from aitne.cli.lookup import find_job
+from aitne.cli.lookup import find_unfinished
 from aitne.client import Client, Job
 from aitne.client.credentials import config_dir
 from aitne.client.record import LIVE
-from aitne.core.errors import InvalidInput, NotFound, SetupError
+from aitne.core.errors import Conflict, InvalidInput, NotFound, SetupError
 
 DOMAIN = ".aitne"
 _BEGIN = "# Running jobs of Aitne; `aitne ssh-config --write` rewrites this file."
@@ -112,8 +112,8 @@ def find_host(client: Client, host: str) -> tuple[Job, str | None]:
     name = host.removesuffix(DOMAIN)
     for text, node in _readings(name):
         try:
-            return find_job(client, text), node
-        except NotFound:
+            return find_unfinished(client, text), node
+        except (NotFound, Conflict):
             matches = [
                 job
                 for job in client.jobs.list(states=LIVE, top_level=True, search=text[:200])

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from aitne.cli import completion
+
 _WHICH = "Which platform"
 
 Url = Annotated[
@@ -28,17 +30,32 @@ Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended, or 
 JobArgument = Annotated[
     str,
     typer.Argument(
-        metavar="JOB", help="An id, its first 4 or more characters, or the name of a live job."
+        metavar="JOB",
+        help="An id, its first 4 or more characters, or a name: the newest job with it.",
+        autocompletion=completion.jobs,
+    ),
+]
+UnfinishedJobArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="An id, its first 4 or more characters, or a name: the newest job with it that has not "
+        "ended.",
+        autocompletion=completion.unfinished_jobs,
     ),
 ]
 SessionArgument = Annotated[
     str,
     typer.Argument(
         metavar="SESSION",
-        help="An id, its first 4 or more characters, or the name of a live session.",
+        help="An id, its first 4 or more characters, or a name: the newest session with it.",
+        autocompletion=completion.sessions,
     ),
 ]
-ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")]
+ProjectArgument = Annotated[
+    str,
+    typer.Argument(metavar="PROJECT", help="The project.", autocompletion=completion.projects),
+]
 MemberArgument = Annotated[str, typer.Argument(metavar="USER", help="The login name.")]
 ImageArgument = Annotated[
     str,

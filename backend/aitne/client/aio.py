@@ -211,6 +211,9 @@ class AsyncJobs:
     ) -> AsyncIterator[bytes]:
         return stream(self._sync.logs, job_id, task=task, offset=offset, tail=tail)
 
+    async def lines_offset(self, job_id: str, lines: int, *, task: int | None = None) -> int:
+        return await call(self._sync.lines_offset, job_id, lines, task=task)
+
     def follow_logs(
         self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None
     ) -> AsyncIterator[bytes]:

@@ -33,8 +33,12 @@ def normal_url(url: str) -> str:
 
 def token_for(url: str) -> str | None:
     """Return the token stored for ``url``, or None."""
-    entry = _load()["platforms"].get(normal_url(url))
-    return entry.get("token") if isinstance(entry, dict) else None
+    return _entry(url).get("token")
+
+
+def ca_file_for(url: str) -> str | None:
+    """Return the file with the CAs to trust for ``url``, or None."""
+    return _entry(url).get("ca_file")
 
 
 def last_url() -> str | None:
@@ -43,8 +47,9 @@ def last_url() -> str | None:
     return address if isinstance(address, str) else None
 
 
-def keep(url: str, token: str, user: str) -> None:
-    """Store a token in the credentials file, which only its owner can read.
+def keep(url: str, token: str, user: str, *, ca_file: str | None = None) -> None:
+    """Store a token in the credentials file, which only its owner can read, with the path of the
+    CAs to trust.
 
     Raises:
         SetupError: the file cannot be written.
@@ -52,6 +57,8 @@ def keep(url: str, token: str, user: str) -> None:
     credentials = _load()
     address = normal_url(url)
     credentials["platforms"][address] = {"token": token, "user": user}
+    if ca_file is not None:
+        credentials["platforms"][address]["ca_file"] = ca_file
     credentials["last"] = address
     path = credentials_file()
     half = f"{path}.{os.getpid()}"
@@ -69,6 +76,11 @@ def keep(url: str, token: str, user: str) -> None:
             f"{path} cannot be written ({error.strerror}), so the login would be lost. Make the "
             "folder writable, or pass the token in AITNE_TOKEN."
         ) from error
+
+
+def _entry(url: str) -> dict[str, Any]:
+    entry = _load()["platforms"].get(normal_url(url))
+    return entry if isinstance(entry, dict) else {}
 
 
 def _load() -> dict[str, Any]:

@@ -27,15 +27,23 @@ SUPERVISED_PATIENCE_S = 20.0
 
 
 class Platform:
-    """Address and credential of a platform. ``source`` describes how it was found."""
+    """Address and credential of a platform. ``source`` describes how it was found; ``ca_file`` has
+    CAs to trust beside the system's."""
 
     def __init__(
-        self, url: str, token: str | None, *, data_dir: str | None = None, source: str = "given"
+        self,
+        url: str,
+        token: str | None,
+        *,
+        data_dir: str | None = None,
+        source: str = "given",
+        ca_file: str | None = None,
     ) -> None:
         self.url = url
         self.token = token
         self.data_dir = data_dir
         self.source = source
+        self.ca_file = ca_file
 
     @property
     def patience_s(self) -> float:
@@ -143,7 +151,12 @@ def ask_supervisor(data_dir: str, verb: str) -> dict[str, Any] | None:
 
 def _of_url(url: str, token: str | None, source: str) -> Platform:
     address = credentials.normal_url(url)
-    return Platform(address, token or credentials.token_for(address), source=source)
+    return Platform(
+        address,
+        token or credentials.token_for(address),
+        source=source,
+        ca_file=credentials.ca_file_for(address),
+    )
 
 
 def _of_data_dir(data_dir: str, token: str | None, source: str) -> Platform:

@@ -5,6 +5,7 @@ These extend the tree of ``aitne.core.errors``::
     Unavailable
     ├── NotRunning           no platform runs where one was expected; says how to start it
     └── Unreachable          the platform does not answer, or the connection broke
+        └── CertificateInvalid   its TLS certificate is not trusted, expired, or for another name
     InvalidInput
     └── Ambiguous            a short name matches several jobs, the ``candidates``
     AitneError
@@ -35,6 +36,12 @@ class Unreachable(Unavailable):
     """The platform does not answer. It may or may not have carried out the request."""
 
     code = "unreachable"
+
+
+class CertificateInvalid(Unreachable):
+    """The platform's TLS certificate is not trusted, has expired, or is for another name."""
+
+    code = "certificate_invalid"
 
 
 class Ambiguous(InvalidInput):

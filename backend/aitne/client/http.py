@@ -12,6 +12,7 @@ import socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator, Mapping
     from typing import BinaryIO
 
@@ -27,6 +28,17 @@ MOST_HEADERS = 200
 SILENCE = "no answer in time"
 BROKE_OFF = "the response ended early"
 NOT_HTTP = "the server there does not speak HTTP"
+NOT_TLS = "the server there does not speak TLS; its address may begin with http://"
+_UNKNOWN_CA = (
+    "If the platform has a CA of its own, name the file with the CA's certificate: "
+    "`aitne login URL --ca-file FILE`, or the variable SSL_CERT_FILE."
+)
+_CERTIFICATE_REMEDIES = {
+    10: "Ask the administrator of the platform to renew it.",
+    62: "Use the name that the certificate is for.",
+    64: "Use the name that the certificate is for.",
+}
+"""By OpenSSL's verify code: expired, another host name, another address."""
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 
 
@@ -39,6 +51,36 @@ class ConnectionFailed(OSError):
         self.sent = sent
 
 
+class CertificateRejected(ConnectionFailed):
+    """The server's certificate is not trusted, has expired, or is for another name. ``remedy`` is
+    what its user can do."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason, sent=False)
+        self.remedy = remedy
+
+
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Return the context of TLS connections that trust the system's CAs and those in ``ca_file``.
+
+    Raises ``ValueError`` if the file cannot be read.
+    """
+    import ssl
+
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:
+            reason = (
+                "it has no certificates in PEM format"
+                if isinstance(error, ssl.SSLError)
+                else error.strerror
+            )
+            raise ValueError(f"the CA file {ca_file} cannot be used: {reason}") from error
+    return context
+
+
 def quote(text: str) -> str:
     """Return a text escaped as one segment of a path or one value of a query."""
     return "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in text.encode())
@@ -47,15 +89,18 @@ def quote(text: str) -> str:
 class HttpTransport:
     """``RequestTransport`` over a TCP connection to one address."""
 
-    def __init__(self, base_url: str) -> None:
-        """Set the address. Raises ``ValueError`` if ``base_url`` is not an address."""
+    def __init__(self, base_url: str, ca_file: str | None = None) -> None:
+        """Set the address; ``ca_file`` has CAs to trust beside the system's.
+
+        Raises ``ValueError`` if ``base_url`` is not an address, or the file cannot be read.
+        """
         scheme, _, rest = base_url.partition("://")
         authority, slash, path = rest.partition("/")
         host, port = _host_and_port(authority)
         if scheme not in ("http", "https") or not host or "@" in authority:
             raise ValueError(f"{base_url!r} is not an address: write http://host:port")
-        self._https = scheme == "https"
-        self._address = (host, port or (443 if self._https else 80))
+        self._tls = tls_context(ca_file) if scheme == "https" else None
+        self._address = (host, port or (443 if self._tls else 80))
         self._authority = authority
         self._prefix = f"{slash}{path}".rstrip("/")
 
@@ -75,6 +120,8 @@ class HttpTransport:
         request = self._head(method, path, head_fields, body) + (b"" if late else data)
         try:
             line = self._connect(timeout_s)
+        except ConnectionFailed:
+            raise
         except OSError as error:
             raise ConnectionFailed(_reason(error), sent=False) from error
         reader = line.makefile("rb")
@@ -95,15 +142,16 @@ class HttpTransport:
         line = socket.create_connection((host_name, port), timeout_s)  # type: ignore[arg-type]
         # A request is one write; without this its last part would wait for an acknowledgement.
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if not self._https:
+        if self._tls is None:
             return line
         import ssl
 
         try:
-            context = ssl.create_default_context()
-            return context.wrap_socket(line, server_hostname=host)
-        except OSError:
+            return self._tls.wrap_socket(line, server_hostname=host)
+        except OSError as error:
             line.close()
+            if isinstance(error, ssl.SSLCertVerificationError):
+                raise _rejected(error) from error
             raise
 
     def _head(
@@ -200,6 +248,11 @@ class HttpReply:
         return self._reader.read1(max_bytes)  # type: ignore[attr-defined,no-any-return]
 
 
+def _rejected(error: ssl.SSLCertVerificationError) -> CertificateRejected:
+    remedy = _CERTIFICATE_REMEDIES.get(error.verify_code)
+    return CertificateRejected(error.verify_message.rstrip("."), remedy or _UNKNOWN_CA)
+
+
 def _speaks(line: socket.socket, within_s: float) -> bool:
     poll = select.poll()
     poll.register(line, select.POLLIN)
@@ -228,4 +281,6 @@ def _number(text: str, base: int) -> int:
 def _reason(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return SILENCE
+    if getattr(error, "reason", None) == "WRONG_VERSION_NUMBER":
+        return NOT_TLS
     return str(error.strerror or error or type(error).__name__)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 FOLLOW_SILENCE_S = 60.0
 REOPEN_S = 0.5
+TAIL_BYTES = 1 << 16
+"""Size of the first piece in which the last lines of a log are searched."""
+READ_BYTES = 1 << 20
 
 
 class Jobs(Runs):
@@ -224,6 +227,28 @@ class Jobs(Runs):
             if offset >= int(headers.get("x-log-size", 0)):
                 return
             query = {"task": task, "tail": None, "offset": offset}
+
+    def lines_offset(self, job_id: str, lines: int, *, task: int | None = None) -> int:
+        """Return the offset at which the last ``lines`` lines of the log so far begin, for ``logs``
+        and ``follow_logs``."""
+        path = f"/jobs/{segment(job_id)}/logs"
+        headers, data = self._session.read("GET", path, query={"task": task, "tail": TAIL_BYTES})
+        offset = int(headers.get("x-log-offset", 0))
+        if lines == 0:
+            return offset + len(data)
+        newlines = lines + data.endswith(b"\n")
+        while (found := data.count(b"\n")) < newlines:
+            newlines -= found
+            size = min(offset, READ_BYTES)
+            if size == 0:
+                return 0
+            offset -= size
+            query = {"task": task, "offset": offset, "limit": size}
+            data = self._session.read("GET", path, query=query)[1]
+        position = len(data)
+        for _ in range(newlines):
+            position = data.rindex(b"\n", 0, position)
+        return offset + position + 1
 
     def follow_logs(
         self, job_id: str, *, task: int | None = None, offset: int = 0, tail: int | None = None

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aitne.client.discovery import Platform
-from aitne.client.http import ConnectionFailed, HttpTransport
-from aitne.client.session import API, TIMEOUT_S, ApiSession, RequestBackoff
+from aitne.client.http import ConnectionFailed
+from aitne.client.session import API, TIMEOUT_S, ApiSession, RequestBackoff, transport_to
 
 if TYPE_CHECKING:
     from aitne.client.transport import Reply, RequestTransport
@@ -23,17 +23,18 @@ def token_for_password(
     token_name: str,
     expires_in: str | None = "90d",
     code: Callable[[], str] | None = None,
+    ca_file: str | None = None,
     transport: RequestTransport | None = None,
 ) -> str:
     """Log in, create a token and log out. ``code`` is called for a second factor where one is
-    required.
+    required; ``ca_file`` has CAs to trust beside the system's.
 
     Raises:
         NotAuthenticated: name, password or code is wrong, or a required code is missing.
         RateLimited: too many attempts.
         Unavailable: the platform does not answer.
     """
-    browser = _Browser(url, transport or HttpTransport(url))
+    browser = _Browser(Platform(url, None, ca_file=ca_file), transport)
     me = browser.post("/auth/login", {"username": name, "password": password})
     if "ticket" in me:
         me = browser.post("/auth/totp", {"ticket": me["ticket"], "code": _code(me, code)})
@@ -67,9 +68,9 @@ def _scopes(me: Mapping[str, Any]) -> list[str]:
 class _Browser:
     """HTTP client that acts as the portal does: with a cookie, the origin and the CSRF token."""
 
-    def __init__(self, url: str, transport: RequestTransport) -> None:
-        self._platform = Platform(url, None)
-        self._transport = transport
+    def __init__(self, platform: Platform, transport: RequestTransport | None) -> None:
+        self._platform = platform
+        self._transport = transport or transport_to(platform)
         self._cookie: str | None = None
         self.csrf: str | None = None
 

@@ -10,7 +10,7 @@ import json
 import os
 import time
 
-from aitne.client.http import ConnectionFailed, HttpTransport, quote
+from aitne.client.http import CertificateRejected, ConnectionFailed, HttpTransport, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ApiSession:
         self.platform = platform
         self.sleep = sleep
         self.clock = clock
-        self._transport = transport or _transport(platform.url)
+        self._transport = transport or transport_to(platform)
 
     def json(
         self,
@@ -196,9 +196,11 @@ class ApiSession:
         return from_problem(status, headers, body)
 
 
-def _transport(url: str) -> RequestTransport:
+def transport_to(platform: Platform) -> RequestTransport:
+    """Return the transport of requests to a platform. Raises ``InvalidInput`` if its address or CA
+    file is wrong."""
     try:
-        return HttpTransport(url)
+        return HttpTransport(platform.url, platform.ca_file)
     except ValueError as error:
         from aitne.core.errors import InvalidInput
 
@@ -241,11 +243,17 @@ class RequestBackoff:
 
         Raises:
             NotRunning: no platform runs.
+            CertificateInvalid: the platform's certificate is not accepted.
             Unreachable: the time for retries has expired, or a retry could repeat the change.
         """
-        from aitne.client.errors import NotRunning, Unreachable
+        from aitne.client.errors import CertificateInvalid, NotRunning, Unreachable
 
         platform = self._session.platform
+        if isinstance(failure, CertificateRejected):
+            raise CertificateInvalid(
+                f"The TLS certificate of {platform.url} is not accepted: {failure.reason}. "
+                f"{failure.remedy}"
+            ) from failure
         if not platform.expected_up():
             raise NotRunning(platform.how_to_start()) from failure
         if failure.sent and not repeatable:

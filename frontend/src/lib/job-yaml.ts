@@ -2,7 +2,7 @@
  * A job file as text that a form and an editor change together. The text is the source of truth: the form reads it
  * and writes single fields into it, so comments, order and unknown fields are preserved.
  */
-import { Document, isMap, LineCounter, parseDocument } from "yaml";
+import { Document, isMap, isScalar, LineCounter, parseDocument } from "yaml";
 
 export type Path = readonly (string | number)[];
 
@@ -31,10 +31,19 @@ export function parseJob(text: string): ParsedJob {
   if (problems.length > 0) return { value: null, problems };
   if (document.contents === null) return { value: {}, problems: [] };
   if (!isMap(document.contents)) return { value: null, problems: [{ line: 1, message: "no-mapping" }] };
+  keepEnvTexts(document.get("env"));
   try {
     return { value: document.toJS({ maxAliasCount: 100 }) as Record<string, unknown>, problems: [] };
   } catch (error) {
     return { value: null, problems: [{ line: 1, message: error instanceof Error ? error.message : String(error) }] };
+  }
+}
+
+/** Keeps numbers and truth values of `env` as they are written: 1.10 is not 1.1 there. */
+function keepEnvTexts(env: unknown) {
+  if (!isMap(env)) return;
+  for (const { value } of env.items) {
+    if (isScalar(value) && (typeof value.value === "number" || typeof value.value === "boolean")) value.value = value.source;
   }
 }
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from aitne.client import Client
-from aitne.client.errors import Unreachable
+from aitne.cli.main import main
+from aitne.client import Client, credentials
+from aitne.client.errors import CertificateInvalid, Unreachable
 from aitne.client.http import ASK_FROM, ConnectionFailed, HttpTransport
+from tests.support.certificates import Authority
 from tests.support.fake_api import JOB_ID, Answer, FakeApi, job, page, problem, serve
 
 Aitne = Callable[..., subprocess.CompletedProcess[str]]
@@ -269,3 +271,28 @@ def test_the_short_way_loads_no_parser(env: dict[str, str], api: FakeApi) -> Non
         [sys.executable, "-c", check], env=env, capture_output=True, text=True, check=False
     )
     assert done.stderr == "[]\n"
+
+
+def test_certificate_is_named_with_its_remedy_until_login_has_ca(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    authority = Authority(tmp_path)
+    api = FakeApi()
+    api.on("GET", "/me", {"user": {"name": "ada"}, "platform": {"title": "Aitne"}})
+    with serve(api, certificate=authority.issue("server", "127.0.0.1")) as url:
+        with pytest.raises(CertificateInvalid) as untrusted:
+            Client(url, "token").me()
+        assert "self-signed" in untrusted.value.message or "local issuer" in untrusted.value.message
+        assert "--ca-file" in untrusted.value.message
+        line = ["login", url, "--token", "token", "--ca-file"]
+        assert main([*line, str(tmp_path / "missing.pem")]) == 2
+        assert "missing.pem cannot be used" in capsys.readouterr().err
+        assert main([*line, str(authority.path)]) == 0
+        assert Client(url).me().user.name == "ada"
+        assert main([*line[:-1]]) == 0  # a later login keeps the CA
+        assert credentials.ca_file_for(url) == str(authority.path)
+    with serve(api, certificate=authority.issue("other", "localhost")) as url:
+        credentials.keep(url, "token", "ada", ca_file=str(authority.path))
+        with pytest.raises(CertificateInvalid, match="Use the name that the certificate is for"):
+            Client(url).me()

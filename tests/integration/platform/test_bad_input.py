@@ -96,6 +96,13 @@ def stores_nothing(api: httpx.Client) -> Iterator[None]:
         ({"project": "nope"}, "project", "nope", ""),
         ({"max_duration": "900d"}, "max_duration", "900d", "at most 7d"),
         ({"array": "0-9999"}, "array", "0-9999", ""),
+        ({"workdir": "/no/such/folder"}, "workdir", "/no/such/folder", ""),
+        (
+            {"environment": {"venv": "/no/such/venv"}},
+            "environment.venv",
+            "/no/such/venv",
+            "",
+        ),
     ],
 )
 def test_a_job_that_cannot_be_is_a_problem_and_exit_status_2(
@@ -148,19 +155,9 @@ def test_job_file_text_is_neither_executed_nor_changed(
     ("job_file", "state", "message"),
     [
         (
-            {"environment": {"venv": "/no/such/venv"}, "commands": ["echo never"]},
-            "FAILED",
-            "/no/such/venv is no virtual environment that can be used on node ",
-        ),
-        (
             {"environment": {"setup": ["(exit 7)"]}, "commands": ["echo never"]},
             "FAILED",
             "Line 1 of the environment's setup failed with exit code 7 on node ",
-        ),
-        (
-            {"workdir": "/no/such/folder", "commands": ["echo never"]},
-            "FAILED",
-            "The working directory /no/such/folder cannot be entered: ",
         ),
     ],
 )

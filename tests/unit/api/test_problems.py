@@ -33,10 +33,20 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
         None,
         "a100:4",
     ),
-    "cpu as text": ({"resources": {"cpu": "1"}}, "resources.cpu", "1", "integer"),
-    "cpu as truth": ({"resources": {"cpu": True}}, "resources.cpu", "True", "integer"),
-    "memory as truth": ({"resources": {"memory": True}}, "resources.memory", "True", "integer"),
-    "no cpu": ({"resources": {"cpu": 0}}, "resources.cpu", "0", "at least 1"),
+    "cpu as text": ({"resources": {"cpu": "1"}}, "resources.cpu", "1", "must be a whole number"),
+    "cpu as truth": ({"resources": {"cpu": True}}, "resources.cpu", "True", "a whole number"),
+    "memory as truth": (
+        {"resources": {"memory": True}},
+        "resources.memory",
+        "True",
+        "must be a whole number",
+    ),
+    "no cpu": ({"resources": {"cpu": 0}}, "resources.cpu", "0", "is too small at least 1"),
+    "word of sbatch": ({"time": "1h"}, "time", "1h", "did you mean max_duration?"),
+    "word of others": ({"depends_on": []}, "depends_on", "[]", "did you mean after?"),
+    "one path": ({"datasets": "div2k"}, "datasets", "div2k", "must be a list: write `- div2k`"),
+    "long name": ({"name": "x" * 201}, "name", "xxx", "is too long at most 200 characters"),
+    "bad project": ({"project": "My Lab"}, "project", "My Lab", "a project name begins with a"),
     "no type": ({"type": "batch"}, "type", "batch", "'job' or 'session'"),
     "never retried": ({"retry": {"on": ["cancelled"]}}, "retry.on", "cancelled", "never retried"),
     "reserved variable": (
@@ -45,11 +55,11 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
         "AITNE_JOB_ID",
         "AITNE_JOB_ID belongs",
     ),
-    "no variable": ({"env": {"1A": "x"}}, "env.1A", "1A", "A-Za-z"),
-    "no text": ({"commands": [["ls"]]}, "commands.0", "['ls']", "string"),
+    "no variable": ({"env": {"1A": "x"}}, "env.1A", "1A", "begins with a letter or _"),
+    "no text": ({"commands": [["ls"]]}, "commands.0", "['ls']", "must be text"),
     "no object": ({"resources": "big"}, "resources", "big", "object"),
     "no array": ({"array": "9-0"}, "array", "9-0", ""),
-    "no id": ({"after": ["x"]}, "after.0", "x", "UUID"),
+    "no id": ({"after": ["x"]}, "after.0", "x", "must be the full id"),
     "no parameter": ({"parameters": {"lr": None}}, "parameters.lr", "None", "number"),
     "relative path": ({"workdir": "here"}, "workdir", "here", "absolute"),
     "too many gpus": ({"resources": {"gpu": 64}}, "resources.gpu", "64", ""),
@@ -79,6 +89,18 @@ async def test_bad_input(stage: Stage, name: str) -> None:
         assert value is None or value in str(found["value"])
         assert hint in f"{found['message']} {found['allowed']}"
         assert (await client.get("/api/v1/jobs")).json()["total"] == 0
+
+
+async def test_single_command_and_scalars_of_env_are_accepted(stage: Stage) -> None:
+    await stage.add_node()
+    ada = await stage.add_user("ada")
+    body = {"commands": "echo hi", "env": {"A": 1, "B": 0.5, "C": True, "D": "x"}}
+    async with stage.client(await stage.token(ada)) as client:
+        answer = await client.post("/api/v1/jobs", json=body)
+        assert answer.status_code == 201, answer.text
+        job = answer.json()
+        assert job["commands"] == ["echo hi"]
+        assert job["env"] == {"A": "1", "B": "0.5", "C": "true", "D": "x"}
 
 
 async def test_only_what_belongs_there_is_called_allowed(stage: Stage) -> None:
@@ -148,7 +170,7 @@ async def test_bad_queries_are_named_too(stage: Stage) -> None:
             ("state=BUSY", "state", "RUNNING"),
             ("limit=0", "limit", "at least 1"),
             ("cursor=nonsense", "cursor", ""),
-            ("owner=No+Body", "owner", "^"),
+            ("owner=No+Body", "owner", "a user name begins with a letter"),
         ):
             answer = await client.get(f"/api/v1/jobs?{query}")
             assert answer.status_code == 422, query

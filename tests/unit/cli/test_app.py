@@ -120,7 +120,14 @@ def test_a_mistyped_verb_gets_a_suggestion(aitne: Aitne) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [["ps", "--nonsense"], ["apply"], ["up", "--port", "99999"], ["logs"], ["nonsense"]]
+    "line",
+    [
+        ["ps", "--nonsense"],
+        ["apply", "--nonsense"],
+        ["up", "--port", "99999"],
+        ["logs"],
+        ["nonsense"],
+    ],
 )
 def test_usage_errors_are_one_sentence_with_status_2(aitne: Aitne, line: list[str]) -> None:
     done = aitne(*line)

@@ -8,6 +8,14 @@ from aitne.cli import failure
 from aitne.core.errors import FieldProblem, InvalidInput
 
 
+def test_table_does_not_repeat_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = FieldProblem("commands", "must be a list: write `- echo hi`", "7")
+    failure.report(InvalidInput(f"commands: {problem.message}", [problem]), as_json=False)
+    said = capsys.readouterr().err
+    assert said.count("must be a list") == 1
+    assert "ALLOWED" not in said
+
+
 def test_of_several_problems_each_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     problems = [
         FieldProblem("image", "torch:1.0 is retired", "torch:1.0", "bare, base"),

@@ -33,6 +33,17 @@ array: 0-9%2
     }
 
 
+def test_values_of_env_stay_as_they_are_written(tmp_path: Path) -> None:
+    text = "env: {VERSION: 1.10, COUNT: 1, FAST: True, NONE: ~, NAME: '1'}"
+    assert job_source.read(write(tmp_path, text)).content["env"] == {
+        "VERSION": "1.10",
+        "COUNT": "1",
+        "FAST": "True",
+        "NONE": None,
+        "NAME": "1",
+    }
+
+
 def test_text_comes_through_unchanged(tmp_path: Path) -> None:
     text = 'name: "it\'s `$(rm -rf /)` 🚀\\n#SBATCH"\ncommands:\n  - |\n    echo 1\n    echo 2\n'
     content = job_source.read(write(tmp_path, text)).content

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli.lookup import connect, find_job
-from aitne.cli.options import DataDir, JobArgument, Url
+from aitne.cli.lookup import connect, find_unfinished
+from aitne.cli.options import DataDir, UnfinishedJobArgument, Url
 from aitne.cli.registry import WORK, command
 
 Node = Annotated[
@@ -26,7 +26,7 @@ aitne attach 1a2b3c4d --node gpu04 -- py-spy dump --pid 4711
 """,
 )
 def attach(
-    job: JobArgument,
+    job: UnfinishedJobArgument,
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="[-- COMMAND...]", help="Command to run instead of your shell."),
@@ -43,4 +43,4 @@ def attach(
     from aitne.cli import remote_terminal
 
     client = connect(url, data_dir)
-    return remote_terminal.attach(client, find_job(client, job), command or [], node=node)
+    return remote_terminal.attach(client, find_unfinished(client, job), command or [], node=node)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli import output
-from aitne.cli.lookup import connect, find_ended, find_job
+from aitne.cli import completion, output
+from aitne.cli.lookup import connect, find_job, find_unfinished
 from aitne.cli.options import DataDir, JobArgument, Json, Url, Yes
 from aitne.cli.registry import LOOK, WORK, command
 from aitne.client.record import LIVE
@@ -52,7 +52,10 @@ def ps(
         str | None, typer.Option("--user", "-u", help="Only jobs of this user.")
     ] = None,
     project: Annotated[
-        str | None, typer.Option("--project", help="Only jobs of this project.")
+        str | None,
+        typer.Option(
+            "--project", help="Only jobs of this project.", autocompletion=completion.projects
+        ),
     ] = None,
     kind: Annotated[
         str | None, typer.Option("--type", metavar="job|session", help="Only jobs, or sessions.")
@@ -63,7 +66,10 @@ def ps(
     search: Annotated[str | None, typer.Option("--name", help="Part of the name.")] = None,
     tasks: Annotated[bool, typer.Option("--tasks", help="Also the tasks of array jobs.")] = False,
     template: Annotated[
-        str | None, typer.Option("--template", help="Only from this template.")
+        str | None,
+        typer.Option(
+            "--template", help="Only from this template.", autocompletion=completion.templates
+        ),
     ] = None,
     image: Annotated[str | None, typer.Option("--image", help="Only in this image.")] = None,
     node: Annotated[
@@ -136,7 +142,7 @@ def _day(text: str | None, option: str) -> str | None:
     LOOK,
     example="""
 aitne logs -f 1a2b3c4d
-aitne logs my-training --tail 2000
+aitne logs my-training --tail 20
 """,
 )
 def logs(
@@ -148,7 +154,7 @@ def logs(
         int | None, typer.Option("--task", min=0, help="The index of an array job's task.")
     ] = None,
     tail: Annotated[
-        int | None, typer.Option("--tail", min=0, metavar="BYTES", help="Only the last bytes.")
+        int | None, typer.Option("--tail", min=0, metavar="N", help="Only the last N lines.")
     ] = None,
     url: Url = None,
     data_dir: DataDir = None,
@@ -196,7 +202,7 @@ def show(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: Dat
     from aitne.cli.views import job_summary
 
     client = connect(url, data_dir)
-    record = find_ended(client, job)
+    record = find_job(client, job)
     advice = client.jobs.advice(record.id) if record.state == "QUEUED" else []
     if as_json:
         output.answer_json({**record.raw, "advice": [hint.raw for hint in advice]})
@@ -246,7 +252,9 @@ def stop(
     jobs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="JOB...", help="Ids, their first 4 or more characters, or names of live jobs."
+            metavar="JOB...",
+            help="Ids, their first 4 or more characters, or names.",
+            autocompletion=completion.unfinished_jobs,
         ),
     ] = None,
     everything: Annotated[
@@ -282,7 +290,7 @@ def stop(
             top_level=True,
         )
     else:
-        chosen = (find_job(client, name) for name in jobs or ())
+        chosen = (find_unfinished(client, name) for name in jobs or ())
     selected = {job.id: job for job in chosen}
     live = [job for job in selected.values() if not job.ended]
     if live and not yes:

@@ -15,8 +15,11 @@ from aitne.cli.options import DataDir, Json, Url, Wait, Yes
 from aitne.cli.registry import WORK, command
 from aitne.core.errors import InvalidInput
 
-File = Annotated[
-    str, typer.Option("--file", "-f", metavar="FILE", help="The job file; - is standard input.")
+FileArgument = Annotated[
+    str | None, typer.Argument(metavar="FILE", help="The job file; - is standard input.")
+]
+FileOption = Annotated[
+    str | None, typer.Option("--file", "-f", metavar="FILE", help="The same, as an option.")
 ]
 
 
@@ -24,13 +27,14 @@ File = Annotated[
     "apply",
     WORK,
     example="""
-aitne apply -f job.aitne.yml                  ask, submit, return
-aitne apply -f job.aitne.yml --yes --wait     submit and follow to the end
-aitne apply -f job.aitne.yml --yes --json     submit; the job as JSON
+aitne apply job.aitne.yml                  ask, submit, return
+aitne apply job.aitne.yml --yes --wait     submit and follow to the end
+aitne apply job.aitne.yml --yes --json     submit; the job as JSON
 """,
 )
 def apply(
-    file: File,
+    file: FileArgument = None,
+    file_option: FileOption = None,
     yes: Yes = False,
     wait: Wait = False,
     detach: Annotated[
@@ -49,7 +53,7 @@ def apply(
         raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")
     from aitne.cli import job_source, submit
 
-    source = job_source.read(file)
+    source = job_source.read(_only(file, file_option))
     try:
         submit.submit(connect(url, data_dir), source.content, yes=yes, wait=wait, as_json=as_json)
     except InvalidInput as error:
@@ -61,12 +65,13 @@ def apply(
     "plan",
     WORK,
     example="""
-aitne plan -f job.aitne.yml
-aitne plan -f job.aitne.yml --script
+aitne plan job.aitne.yml
+aitne plan job.aitne.yml --script
 """,
 )
 def plan(
-    file: File,
+    file: FileArgument = None,
+    file_option: FileOption = None,
     script: Annotated[bool, typer.Option("--script", help="Print the exact batch script.")] = False,
     as_json: Json = False,
     url: Url = None,
@@ -78,7 +83,7 @@ def plan(
     """
     from aitne.cli import job_source, submit
 
-    source = job_source.read(file)
+    source = job_source.read(_only(file, file_option))
     try:
         job_plan = connect(url, data_dir).jobs.plan(source.content)
         if as_json:
@@ -163,8 +168,16 @@ def import_(
     elif to is None:
         sys.stdout.write(job_yaml)
     else:
-        output.say(f"Wrote {to}. `aitne plan -f {to}` shows the resulting job.")
+        output.say(f"Wrote {to}. `aitne plan {to}` shows the resulting job.")
     return 0
+
+
+def _only(argument: str | None, option: str | None) -> str:
+    """Return the job file, which is named once. Raises ``InvalidInput``."""
+    named = [path for path in (argument, option) if path is not None]
+    if len(named) != 1:
+        raise InvalidInput("Name one job file, such as job.aitne.yml; - is standard input.")
+    return named[0]
 
 
 def _read(path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from aitne.cli import output
 from aitne.cli.options import Json
 from aitne.cli.registry import OPERATE, command
 from aitne.client import Client, credentials
+from aitne.client.discovery import Platform
 from aitne.client.login import token_for_password
 from aitne.core.errors import InvalidInput
 
@@ -45,6 +47,14 @@ def login(
     expires: Annotated[
         str, typer.Option("--expires", help="How long the login lasts, such as 90d; or never.")
     ] = "90d",
+    ca_file: Annotated[
+        str | None,
+        typer.Option(
+            "--ca-file",
+            metavar="FILE",
+            help="Certificates (PEM) of CAs to trust for this platform; kept for later commands.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Log in to a platform and remember it.
@@ -55,6 +65,7 @@ def login(
     with --token -.
     """
     url = credentials.normal_url(address)
+    ca_file = str(Path(ca_file).absolute()) if ca_file else credentials.ca_file_for(url)
     if token == STDIN:
         token = sys.stdin.readline().strip()
     if token is None:
@@ -67,9 +78,10 @@ def login(
             token_name=f"aitne login on {socket.gethostname()}",
             expires_in=None if expires == "never" else expires,
             code=lambda: code or _ask("Code of your second factor: "),
+            ca_file=ca_file,
         )
-    me = Client(url=url, token=token).me()
-    credentials.keep(url, token, me.user.name)
+    me = Client(platform=Platform(url, token, ca_file=ca_file)).me()
+    credentials.keep(url, token, me.user.name, ca_file=ca_file)
     return output.done(
         as_json,
         {"url": url, "user": me.user.name},

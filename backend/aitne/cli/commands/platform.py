@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli import output
+from aitne.cli import output, server_part
 from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import OPERATE, command
 from aitne.core.errors import AitneError, SetupError
@@ -54,6 +54,7 @@ def up(
     A platform that runs already is not changed. Prints one address with a one-time login link.
     Without --detach it stays in the foreground until Ctrl-C. Never asks a question.
     """
+    server_part.require()
     # The settings and the supervisor are heavier than everything else here.
     from aitne.host.settings import load_settings
     from aitne.supervisor import control

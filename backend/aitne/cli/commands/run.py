@@ -7,18 +7,10 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli import output
-from aitne.cli.lookup import connect, find_ended
-from aitne.cli.options import DataDir, Json, Url, Wait, Yes
+from aitne.cli import completion, output
+from aitne.cli.lookup import connect, find_job
+from aitne.cli.options import DataDir, JobArgument, Json, Url, Wait, Yes
 from aitne.cli.registry import LOOK, WORK, command
-
-AnyJob = Annotated[
-    str,
-    typer.Argument(
-        metavar="JOB",
-        help="An id, its first 4 or more characters, or a name: of a live job, else the last one.",
-    ),
-]
 
 
 @command(
@@ -31,7 +23,7 @@ aitne snapshot 1a2b3c4d --packages > requirements.txt
 """,
 )
 def snapshot(
-    job: AnyJob,
+    job: JobArgument,
     diff: Annotated[bool, typer.Option("--diff", help="Print its uncommitted changes.")] = False,
     packages: Annotated[
         bool, typer.Option("--packages", help="Print its packages, as pip takes them.")
@@ -47,7 +39,7 @@ def snapshot(
     from aitne.cli.views import run as view
 
     client = connect(url, data_dir)
-    job_snapshot = client.jobs.snapshot(find_ended(client, job).id)
+    job_snapshot = client.jobs.snapshot(find_job(client, job).id)
     if as_json:
         output.answer_json(job_snapshot.raw)
     elif diff:
@@ -60,12 +52,14 @@ def snapshot(
 
 
 @command("files", LOOK, example="aitne files 1a2b3c4d")
-def files(job: AnyJob, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
+def files(
+    job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None
+) -> int:
     """List the files that were changed in a job's folder while it ran."""
     from aitne.cli.views import run as view
 
     client = connect(url, data_dir)
-    changed_files = client.jobs.files(find_ended(client, job).id)
+    changed_files = client.jobs.files(find_job(client, job).id)
     if as_json:
         output.answer_json(changed_files.raw)
     else:
@@ -82,7 +76,7 @@ aitne resubmit 1a2b3c4d --yes --wait
 """,
 )
 def resubmit(
-    job: AnyJob,
+    job: JobArgument,
     yes: Yes = False,
     wait: Wait = False,
     as_json: Json = False,
@@ -95,7 +89,7 @@ def resubmit(
     from aitne.client.session import new_key
 
     client = connect(url, data_dir)
-    record = find_ended(client, job)
+    record = find_job(client, job)
     plan = client.jobs.plan_resubmit(record.id)
     view.show_rerun(plan, file=sys.stderr)
     if not plan.possible:
@@ -130,9 +124,17 @@ aitne compare 1a2b3c4d 5e6f7a8b --all --json
 )
 def compare(
     first: Annotated[
-        str, typer.Argument(metavar="A", help="A job, by id or name; JOB_3 is task 3 of JOB.")
+        str,
+        typer.Argument(
+            metavar="A",
+            help="A job, by id or name; JOB_3 is task 3 of JOB.",
+            autocompletion=completion.jobs,
+        ),
     ],
-    second: Annotated[str, typer.Argument(metavar="B", help="The other job.")],
+    second: Annotated[
+        str,
+        typer.Argument(metavar="B", help="The other job.", autocompletion=completion.jobs),
+    ],
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Also values that do not differ.")
     ] = False,
@@ -147,7 +149,7 @@ def compare(
     from aitne.cli.views import run as view
 
     client = connect(url, data_dir)
-    ids = [find_ended(client, name).id for name in (first, second)]
+    ids = [find_job(client, name).id for name in (first, second)]
     comparison = client.jobs.compare(*ids)
     if as_json:
         output.answer_json(comparison.raw)
@@ -166,7 +168,7 @@ aitne sweep 1a2b3c4d --stop --yes
 """,
 )
 def sweep(
-    job: AnyJob,
+    job: JobArgument,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Print each change, until it has ended.")
     ] = False,
@@ -183,7 +185,7 @@ def sweep(
     from aitne.cli.views import run as view
 
     client = connect(url, data_dir)
-    record = find_ended(client, job)
+    record = find_job(client, job)
     if stop:
         if not yes:
             view.show_sweep(client.jobs.sweep(record.id))

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from aitne.cli import output, submit
-from aitne.cli.lookup import connect, find_ended, find_job
+from aitne.cli import completion, output, submit
+from aitne.cli.lookup import connect, find_job, find_unfinished
 from aitne.cli.options import DataDir, Json, SessionArgument, Url, Wait, Yes
 from aitne.cli.parameters import typed_parameters
 from aitne.cli.registry import CONTEXT, WORK, command, examples, group
@@ -36,9 +36,17 @@ aitne session start jupyterlab --yes --wait --json
 """),
 )
 def start(
-    template: Annotated[str, typer.Argument(help="A template; `aitne template ls` lists them.")],
+    template: Annotated[
+        str,
+        typer.Argument(
+            help="A template; `aitne template ls` lists them.", autocompletion=completion.templates
+        ),
+    ],
     name: Annotated[str | None, typer.Option("--name", help="Name of the session.")] = None,
-    project: Annotated[str | None, typer.Option("--project", help="Unset: your default.")] = None,
+    project: Annotated[
+        str | None,
+        typer.Option("--project", help="Unset: your default.", autocompletion=completion.projects),
+    ] = None,
     cpu: Annotated[int | None, typer.Option("--cpu", help="CPUs.")] = None,
     memory: Annotated[str | None, typer.Option("--memory", help="Such as 16G.")] = None,
     gpu: Annotated[str | None, typer.Option("--gpu", help="A number, or type:number.")] = None,
@@ -118,7 +126,7 @@ def continue_session(
     from aitne.cli.views import run
 
     client = connect(url, data_dir)
-    job = find_ended(client, session, sessions=True)
+    job = find_job(client, session, sessions=True)
     if not yes:
         run.show_rerun(client.jobs.plan_resubmit(job.id), file=sys.stderr)
         output.confirm(f"Continue {output.plain(job.name, 60)}?")
@@ -162,7 +170,10 @@ aitne open 1a2b3c4d --print
 )
 def open_session(
     session: Annotated[
-        str | None, typer.Argument(help="Its id, the beginning of it, or its name.")
+        str | None,
+        typer.Argument(
+            help="Its id, the beginning of it, or its name.", autocompletion=completion.sessions
+        ),
     ] = None,
     app: Annotated[
         str | None,
@@ -183,7 +194,7 @@ def open_session(
     if session is None:
         address = client.tokens.login_link().url
     else:
-        address = client.sessions.open(find_job(client, session, sessions=True).id, app)
+        address = client.sessions.open(find_unfinished(client, session, sessions=True).id, app)
     if as_json:
         reached_at = None if session is None else client.me().platform.sessions_address
         output.answer_json({"url": address, "connect_to": reached_at})
@@ -207,7 +218,7 @@ def extend(
 ) -> int:
     """Extend the time limit of a session."""
     client = connect(url, data_dir)
-    job = find_job(client, session, sessions=True)
+    job = find_unfinished(client, session, sessions=True)
     if not yes:
         end = job.expires_at.astimezone().strftime("%H:%M") if job.expires_at else "not known"
         output.facts(
@@ -232,7 +243,7 @@ def keep(
 ) -> int:
     """Keep an idle session from being stopped."""
     client = connect(url, data_dir)
-    job = client.sessions.keep(find_job(client, session, sessions=True).id)
+    job = client.sessions.keep(find_unfinished(client, session, sessions=True).id)
     if as_json:
         output.answer_json(job.raw)
     elif job.inactivity_duration_s is None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli import output
+from aitne.cli import completion, output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, Url
 from aitne.cli.registry import LOOK, group
@@ -35,7 +35,9 @@ def template_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None
 
 @templates.command("show")
 def template_show(
-    name: Annotated[str, typer.Argument(help="A template's name.")],
+    name: Annotated[
+        str, typer.Argument(help="A template's name.", autocompletion=completion.templates)
+    ],
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from aitne.cli import output
+from aitne.cli import completion, output
 from aitne.cli.lookup import connect
-from aitne.cli.options import DataDir, Json, Url
+from aitne.cli.options import DataDir, Json, ProjectArgument, Url
 from aitne.cli.registry import LOOK, examples, group
 
 
@@ -22,7 +22,12 @@ from aitne.cli.registry import LOOK, examples, group
 def usage(
     context: typer.Context,
     project: Annotated[
-        str | None, typer.Option("--project", help="One project; unset: all that you may see.")
+        str | None,
+        typer.Option(
+            "--project",
+            help="One project; unset: all that you may see.",
+            autocompletion=completion.projects,
+        ),
     ] = None,
     month: Annotated[
         str | None,
@@ -75,7 +80,7 @@ def usage(
 
 @usage.command("report", epilog=examples("aitne usage report vision --month 2026-03"))
 def report(
-    project: Annotated[str, typer.Argument(metavar="PROJECT", help="The project.")],
+    project: ProjectArgument,
     month: Annotated[
         str | None,
         typer.Option("--month", metavar="YYYY-MM", help="In UTC; unset: the current one."),

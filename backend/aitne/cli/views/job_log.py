@@ -22,11 +22,13 @@ def logs(
     task: int | None = None,
     tail: int | None = None,
 ) -> int:
-    """Print the log of a job; with ``follow``, continue until the job has ended."""
+    """Print the log of a job, or its last ``tail`` lines; with ``follow``, continue until the job
+    has ended."""
     client = connect(url, data_dir)
     record = find_job(client, job)
     read = client.jobs.follow_logs if follow else client.jobs.logs
-    copy(read(record.id, task=task, tail=tail))
+    offset = 0 if tail is None else client.jobs.lines_offset(record.id, tail, task=task)
+    copy(read(record.id, task=task, offset=offset))
     return 0
 
 

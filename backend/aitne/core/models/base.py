@@ -92,6 +92,13 @@ def _short(text: str) -> str:
     return text
 
 
+def _scalar_text(value: object) -> object:
+    """Return a number or a truth value as its text in YAML; anything else as it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
 MAX_STRING_BYTES = 120_000
 """Linux refuses to start a program with an argument or a variable of 128 KiB (MAX_ARG_STRLEN)."""
 
@@ -140,13 +147,31 @@ Flag = Annotated[bool, Field(strict=True)]
 """In a body: true or false. A number or a word is a mistake, not a truth value."""
 AskedFlag = Annotated[bool, BeforeValidator(_truth, json_schema_input_type=bool)]
 """The same where it may stand in a query too, in which everything is text."""
-UserName = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+USER_NAME = r"^[a-z_][a-z0-9_-]{0,31}$"
+PROJECT_NAME = r"^[a-z][a-z0-9_-]{0,39}$"
+ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
+NAME_RULES = {
+    USER_NAME: "a user name begins with a letter or _ and consists of lower-case letters, digits, "
+    "_ and -, at most 32",
+    PROJECT_NAME: "a project name begins with a letter and consists of lower-case letters, digits, "
+    "_ and -, at most 40",
+    ENV_NAME: "the name of a variable begins with a letter or _ and consists of letters, digits and "
+    "_, at most 128",
+}
+"""Patterns in words, for messages."""
+UserName = Annotated[str, Field(pattern=USER_NAME)]
 """A login name: what Unix and JupyterHub both take."""
-ProjectName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+ProjectName = Annotated[str, Field(pattern=PROJECT_NAME)]
 JobName = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(passable)]
 """Any text: quotes, newlines and emoji included. It is data, never part of a script."""
-EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
-EnvValue = Annotated[str, Field(max_length=32_768), AfterValidator(passable)]
+EnvName = Annotated[str, Field(pattern=ENV_NAME)]
+EnvValue = Annotated[
+    str,
+    Field(max_length=32_768),
+    BeforeValidator(_scalar_text, json_schema_input_type=str | int | float | bool),
+    AfterValidator(passable),
+]
+"""The value of a variable; a number or a truth value is its text, such as ``1`` or ``true``."""
 Command = Annotated[str, Field(min_length=1, max_length=65_536), AfterValidator(passable)]
 UtcTime = Annotated[
     AwareDatetime, BeforeValidator(_no_number, json_schema_input_type=AwareDatetime)

@@ -48,6 +48,11 @@ def _off(value: object) -> object:
     return OFF if value is False else value
 
 
+def _listed(value: object) -> object:
+    """Return a text as a list with one entry; anything else as it is."""
+    return [value] if isinstance(value, str) else value
+
+
 class RetryFile(Strict):
     """Conditions and number of retries of a job that ended badly."""
 
@@ -109,16 +114,22 @@ class JobFile(JobOptions, Strict):
         max_length=50,
         description="Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest.",
     )
-    commands: list[Command] = Field(
+    commands: Annotated[
+        list[Command],
+        BeforeValidator(_listed, json_schema_input_type=list[Command] | Command),
+    ] = Field(
         default_factory=list,
         max_length=1_000,
-        description="Each runs under bash -c; the first that fails ends the job.",
+        description="Each runs under bash -c; the first that fails ends the job. A single one may "
+        "be written without a list.",
     )
     distributed: DistributedFile | None = Field(
         None, description="Run the commands on many ranks that exchange tensors; only for jobs."
     )
     env: dict[EnvName, EnvValue] = Field(
-        default_factory=dict, max_length=500, description="Environment variables."
+        default_factory=dict,
+        max_length=500,
+        description="Environment variables. A number, true and false are taken as text.",
     )
     workdir: str | None = Field(
         None, max_length=4_096, description="An absolute path or one below home (~/...)."

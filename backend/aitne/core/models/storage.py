@@ -11,6 +11,8 @@ from pydantic import Field
 
 from aitne.core.models.base import Frozen
 
+NO_ANSWER = "its file system does not answer"
+"""Problem of a path whose file system hangs."""
 _NOTHING_THERE = os.strerror(errno.ENOENT)
 
 
@@ -131,3 +133,8 @@ class PathFacts(Frozen):
         """Return whether the system reported that nothing is there; False for a file system that
         does not answer."""
         return self.kind is None and self.problem == _NOTHING_THERE
+
+    @property
+    def answered(self) -> bool:
+        """Return whether the file system answered."""
+        return self.problem != NO_ANSWER

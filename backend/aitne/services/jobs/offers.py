@@ -20,6 +20,7 @@ from aitne.services.images.choice import ImageChooser, ImageRequest
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.containers import own_roots
+from aitne.services.jobs.paths import judge, named_paths
 from aitne.services.jobs.resolve import AvailableResources
 from aitne.services.storage import StorageService
 
@@ -171,8 +172,8 @@ class AvailabilityService:
         return replace(offer, datasets=tuple(uses))
 
     async def look(self, actor: Actor, spec: JobSpec, account: UnixAccount) -> tuple[str, ...]:
-        """Check under the job's account that the files of the image and the datasets can be read;
-        return notes for the user.
+        """Check under the job's account that the files of the image and the datasets can be read,
+        and that the folders and files that the job names exist; return notes for the user.
 
         Raises:
             InvalidInput: something is missing, unreadable or differs from the catalogue.
@@ -181,19 +182,21 @@ class AvailabilityService:
             [] if spec.image_use is None or spec.image_use.path is None else [spec.image_use.path]
         )
         paths += [dataset.path for dataset in spec.datasets]
+        paths += [named.path for named in named_paths(spec)]
         if not paths:
             return ()
         try:
             facts = await self._places.paths(account.name, paths)
         except (Unavailable, NotAllowed) as silent:
-            return (f"The image and the datasets could not be checked: {silent.message}",)
+            return (f"The files of the job could not be checked: {silent.message}",)
         facts_by_path = {entry.path: entry for entry in facts}
-        problems = [*self._image(spec, facts_by_path), *_datasets(spec, facts_by_path)]
+        wrong, notes = judge(spec, facts_by_path, remote=self._settings.capabilities.remote)
+        problems = [*self._image(spec, facts_by_path), *_datasets(spec, facts_by_path), *wrong]
         if problems:
             raise InvalidInput(
                 "; ".join(f"{problem.field}: {problem.message}" for problem in problems), problems
             )
-        return tuple(await self._datasets.warnings(actor, spec.datasets))
+        return (*notes, *await self._datasets.warnings(actor, spec.datasets))
 
     def _image(self, spec: JobSpec, facts_by_path: dict[str, PathFacts]) -> Sequence[FieldProblem]:
         use = spec.image_use

@@ -122,7 +122,9 @@ class UsageService:
 def checked_month(field: str, month: str | None) -> str | None:
     """Return the month as given. Raises ``InvalidInput`` if it is not a month."""
     if month is not None and _MONTH.fullmatch(month) is None:
-        raise InvalidInput.field(field, "is not a month", value=month, allowed="such as 2026-03")
+        raise InvalidInput.field(
+            field, "is not a month", value=month, allowed="YYYY-MM, such as 2026-03"
+        )
     return month
 
 

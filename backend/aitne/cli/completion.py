@@ -1,0 +1,84 @@
+"""Names that the shell completes: jobs, sessions, templates, projects.
+
+The platform is asked within a second; without an answer nothing is offered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from aitne.client import Client
+
+WITHIN_S = 1.0
+MOST_JOBS = 100
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""A name that a shell takes as one word as it is."""
+
+
+def jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return names and ids of the user's newest jobs, each with a description."""
+    return _asked(ctx, lambda client: _jobs(client, incomplete))
+
+
+def unfinished_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return names and ids of the user's jobs that have not ended."""
+    from aitne.client.record import LIVE
+
+    return _asked(ctx, lambda client: _jobs(client, incomplete, states=LIVE))
+
+
+def sessions(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return names and ids of the user's newest sessions."""
+    return _asked(ctx, lambda client: _jobs(client, incomplete, type="session"))
+
+
+def templates(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the names of the templates."""
+    return _asked(ctx, lambda client: [(each.name, each.title) for each in client.templates.list()])
+
+
+def projects(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the names of the user's projects."""
+    return _asked(ctx, lambda client: [(name, "") for name in client.me().projects])
+
+
+def _jobs(client: Client, incomplete: str, **where: Any) -> Iterable[tuple[str, str]]:
+    """Yield the name of each job once, and the ids where a name is no single word or an id was
+    begun."""
+    named: set[str] = set()
+    owner = client.me().user.name
+    for job in client.jobs.list(owner=owner, top_level=True, most=MOST_JOBS, **where):
+        single = _WORD.fullmatch(job.name) is not None
+        if single and job.name not in named:
+            named.add(job.name)
+            yield job.name, job.state
+        if not single or (incomplete and job.id.startswith(incomplete)):
+            yield job.short_id, f"{job.name[:40]} {job.state}"
+
+
+def _asked(
+    ctx: typer.Context, ask: Callable[[Client], Iterable[tuple[str, str]]]
+) -> list[tuple[str, str]]:
+    def chosen(option: str) -> Any:
+        return ctx.params.get(option) or ctx.find_root().params.get(option)
+
+    def run() -> None:
+        try:
+            from aitne.client import Client
+
+            found.extend(ask(Client(url=chosen("url"), data_dir=chosen("data_dir"))))
+        except Exception:  # noqa: BLE001 - an error would appear in the middle of the command line
+            found.clear()
+
+    found: list[tuple[str, str]] = []
+    # A thread, because a name server could keep the shell waiting for longer than any socket.
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(WITHIN_S)
+    return [*found]

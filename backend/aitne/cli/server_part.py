@@ -1,0 +1,24 @@
+"""The part of the distribution that runs a platform; a client is installed without it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+CLIENT_ONLY = (
+    "This installation is the client: it works with a platform on another machine "
+    "(`aitne login URL`). To run a platform on this machine, install the server: "
+    'pip install "aitne[server]"'
+)
+
+
+def is_installed() -> bool:
+    """Return whether the server's packages are installed."""
+    return find_spec("fastapi") is not None
+
+
+def require() -> None:
+    """Return if the server's packages are installed. Raises ``SetupError``."""
+    if not is_installed():
+        from aitne.core.errors import SetupError
+
+        raise SetupError(CLIENT_ONLY)

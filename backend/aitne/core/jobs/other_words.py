@@ -1,0 +1,71 @@
+"""Words of Slurm and of other job descriptions, with the job file's field for each."""
+
+from __future__ import annotations
+
+JOB_FILE_FIELDS = {
+    "account": "project",
+    "array_tasks": "array",
+    "chdir": "workdir",
+    "cmd": "commands",
+    "command": "commands",
+    "constraint": "slurm.constraint",
+    "container_image": "image",
+    "cpus": "resources.cpu",
+    "cpus_per_task": "resources.cpu",
+    "cwd": "workdir",
+    "dependency": "after",
+    "depends_on": "after",
+    "environ": "env",
+    "environment_variables": "env",
+    "exclusive": "slurm.exclusive",
+    "export": "env",
+    "gpu": "resources.gpu",
+    "gpus": "resources.gpu",
+    "gpus_per_node": "resources.gpu",
+    "gres": "resources.gpu",
+    "job_name": "name",
+    "mem": "resources.memory",
+    "memory": "resources.memory",
+    "needs": "after",
+    "nodes": "resources.nodes",
+    "ntasks": "distributed.ranks_per_node",
+    "ntasks_per_node": "distributed.ranks_per_node",
+    "partition": "slurm.partition",
+    "qos": "slurm.qos",
+    "requeue": "retry",
+    "reservation": "slurm.reservation",
+    "retries": "retry",
+    "run": "commands",
+    "script": "commands",
+    "time": "max_duration",
+    "time_limit": "max_duration",
+    "timeout": "max_duration",
+    "walltime": "max_duration",
+    "working_dir": "workdir",
+    "working_directory": "workdir",
+    "wrap": "commands",
+}
+"""By the word, in small letters and with underscores."""
+SBATCH_LETTERS = {
+    "A": "project",
+    "C": "slurm.constraint",
+    "D": "workdir",
+    "G": "resources.gpu",
+    "J": "name",
+    "N": "resources.nodes",
+    "a": "array",
+    "c": "resources.cpu",
+    "n": "distributed.ranks_per_node",
+    "p": "slurm.partition",
+    "q": "slurm.qos",
+    "t": "max_duration",
+}
+"""The short options of sbatch, likewise."""
+
+
+def job_file_field(word: str) -> str | None:
+    """Return the field of a job file for a word or an option such as ``--time``; None if there is
+    none."""
+    if len(word.lstrip("-")) == 1:
+        return SBATCH_LETTERS.get(word.lstrip("-"))
+    return JOB_FILE_FIELDS.get(word.lstrip("-").replace("-", "_").lower())

@@ -1,0 +1,133 @@
+"""Folders and files that a job names, compared with what its account finds on this machine."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aitne.core.errors import FieldProblem
+from aitne.core.models.job import JobSpec
+from aitne.core.models.storage import PathFacts
+from aitne.core.storage.areas import within
+from aitne.services.jobs.containers import own_roots
+
+_SCRIPT = re.compile(
+    r"(?:(?:python[0-9.]*|bash|sh) )?(\.?/?[A-Za-z0-9_][A-Za-z0-9_./-]*\.(?:py|sh))(?: [^;&|<>\n]*)?"
+)
+"""A command that runs one script; other commands are not examined."""
+_CHECKABLE = re.compile(r"/[^\x00-\x1f\x7f]{1,3999}")
+"""A path that the broker takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPath:
+    """A path that must exist when the job starts."""
+
+    field: str
+    value: str
+    """The value in the job file."""
+    path: str
+    kind: str
+    """``folder`` or ``file``, as in ``PathFacts``."""
+    missing: str
+    """Message if it does not exist."""
+    required: bool = True
+    """False: the job may run without it, as far as is known."""
+
+
+def named_paths(spec: JobSpec) -> tuple[NamedPath, ...]:
+    """Return the paths that a job names: its working folder, its virtual environment, and the
+    script of its first command. Those that may exist only in its image are omitted."""
+    paths = []
+    folder = _expanded(spec.workdir or "~", spec.home)
+    if spec.workdir is not None and folder is not None:
+        paths.append(
+            NamedPath("workdir", spec.workdir, folder, "folder", f"there is no folder {folder}")
+        )
+    venv = None if spec.environment.venv is None else _expanded(spec.environment.venv, spec.home)
+    if venv is not None:
+        program = posixpath.join(venv, "bin/python")
+        paths.append(
+            NamedPath(
+                "environment.venv",
+                spec.environment.venv or "",
+                program,
+                "file",
+                f"{venv} is no virtual environment: there is no program {program}",
+            )
+        )
+    script = None if folder is None else _script(spec)
+    if script is not None and folder is not None:
+        path = posixpath.join(folder, script.removeprefix("./"))
+        paths.append(
+            NamedPath(
+                "commands.0",
+                spec.commands[0],
+                path,
+                "file",
+                f"there is no file {path}",
+                required=False,
+            )
+        )
+    checkable = [named for named in paths if _CHECKABLE.fullmatch(named.path)]
+    if spec.image_use is None:
+        return tuple(checkable)
+    return tuple(named for named in checkable if within(named.path, own_roots(spec)))
+
+
+def judge(
+    spec: JobSpec, facts_by_path: Mapping[str, PathFacts], *, remote: bool
+) -> tuple[Sequence[FieldProblem], Sequence[str]]:
+    """Return what is wrong with the paths that a job names, and notes for the user about those that
+    are uncertain.
+
+    Uncertain is a path that another job may create first, or, with ``remote``, one outside the
+    shared folders, which the nodes may have.
+    """
+    problems, notes = [], []
+    for named in named_paths(spec):
+        facts = facts_by_path[named.path]
+        if facts.kind == named.kind:
+            continue
+        if not facts.answered:
+            notes.append(f"{named.path} could not be checked: {facts.problem}.")
+            continue
+        message = named.missing
+        if facts.kind is not None:
+            message = f"{named.path} is not a {named.kind}"
+        elif not facts.nothing_there:
+            message = f"{named.path} cannot be reached: {facts.problem}"
+        if not named.required:
+            notes.append(f"{_begun(message)}, which the first command runs.")
+        elif spec.after:
+            notes.append(f"{_begun(message)} yet: a job that it waits for must create it.")
+        elif remote and not within(named.path, own_roots(spec)):
+            notes.append(
+                f"{_begun(message)} on the platform's machine: the job fails unless its nodes have it."
+            )
+        else:
+            problems.append(FieldProblem(named.field, message, named.value))
+    return problems, notes
+
+
+def _expanded(path: str, home: str | None) -> str | None:
+    """Return the path with ``~`` replaced; None if it cannot be known."""
+    if path.startswith("/"):
+        return path
+    if home is None or (path != "~" and not path.startswith("~/")):
+        return None
+    return home.rstrip("/") + path[1:]
+
+
+def _script(spec: JobSpec) -> str | None:
+    """Return the script that the first command runs; None if that is not certain."""
+    if not spec.commands or spec.environment.setup:
+        return None
+    match = _SCRIPT.fullmatch(spec.commands[0].strip())
+    return None if match is None else match[1]
+
+
+def _begun(message: str) -> str:
+    return message[:1].upper() + message[1:]
