@@ -82,7 +82,7 @@ const composeRoute = createRoute({
   component: lazyRouteComponent(() => import("@/pages/Compose"), "ComposePage"),
 });
 
-export const JOB_TABS = ["log", "sweep", "tasks", "communication", "snapshot", "script", "history"] as const;
+export const JOB_TABS = ["log", "sweep", "tasks", "communication", "metrics", "snapshot", "script", "history"] as const;
 export type JobTab = (typeof JOB_TABS)[number];
 
 const jobRoute = createRoute({

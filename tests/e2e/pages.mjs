@@ -39,6 +39,7 @@ export const pages = (ids) => [
   { name: "compose", path: "/compose" },
   { name: "compare", path: `/compare?a=${ids.finished}&b=${ids.other}` },
   { name: "sweep", path: `/jobs/${ids.sweep}?tab=sweep` },
+  { name: "job-metrics", path: `/jobs/${ids.finished}?tab=metrics` },
   { name: "job-snapshot", path: `/jobs/${ids.finished}?tab=snapshot` },
   { name: "notifications", path: "/notifications" },
   ...["profile", "security", "sign-ins", "tokens", "secrets", "notifications"].map((tab) => ({ name: `account-${tab}`, path: `/account/${tab}` })),

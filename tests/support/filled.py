@@ -26,11 +26,12 @@ PEOPLE = {
 ENDED = ("COMPLETED", "FAILED", "CANCELLED")
 _TRAIN = """\
 import json, os
-for epoch in range(1, 6):
-    print(f"epoch {epoch}: loss {2.3 / epoch:.3f}", flush=True)
 rate = float(os.environ.get("AITNE_PARAM_LR", 0.01))
-values = {"loss": 0.46 + rate, "accuracy": 0.91 - rate}
-json.dump(values, open(os.path.join(os.environ.get("AITNE_METRICS", "."), "metrics.json"), "w"))
+with open(os.path.join(os.environ.get("AITNE_METRICS", "."), "metrics.jsonl"), "w") as metrics:
+    for epoch in range(1, 21):
+        print(f"epoch {epoch}: loss {2.3 / epoch:.3f}", flush=True)
+        values = {"epoch": epoch, "loss": 2.3 / epoch + rate, "accuracy": 0.91 - rate - 0.5 / epoch}
+        print(json.dumps(values), file=metrics)
 """
 _LOG = 'for n in $(seq 1 400); do echo "step $n of 400: loss $((4000 / n))"; done'
 

@@ -40,6 +40,8 @@ from aitne.services.jobs.advice import AdviceService
 from aitne.services.jobs.agents import AgentService
 from aitne.services.jobs.bulk import BulkCancel
 from aitne.services.jobs.comparison import ComparisonService
+from aitne.services.jobs.extensions import ExtensionService
+from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.render import Renderer
@@ -259,6 +261,7 @@ def make_stage(
     attacher = EchoAttacher()
     usage = UsageService(store, UsageMonths(store, accounting, clock), clock)
     events = EventHub(store)
+    extensions = ExtensionService(store, settings, clock)
     users = UserService(store, settings, clock, accounts)
     platform = PlatformServices(
         settings=settings,
@@ -267,7 +270,8 @@ def make_stage(
         clock=clock,
         templates=TEMPLATES,
         jobs=jobs,
-        sessions=SessionService(jobs, store, settings, clock),
+        sessions=SessionService(jobs, extensions, store, clock),
+        extensions=extensions,
         identity=IdentityService(store, settings, clock, arrivals, factors, audit),
         account=AccountService(store, settings, clock, accounts, factors, arrivals),
         users=users,
@@ -288,6 +292,7 @@ def make_stage(
         bulk=BulkCancel(jobs, store, clock),
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),
+        failures=FailureService(jobs, admission),
         preferences=PreferenceService(store),
         user_secrets=secrets,
         inside=InsideService(store, clock, settings.portal_url),

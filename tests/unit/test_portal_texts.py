@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.schedulers._slurm import reasons
+from aitne.core.jobs import error_patterns
+from aitne.core.jobs.failure import explain
 from aitne.core.jobs.stages import _TITLES
+from tests.support.jobs import make_job
 
 I18N = Path(__file__).resolve().parents[2] / "frontend" / "src" / "i18n"
 
@@ -25,6 +28,12 @@ def test_every_reason_of_slurm_is_known(known: list[str]) -> None:
     assert set(reasons._PLAIN.values()) <= set(known)
 
 
+def test_every_explanation_of_an_error_is_known(known: list[str]) -> None:
+    patterns = (*error_patterns._EXCEPTIONS, *error_patterns._MESSAGES)
+    texts = {entry.text for entry in patterns if entry.text is not None}
+    assert {text.replace("{name}", "{{name}}") for text in texts} <= set(known)
+
+
 def test_every_stage_is_known_to_the_portal() -> None:
     german = json.loads((I18N / "de.json").read_text("utf-8"))
     assert {title for stages in _TITLES.values() for _, title in stages} <= set(german)
@@ -36,6 +45,12 @@ def test_every_stage_is_known_to_the_portal() -> None:
         reasons.sentence("Dependency", "afterok:17(unfulfilled)"),
         "Waits behind 2 jobs.",
         "The program ended with exit code 1.",
+        *(
+            explain(make_job(state="FAILED", reason="failed", exit_code=code), ()).text  # type: ignore[union-attr]
+            for code in (1, 126, 127, 134, 137, 139, 143)
+        ),
+        explain(make_job(state="OUT_OF_MEMORY"), ()).text,  # type: ignore[union-attr]
+        explain(make_job(state="TIMED_OUT"), ()).text,  # type: ignore[union-attr]
     ],
 )
 def test_sentences_with_numbers_are_known(known: list[str], said: str) -> None:

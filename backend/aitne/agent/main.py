@@ -216,7 +216,7 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
             programs.clear(_ASK_S, _CLEAR_S)
         if launcher.ran_out_of_memory(ending.code):
             message = (
-                f"it used more than the {(spec.memory_bytes or 0) >> 20} MiB of memory that it had "
+                f"it used more than the {_memory(spec.memory_bytes or 0)} of memory that it had "
                 "requested; request more next time"
             )
             return _Ending(OUT_OF_MEMORY, "out_of_memory", message)
@@ -228,6 +228,11 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         return _Ending(128 + (programs.stop_signal or 0))
     finally:
         launcher.close()
+
+
+def _memory(amount_bytes: int) -> str:
+    gib = amount_bytes / (1 << 30)
+    return f"{round(gib, 1):g} GiB" if gib >= 1 else f"{amount_bytes >> 20} MiB"
 
 
 def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:

@@ -79,6 +79,8 @@ BODY_EXAMPLES: dict[str, Any] = {
     "create_job": _JOB,
     "cancel_jobs": {"filter": {"owner": "ada", "state": ["QUEUED"]}, "expected": 12},
     "create_session": _SESSION,
+    "resubmit_job": {"memory": "16G"},
+    "extend_job": {"duration": "1h"},
     "extend_session": {"duration": "1h"},
     "register_image": {
         "name": "pytorch",

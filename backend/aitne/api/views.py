@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field
 
 from aitne.core.jobs.advice import Advice
+from aitne.core.jobs.failure import Failure
 from aitne.core.models.base import (
     AskedFlag,
     Flag,
@@ -129,6 +130,13 @@ class JobQueue(Frozen):
     place: ClassVar = deprecated_copy("position", QueuePlace | None)
 
 
+class JobFailure(Frozen):
+    """The explanation of a job's failure; null: it has not failed."""
+
+    failure: Failure | None
+    """What happened, and what can be done."""
+
+
 class JobRecord(Frozen):
     """The scheduler's raw record; null: none, or not reported yet."""
 
@@ -143,7 +151,7 @@ class SessionUrl(Frozen):
 
 
 class Extension(Strict):
-    """Time by which to extend a session."""
+    """Time by which to extend a job or session."""
 
     duration: Seconds = Field(description="Time to add to the remaining time, such as 1h.")
 

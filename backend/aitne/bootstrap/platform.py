@@ -47,6 +47,8 @@ from aitne.services.jobs.advice import AdviceService
 from aitne.services.jobs.agents import AgentService
 from aitne.services.jobs.bulk import BulkCancel
 from aitne.services.jobs.comparison import ComparisonService
+from aitne.services.jobs.extensions import ExtensionService
+from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.offers import AvailabilityService
@@ -105,6 +107,7 @@ class PlatformServices:
     templates: TemplateCatalog
     jobs: JobService
     sessions: SessionService
+    extensions: ExtensionService
     identity: IdentityService
     account: AccountService
     users: UserService
@@ -130,6 +133,7 @@ class PlatformServices:
     bulk: BulkCancel
     capacity: CapacityService
     advice: AdviceService
+    failures: FailureService
     preferences: PreferenceService
     user_secrets: UserSecretService
     audit: AuditService
@@ -197,6 +201,7 @@ def build(settings: Settings) -> PlatformServices:
     forecaster = Forecaster(renderer, scheduler)
     capacity = CapacityService(store, cluster, utc_now)
     jobs = JobService(store, admission, renderer, job_files(settings), forecaster, utc_now)
+    extensions = ExtensionService(store, settings, utc_now)
     users = UserService(store, settings, utc_now, accounts)
     accounting = make_accounting(settings) or NoAccounting(settings.scheduler)
     unix = partial(unix_name, settings)
@@ -213,7 +218,8 @@ def build(settings: Settings) -> PlatformServices:
         clock=utc_now,
         templates=templates,
         jobs=jobs,
-        sessions=SessionService(jobs, store, settings, utc_now),
+        sessions=SessionService(jobs, extensions, store, utc_now),
+        extensions=extensions,
         identity=IdentityService(store, settings, utc_now, arrivals, factors, audit),
         account=AccountService(store, settings, utc_now, accounts, factors, arrivals),
         users=users,
@@ -238,6 +244,7 @@ def build(settings: Settings) -> PlatformServices:
         bulk=BulkCancel(jobs, store, utc_now),
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),
+        failures=FailureService(jobs, admission),
         preferences=PreferenceService(store),
         user_secrets=secrets,
         terminals=TerminalService(store, renderer, make_attacher(settings), unix_accounts, utc_now),

@@ -9,7 +9,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Work",
         "Open a session, or the portal, in the browser.",
     ),
-    "extend": ("aitne.cli.commands.session", "Work", "Extend the time limit of a session."),
+    "extend": (
+        "aitne.cli.commands.session",
+        "Work",
+        "Extend the time limit of a running job or session.",
+    ),
     "keep": ("aitne.cli.commands.session", "Work", "Keep an idle session from being stopped."),
     "apply": (
         "aitne.cli.commands.job_file",
@@ -41,7 +45,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "stop": ("aitne.cli.commands.job", "Work", "Cancel jobs and stop sessions."),
     "ps": ("aitne.cli.commands.job", "Look", "List jobs and sessions, newest first."),
     "logs": ("aitne.cli.commands.job", "Look", "Print the log of a job."),
-    "show": ("aitne.cli.commands.job", "Look", "Show a job: state, reason for waiting, advice."),
+    "show": (
+        "aitne.cli.commands.job",
+        "Look",
+        "Show a job: state, reason for waiting or failure, advice.",
+    ),
     "watch": (
         "aitne.cli.commands.job",
         "Look",

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         AdviceRecord,
         CurrentUserRecord,
         Event,
+        FailureRecord,
         Job,
         LoginLinkRecord,
         Node,
@@ -111,8 +112,17 @@ class AsyncJobs:
     async def create(self, job_file: Mapping[str, Any], *, key: str | None = None) -> Job:
         return await call(self._sync.create, job_file, key=key)
 
-    async def resubmit(self, job_id: str, *, key: str | None = None) -> Job:
-        return await call(self._sync.resubmit, job_id, key=key)
+    async def resubmit(
+        self,
+        job_id: str,
+        *,
+        memory: str | None = None,
+        max_duration: str | None = None,
+        key: str | None = None,
+    ) -> Job:
+        return await call(
+            self._sync.resubmit, job_id, memory=memory, max_duration=max_duration, key=key
+        )
 
     async def get(self, job_id: str) -> Job:
         return await call(self._sync.get, job_id)
@@ -145,6 +155,9 @@ class AsyncJobs:
 
     async def advice(self, job_id: str) -> builtins.list[AdviceRecord]:
         return await call(self._sync.advice, job_id)
+
+    async def failure(self, job_id: str) -> FailureRecord | None:
+        return await call(self._sync.failure, job_id)
 
     def list(
         self,
@@ -193,6 +206,9 @@ class AsyncJobs:
 
     async def cancel(self, job_id: str) -> Job:
         return await call(self._sync.cancel, job_id)
+
+    async def extend(self, job_id: str, duration: str) -> Job:
+        return await call(self._sync.extend, job_id, duration)
 
     async def script(self, job_id: str) -> str:
         return await call(self._sync.script, job_id)

@@ -6,7 +6,7 @@ import builtins
 
 from aitne.client.events import events
 from aitne.client.http import SILENCE, ConnectionFailed
-from aitne.client.records import AdviceRecord, Event, Job, Plan, QueuePlaceRecord
+from aitne.client.records import AdviceRecord, Event, FailureRecord, Job, Plan, QueuePlaceRecord
 from aitne.client.runs import Runs
 from aitne.client.session import RequestBackoff, new_key, segment
 
@@ -42,9 +42,19 @@ class Jobs(Runs):
         it."""
         return self._create("/jobs", job_file, key)
 
-    def resubmit(self, job_id: str, *, key: str | None = None) -> Job:
-        """Submit the same job again as a new job."""
-        return self._create(f"/jobs/{segment(job_id)}/resubmit", None, key)
+    def resubmit(
+        self,
+        job_id: str,
+        *,
+        memory: str | None = None,
+        max_duration: str | None = None,
+        key: str | None = None,
+    ) -> Job:
+        """Submit the same job again as a new job, with another ``memory`` (``"16G"``) or
+        ``max_duration`` (``"4h"``) if given."""
+        options = {"memory": memory, "max_duration": max_duration}
+        changes = {name: value for name, value in options.items() if value is not None}
+        return self._create(f"/jobs/{segment(job_id)}/resubmit", changes or None, key)
 
     def get(self, job_id: str) -> Job:
         """Return one job. Raises ``NotFound``."""
@@ -108,6 +118,12 @@ class Jobs(Runs):
         """Return advice on how a waiting job could start earlier; often empty."""
         items = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["advice"]
         return [AdviceRecord(advice) for advice in items]
+
+    def failure(self, job_id: str) -> FailureRecord | None:
+        """Return why a job failed, with the line of its log that shows it and remedies; None if it
+        has not failed."""
+        failure = self._session.json("GET", f"/jobs/{segment(job_id)}/failure")["failure"]
+        return None if failure is None else FailureRecord(failure)
 
     def list(
         self,
@@ -186,6 +202,12 @@ class Jobs(Runs):
         change."""
         path = f"/jobs/{segment(job_id)}/cancel"
         return Job(self._session.json("POST", path, repeatable=True))
+
+    def extend(self, job_id: str, duration: str) -> Job:
+        """Extend the time limit of a running job or session, by ``"1h"`` or ``"30m"``, for
+        example."""
+        path = f"/jobs/{segment(job_id)}/extend"
+        return Job(self._session.json("POST", path, body={"duration": duration}))
 
     def script(self, job_id: str) -> str:
         """Return the exact batch script of the job."""

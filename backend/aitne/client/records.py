@@ -263,6 +263,30 @@ class AdviceRecord(Record):
     jobs: list[dict[str, Any]]
 
 
+class LogLineRecord(Record):
+    """A line of a job's log."""
+
+    text: str
+    offset: int
+
+
+class RemedyRecord(Record):
+    """An action that may prevent the failure; a resubmission was checked against all limits."""
+
+    kind: str
+    memory_bytes: int | None
+    max_duration_s: int | None
+
+
+class FailureRecord(Record, line=LogLineRecord, remedies=RemedyRecord):
+    """Explanation of why a job failed."""
+
+    cause: str
+    text: str
+    line: LogLineRecord | None
+    remedies: list[RemedyRecord]
+
+
 class GpuSumRecord(Record):
     """Number of GPUs of one type on all nodes of a partition. ``free`` counts those that a job
     could get now.

@@ -55,6 +55,15 @@ def format_memory(amount_bytes: int) -> str:
     raise AssertionError("every number is a multiple of one byte")
 
 
+def describe_memory(amount_bytes: int) -> str:
+    """Return bytes for a sentence, with a binary unit (``1610612736`` -> ``"1.5 GiB"``)."""
+    for unit in ("T", "G", "M", "K"):
+        scale = _MEMORY_UNITS[unit]
+        if amount_bytes >= scale:
+            return f"{round(amount_bytes / scale, 1):g} {unit}iB"
+    return f"{amount_bytes} B"
+
+
 def parse_duration(text: str) -> int:
     """Return the seconds of ``"1h30m"`` or a Slurm clock form. A bare number is minutes, as Slurm's
     is."""

@@ -1,6 +1,6 @@
 /** What the portal asks the API to change. */
 import { client, done, must, setCsrfToken } from "@/api/client";
-import type { CancelResults, ClusterNode, ImportedJobFile, Job, JobFile, NewToken, NewUser, TokenSecret, User, UserChanges } from "@/api/types";
+import type { CancelResults, ClusterNode, ImportedJobFile, Job, JobFile, NewToken, NewUser, ResubmitOptions, TokenSecret, User, UserChanges } from "@/api/types";
 import type { JobSearch } from "@/lib/job-filters";
 
 export async function logout(): Promise<void> {
@@ -15,10 +15,11 @@ export function launch(file: JobFile, idempotencyKey: string): Promise<Job> {
   );
 }
 
-export function resubmit(id: string, idempotencyKey: string): Promise<Job> {
+export function resubmit(id: string, idempotencyKey: string, options?: ResubmitOptions): Promise<Job> {
   return must(
     client.POST("/api/v1/jobs/{job_id}/resubmit", {
       params: { path: { job_id: id }, header: { "Idempotency-Key": idempotencyKey } },
+      ...(options === undefined ? {} : { body: options }),
     }),
   );
 }
@@ -31,9 +32,9 @@ export function stopSession(id: string): Promise<Job> {
   return must(client.POST("/api/v1/sessions/{job_id}/stop", { params: { path: { job_id: id } } }));
 }
 
-export function extendSession(id: string, duration: string): Promise<Job> {
+export function extendJob(id: string, duration: string): Promise<Job> {
   return must(
-    client.POST("/api/v1/sessions/{job_id}/extend", { params: { path: { job_id: id } }, body: { duration } }),
+    client.POST("/api/v1/jobs/{job_id}/extend", { params: { path: { job_id: id } }, body: { duration } }),
   );
 }
 

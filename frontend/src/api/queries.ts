@@ -19,6 +19,7 @@ export const keys = {
   tasks: (id: string) => ["tasks", id],
   job: (id: string) => ["job", id],
   queue: (id: string) => ["queue", id],
+  failure: (id: string, version: number) => ["job-failure", id, version],
   events: (id: string) => ["job-events", id],
   script: (id: string, attempt: number) => ["job-script", id, attempt],
   record: (id: string, version: number) => ["job-record", id, version],
@@ -62,6 +63,13 @@ export const partitionsQuery = queryOptions({
   queryFn: async ({ signal }) => must(client.GET("/api/v1/cluster/partitions", { signal })),
   staleTime: 60_000,
 });
+
+/** Null for a job that has not failed; a changed job may have another explanation. */
+export const failureQuery = (id: string, version: number) =>
+  queryOptions({
+    queryKey: keys.failure(id, version),
+    queryFn: async ({ signal }) => (await must(client.GET("/api/v1/jobs/{job_id}/failure", { params: { path: { job_id: id } }, signal }))).failure,
+  });
 
 /** Others move it without any event of the job itself. */
 export const queueQuery = (id: string) =>

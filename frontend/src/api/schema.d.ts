@@ -1276,6 +1276,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/extend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Extend the time limit of a running job or session, as far as the limits allow
+         * @description Extend the time limit of a running job or session, as far as the limits allow.
+         */
+        post: operations["extend_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/resubmit": {
         parameters: {
             query?: never;
@@ -1291,8 +1311,8 @@ export interface paths {
         get: operations["plan_resubmit"];
         put?: never;
         /**
-         * Submit the same job again as a new job
-         * @description Submit the same job again as a new job.
+         * Submit the same job again as a new job, optionally with other resources
+         * @description Submit the same job again as a new job, optionally with other resources.
          */
         post: operations["resubmit_job"];
         delete?: never;
@@ -1314,6 +1334,26 @@ export interface paths {
          *     advice.
          */
         get: operations["get_job_queue"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/failure": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Explain why a job failed
+         * @description Explain why a job failed: the cause, the line of its log that shows it, and remedies.
+         */
+        get: operations["get_job_failure"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3667,7 +3707,7 @@ export interface components {
             /** @description Events, oldest first. */
             items: components["schemas"]["Event"][];
         };
-        /** @description Time by which to extend a session. */
+        /** @description Time by which to extend a job or session. */
         Extension: {
             /** @description Time to add to the remaining time, such as 1h. */
             duration: number | string;
@@ -3708,6 +3748,25 @@ export interface components {
             /** @description Number of unused recovery codes. */
             recovery_codes_left: number;
         };
+        /** @description Explanation of why a job failed. */
+        Failure: {
+            /** @description Cause of the failure. */
+            cause: components["schemas"]["FailureCause"];
+            /** @description The explanation, as a sentence. */
+            text: string;
+            /** @description The line of the log that shows the error. */
+            line?: components["schemas"]["LogLine"] | null;
+            /**
+             * @description Actions that may prevent the failure.
+             * @default []
+             */
+            remedies: components["schemas"]["Remedy"][];
+        };
+        /**
+         * @description Cause of a job's failure.
+         * @enum {string}
+         */
+        FailureCause: "out_of_memory" | "gpu_out_of_memory" | "time_limit" | "quota_exceeded" | "disk_full" | "module_not_found" | "import_failed" | "library_not_found" | "file_not_found" | "permission_denied" | "command_not_found" | "not_executable" | "killed" | "crashed" | "terminated" | "signal" | "error" | "other";
         /**
          * @description Problem with one field of a request.
          *
@@ -4171,6 +4230,11 @@ export interface components {
             states: {
                 [key: string]: number;
             };
+        };
+        /** @description The explanation of a job's failure; null: it has not failed. */
+        JobFailure: {
+            /** @description What happened, and what can be done. */
+            failure: components["schemas"]["Failure"] | null;
         };
         /**
          * @description A ``*.aitne.yml`` file, and the body of ``POST /api/v1/jobs`` and ``/sessions``: one
@@ -4855,6 +4919,13 @@ export interface components {
              * @default []
              */
             qos: string[];
+        };
+        /** @description A line of a job's log. */
+        LogLine: {
+            /** @description The line without escape sequences, shortened if it is long. */
+            text: string;
+            /** @description Offset in the log of the line's first byte. */
+            offset: number;
         };
         /** @description A user name and its password. */
         Login: {
@@ -6224,6 +6295,20 @@ export interface components {
             /** @description The reason. */
             reason: string;
         };
+        /** @description An action that may prevent the failure; a resubmission was checked against all limits. */
+        Remedy: {
+            /** @description Kind of the action. */
+            kind: components["schemas"]["RemedyKind"];
+            /** @description Memory on each node of the new job. */
+            memory_bytes?: number | null;
+            /** @description Time limit of the new job. */
+            max_duration_s?: number | null;
+        };
+        /**
+         * @description Kind of a remedy: what a user can do with one action.
+         * @enum {string}
+         */
+        RemedyKind: "resubmit" | "packages";
         /** @description Preview of running a job again: whether that is possible, and what has changed since. */
         Rerun: {
             /** @description Whether the job can run again unchanged. */
@@ -6350,6 +6435,13 @@ export interface components {
             gres?: {
                 [key: string]: number;
             } | null;
+        };
+        /** @description Changes to a job that is submitted again; what is not set stays as it was. */
+        ResubmitOptions: {
+            /** @description Memory on each node, such as 16G. */
+            memory?: number | string | null;
+            /** @description Time limit, such as 4h. */
+            max_duration?: number | string | null;
         };
         /**
          * @description Metrics of a job's program, which its agent has read from the files that the
@@ -10501,6 +10593,50 @@ export interface operations {
             };
         };
     };
+    extend_job: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "duration": "1h"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Extension"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     plan_resubmit: {
         parameters: {
             query?: never;
@@ -10548,7 +10684,16 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "memory": "16G"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ResubmitOptions"] | null;
+            };
+        };
         responses: {
             /** @description Successful Response */
             201: {
@@ -10589,6 +10734,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobQueue"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_failure: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobFailure"];
                 };
             };
             /** @description A problem (RFC 9457). */

@@ -41,6 +41,9 @@ export type UserChanges = Schemas["UserChanges"];
 
 export type Scalar = string | number | boolean;
 export type CancelResults = Answered<Schemas["CancelResults"]>;
+export type Failure = Answered<Schemas["Failure"]>;
+export type Remedy = Failure["remedies"][number];
+export type ResubmitOptions = Schemas["ResubmitOptions"];
 export type Capacity = Answered<Schemas["Capacity"]>;
 export type GpuCapacity = Capacity["gpus"][number];
 export type ImportedJobFile = Answered<Schemas["ImportedJobFile"]>;

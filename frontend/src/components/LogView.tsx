@@ -1,9 +1,10 @@
 import { ActionIcon, Anchor, Button, Switch, TextInput, Tooltip } from "@mantine/core";
 import { useLocalStorage } from "@mantine/hooks";
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { ArrowDown, ArrowDownToLine, ChevronDown, ChevronUp, CircleAlert, Regex, Search, WrapText } from "lucide-react";
 import { type KeyboardEvent, type RefObject, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { useTranslation } from "react-i18next";
+import { failureQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { CopyButton } from "@/components/CopyButton";
 import { UnwrappedLines, WrappedLines } from "@/components/log/LogLines";
@@ -16,7 +17,13 @@ import { isActive, isFailure, isTerminal } from "@/lib/states";
 import { formatBytes } from "@/lib/units";
 import classes from "./LogView.module.css";
 
-export function LogView({ job }: { job: Job }) {
+interface Props {
+  job: Job;
+  /** A line to show, by its text; a new object shows it again. */
+  target?: { line: string } | null;
+}
+
+export function LogView({ job, target = null }: Props) {
   const { t } = useTranslation();
   const [fromStart, setFromStart] = useState(false);
   const hasLog = isActive(job.state) || isTerminal(job.state) || job.state === "UNKNOWN";
@@ -32,6 +39,7 @@ export function LogView({ job }: { job: Job }) {
       key={`${job.id}-${job.attempt}-${job.restart_count}-${String(fromStart)}`}
       job={job}
       fromStart={fromStart}
+      wanted={target}
       onFromStart={() => setFromStart(true)}
     />
   );
@@ -40,10 +48,11 @@ export function LogView({ job }: { job: Job }) {
 interface LogProps {
   job: Job;
   fromStart: boolean;
+  wanted: { line: string } | null;
   onFromStart: () => void;
 }
 
-function Log({ job, fromStart, onFromStart }: LogProps) {
+function Log({ job, fromStart, wanted, onFromStart }: LogProps) {
   const { t } = useTranslation();
   const [stream] = useState(() => new LogStream(job.id, fromStart));
   const snapshot = useSyncExternalStore(stream.subscribe, stream.getSnapshot);
@@ -57,10 +66,19 @@ function Log({ job, fromStart, onFromStart }: LogProps) {
   const [follow, setFollow] = useState(true);
   const [wrap, setWrap] = useLocalStorage({ key: "aitne-log-wrap", defaultValue: false, getInitialValueInEffect: false });
   const [target, setTarget] = useState<{ line: number } | null>(null);
-  const search = useLogSearch(stream, snapshot.version, (line) => {
+  const failure = useQuery({ ...failureQuery(job.id, job.version), enabled: isFailure(job.state) }).data;
+  const errorText = wanted?.line ?? failure?.line?.text ?? null;
+  const search = useLogSearch(stream, snapshot.version, errorText, (line) => {
     setFollow(false);
     setTarget({ line });
   });
+  const { error, showError } = search;
+  const shown = useRef<object | null>(null);
+  useEffect(() => {
+    if (wanted === null || error === null || shown.current === wanted) return;
+    shown.current = wanted;
+    showError();
+  }, [wanted, error, showError]);
   const field = useRef<HTMLInputElement>(null);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;

@@ -209,14 +209,14 @@ export function ExtendMenu({ job, size = "xs" }: { job: Job; size?: "xs" | "sm" 
           rightSection={<ChevronDown size={13} />}
           disabled={!job.actions.includes("extend")}
           loading={extend.isPending}
-          data-testid="session-extend"
+          data-testid={`${job.type}-extend`}
         >
           {t("Extend")}
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
         {EXTENSIONS.map(({ duration, label }) => (
-          <Menu.Item key={duration} onClick={() => extend.mutate(duration)} data-testid={`session-extend-${duration}`}>
+          <Menu.Item key={duration} onClick={() => extend.mutate(duration)} data-testid={`${job.type}-extend-${duration}`}>
             {t(label)}
           </Menu.Item>
         ))}

@@ -1,5 +1,6 @@
 import i18next from "i18next";
 import { Check, CircleAlert, Hourglass, Info, Minus, Trophy, X } from "lucide-react";
+import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Job, Stage } from "@/api/types";
 import { ServerText } from "@/components/ServerText";
@@ -11,17 +12,26 @@ import { isTerminal } from "@/lib/states";
 import { formatClock, formatDuration, formatTicking, secondsBetween } from "@/lib/time";
 import classes from "./Stages.module.css";
 
+interface Props {
+  job: Job;
+  /** Replaces the sentence about why the job waits or failed. */
+  children?: ReactNode;
+}
+
 /** The job's stages with their durations, and why it waits or failed. */
-export function Stages({ job }: { job: Job }) {
+export function Stages({ job, children }: Props) {
   const { t } = useTranslation();
-  const detail = detailOf(job);
+  const detail = children === undefined ? detailOf(job) : null;
+  // A session that has ended was successful, but can no longer be used: nothing is green.
+  const over = job.type === "session" && isTerminal(job.state);
   return (
     <div className={classes.wrap}>
-      <ol className={classes.list} aria-label={t("Stages")}>
+      <ol className={`${classes.list ?? ""} ${over ? (classes.over ?? "") : ""}`} aria-label={t("Stages")}>
         {job.stages.map((stage, index) => (
-          <StageItem key={stage.key} stage={stage} last={index === job.stages.length - 1} />
+          <StageItem key={stage.key} stage={stage} last={index === job.stages.length - 1} over={over} />
         ))}
       </ol>
+      {children}
       {detail && (
         <div className={`${classes.detail ?? ""} ${detail.className ?? ""}`} role="status" data-testid="stage-detail">
           <detail.icon size={16} aria-hidden />
@@ -48,7 +58,7 @@ const STATUS_LABELS: Record<Stage["status"], string> = {
   skipped: msg("skipped"),
 };
 
-function StageItem({ stage, last }: { stage: Stage; last: boolean }) {
+function StageItem({ stage, last, over }: { stage: Stage; last: boolean; over: boolean }) {
   const { t } = useTranslation();
   const isTicking = stage.status === "current" && !last;
   // The last stage of a session is complete while the session is ready.
@@ -71,7 +81,7 @@ function StageItem({ stage, last }: { stage: Stage; last: boolean }) {
       <span className={classes.title}><ServerText>{stage.title}</ServerText></span>
       <span className="visually-hidden">: {t(known(STATUS_LABELS, stage.status, stage.status))}</span>
       <span className={`${classes.time ?? ""} tabular`}>
-        {isTicking && stage.started_at ? <TickingTime since={stage.started_at} /> : <StageTime stage={stage} last={last} />}
+        {isTicking && stage.started_at ? <TickingTime since={stage.started_at} /> : <StageTime stage={stage} last={last && !over} />}
       </span>
     </li>
   );
@@ -97,11 +107,11 @@ function detailOf(job: Job) {
   if (failed) {
     return { text: text ?? i18next.t("Failed without a reported reason. See the log."), className: classes.detailBad, icon: CircleAlert, expected: null };
   }
-  if (!text && !expected) return null;
   if (job.state === "QUEUED") {
     return { text: text ?? i18next.t("Waiting in the queue."), className: classes.detailWait, icon: Hourglass, expected };
   }
-  if (job.state === "COMPLETED" && job.reason === "goal_reached") return { text: text ?? "", className: classes.detailGood, icon: Trophy, expected: null };
+  if (!text) return null;
+  if (job.state === "COMPLETED" && job.reason === "goal_reached") return { text, className: classes.detailGood, icon: Trophy, expected: null };
   if (isTerminal(job.state) && job.state === "COMPLETED") return null;
-  return { text: text ?? "", className: undefined, icon: Info, expected: null };
+  return { text, className: undefined, icon: Info, expected: null };
 }

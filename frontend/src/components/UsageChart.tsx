@@ -1,10 +1,11 @@
 import { useComputedColorScheme } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { locale } from "@/i18n/locale";
 import type { Series } from "@/lib/metrics";
+import classes from "./MetricChart.module.css";
 
 interface Props {
   label: string;
@@ -27,6 +28,7 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
   const scheme = useComputedColorScheme();
   const chart = useRef<uPlot | null>(null);
   const latest = useRef(series);
+  const [index, setIndex] = useState<number | null>(null);
   const names = series.lines.map((line) => line.name).join("\n");
 
   useEffect(() => {
@@ -46,6 +48,7 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
         padding: [8, 28, 0, 0],
         cursor: { sync: { key: SYNC.key }, y: false, points: { size: 6 } },
         legend: { show: false },
+        hooks: { setCursor: [(self) => setIndex(self.cursor.idx ?? null)] },
         scales: { x: { time: true }, y: { range: (_, __, max) => [0, Math.max(limit, (max || 0) * 1.1)] } },
         axes: [
           { stroke: css("--mantine-color-dimmed"), grid: { show: false }, ticks: { show: false }, size: 24, space: 64, values: (_, ticks) => ticks.map((tick) => clock(tick, ticks)), font: "11px system-ui" },
@@ -84,10 +87,25 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
   }, [width, scheme, names, limit, format, colour, contrast]);
 
   return (
-    <div ref={measure} role="img" aria-label={label} style={{ height: HEIGHT_PX, overflow: "hidden", contain: "inline-size" }}>
+    <div ref={measure} role="img" aria-label={label} style={{ position: "relative", height: HEIGHT_PX, overflow: "hidden", contain: "inline-size" }}>
       <div ref={box} />
+      {index !== null && <span className={`${classes.readout ?? ""} tabular`}>{readout(series, index, format)}</span>}
     </div>
   );
+}
+
+/** Number of lines whose values are shown at the pointer. */
+const MOST_VALUES = 3;
+
+/** The time and the values at the pointer. */
+function readout(series: Series, index: number, format: (value: number) => string): string {
+  const time = series.times[index];
+  if (time === undefined) return "";
+  const values = series.lines.slice(0, MOST_VALUES).flatMap((line) => {
+    const value = line.values[index] ?? null;
+    return value === null ? [] : [format(value)];
+  });
+  return [new Date(time * 1000).toLocaleTimeString(locale()), ...values].join(" · ");
 }
 
 /** The time of day; dates are in the job's history. */

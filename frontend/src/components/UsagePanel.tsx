@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import { metricsQuery } from "@/api/queries";
 import type { Job, Metrics } from "@/api/types";
 import { PageError } from "@/components/PageError";
-import { gpuPercent, gpuSeries, isExpired, memoryOf, newest, type Series, seriesOf, utilizationOf } from "@/lib/metrics";
+import { gpuSeries, isExpired, memoryOf, newest, type Series, seriesOf, summaryOf, utilizationOf } from "@/lib/metrics";
 import { isActive } from "@/lib/states";
 import { formatBytes, formatNumber } from "@/lib/units";
 
@@ -30,11 +30,11 @@ export function UsagePanel({ job }: { job: Job }) {
   if (!hasStarted && !active) return <Note>{t("Resource usage appears when the job is running.")}</Note>;
   if (query.isPending) return <Skeleton h={150} />;
   if (!query.data) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
-  if (query.data.samples.length < 2) {
+  if (query.data.samples.length === 0) {
     if (isExpired(job.ended_at, new Date())) return <Note>{t("Measurements are kept for 90 days. This job ended earlier.")}</Note>;
     return <Note>{active ? t("Waiting for the first measurements.") : t("The job ended before the first measurement.")}</Note>;
   }
-  return <Charts job={job} metrics={query.data} />;
+  return <Charts job={job} metrics={query.data} active={active} />;
 }
 
 function Note({ children }: { children: string }) {
@@ -45,55 +45,74 @@ function Note({ children }: { children: string }) {
   );
 }
 
-function Charts({ job, metrics }: { job: Job; metrics: Metrics }) {
+interface ChartsProps {
+  job: Job;
+  metrics: Metrics;
+  /** Whether the job runs: then the present values are shown, later what it used altogether. */
+  active: boolean;
+}
+
+function Charts({ job, metrics, active }: ChartsProps) {
   const { t } = useTranslation();
-  const { samples, summary } = metrics;
+  const { samples } = metrics;
   const cpu = useMemo(() => seriesOf(samples, (sample) => sample.cpu), [samples]);
   const memory = useMemo(() => seriesOf(samples, (sample) => sample.memory_bytes), [samples]);
   const gpu = useMemo(() => gpuSeries(samples, utilizationOf), [samples]);
   const gpuMemory = useMemo(() => gpuSeries(samples, memoryOf), [samples]);
-  const peakGpuMemory = Math.max(0, ...gpuMemory.lines.flatMap(({ values }) => values.map((value) => value ?? 0)));
   const { resources } = job;
-  const last = samples.at(-1);
+  const peakGpuMemory = summaryOf(gpuMemory)?.peak ?? 0;
   return (
     <Stack gap="md">
-      <Chart
-        title={t("CPUs in use")}
-        now={last ? cpuText(last.cpu) : ""}
-        of={t("of {{total}}", { total: resources.cpu })}
-        extra={summary.cpu_mean === null ? "" : t("avg {{mean}}, peak {{most}}", { mean: cpuText(summary.cpu_mean), most: cpuText(summary.cpu_max ?? 0) })}
-      >
-        <UsageChart label={t("CPUs in use over time")} series={cpu} limit={resources.cpu} format={cpuText} colour="indigo" />
-        <LatestValues series={cpu} format={cpuText} />
-      </Chart>
-      <Chart
-        title={t("Memory")}
-        now={last ? formatBytes(last.memory_bytes) : ""}
-        of={t("of {{total}}", { total: formatBytes(resources.memory_bytes) })}
-        extra={summary.memory_max_bytes === null ? "" : t("peak {{most}}", { most: formatBytes(summary.memory_max_bytes) })}
-      >
-        <UsageChart
-          label={t("Memory in use over time")}
-          series={memory}
-          limit={resources.memory_bytes}
-          format={formatBytes}
-          colour="moon"
-        />
-        <LatestValues series={memory} format={formatBytes} />
-      </Chart>
-      {samples.some((sample) => gpuPercent(sample) !== null) && (
-        <Chart title={t("GPU utilization")} now={last ? percentText(gpuPercent(last) ?? 0) : ""} of="" extra="">
-          <UsageChart label={t("GPU utilization over time")} series={gpu} limit={100} format={percentText} colour="indigo" />
-          <LatestValues series={gpu} format={percentText} />
-        </Chart>
-      )}
-      {peakGpuMemory > 0 && (
-        <Chart title={t("GPU memory")} now="" of="" extra={t("peak {{most}}", { most: formatBytes(peakGpuMemory) })}>
-          <UsageChart label={t("GPU memory over time")} series={gpuMemory} limit={peakGpuMemory} format={formatBytes} colour="moon" />
-          <LatestValues series={gpuMemory} format={formatBytes} />
-        </Chart>
-      )}
+      <Usage title={t("CPUs in use")} label={t("CPUs in use over time")} series={cpu} format={cpuText} limit={resources.cpu} of={cpuText(resources.cpu)} active={active} colour="indigo" by="mean" />
+      <Usage title={t("Memory")} label={t("Memory in use over time")} series={memory} format={formatBytes} limit={resources.memory_bytes} of={formatBytes(resources.memory_bytes)} active={active} colour="moon" by="peak" />
+      <Usage title={t("GPU utilization")} label={t("GPU utilization over time")} series={gpu} format={percentText} limit={100} active={active} colour="indigo" by="mean" />
+      {peakGpuMemory > 0 && <Usage title={t("GPU memory")} label={t("GPU memory over time")} series={gpuMemory} format={formatBytes} limit={peakGpuMemory} active={active} colour="moon" by="peak" />}
     </Stack>
+  );
+}
+
+interface UsageProps {
+  title: string;
+  label: string;
+  series: Series;
+  format: (value: number) => string;
+  limit: number;
+  /** The requested amount, if there is one. */
+  of?: string;
+  active: boolean;
+  colour: "indigo" | "moon";
+  /** The figure by which a finished job is judged: what it needed at most, or what it used on average. */
+  by: "mean" | "peak";
+}
+
+/** One resource: the present value of a running job, mean, peak and efficiency of a finished one, and the chart. */
+function Usage({ title, label, series, format, limit, of, active, colour, by }: UsageProps) {
+  const { t } = useTranslation();
+  const summary = summaryOf(series);
+  if (summary === null) return null;
+  const mean = t("avg {{mean}}", { mean: format(summary.mean) });
+  const peak = t("peak {{most}}", { most: format(summary.peak) });
+  const efficiency = of === undefined ? "" : t("{{percent}} % of the request", { percent: Math.round((100 * summary[by]) / limit) });
+  const figure = active ? format(summary.last) : by === "mean" ? mean : peak;
+  const extra = active ? [mean, peak] : [by === "mean" ? peak : mean, efficiency];
+  return (
+    <div>
+      <div style={{ display: "flex", alignItems: "baseline", flexWrap: "wrap", columnGap: 6, fontSize: 13.5 }} className="tabular">
+        <strong>{title}</strong>
+        <span>
+          {figure} {of !== undefined && <span style={{ color: "var(--mantine-color-dimmed)" }}>{t("of {{total}}", { total: of })}</span>}
+        </span>
+        <Text span size="xs" c="dimmed" ml="auto">
+          {extra.filter(Boolean).join(" · ")}
+        </Text>
+      </div>
+      {series.times.length > 1 && (
+        <Suspense fallback={<Skeleton h={132} />}>
+          <UsageChart label={label} series={series} limit={limit} format={format} colour={colour} />
+        </Suspense>
+      )}
+      {active && <LatestValues series={series} format={format} />}
+    </div>
   );
 }
 
@@ -110,30 +129,5 @@ function LatestValues({ series, format }: { series: Series; format: (value: numb
         </li>
       ))}
     </Text>
-  );
-}
-
-interface ChartProps {
-  title: string;
-  now: string;
-  of: string;
-  extra: string;
-  children: React.ReactNode;
-}
-
-function Chart({ title, now, of, extra, children }: ChartProps) {
-  return (
-    <div>
-      <div style={{ display: "flex", alignItems: "baseline", gap: 6, fontSize: 13.5 }} className="tabular">
-        <strong>{title}</strong>
-        <span>
-          {now} <span style={{ color: "var(--mantine-color-dimmed)" }}>{of}</span>
-        </span>
-        <Text span size="xs" c="dimmed" ml="auto">
-          {extra}
-        </Text>
-      </div>
-      <Suspense fallback={<Skeleton h={132} />}>{children}</Suspense>
-    </div>
   );
 }

@@ -2,7 +2,7 @@ import { Button, Group, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import i18next from "i18next";
 import { AlarmClock } from "lucide-react";
-import { extendSession } from "@/api/actions";
+import { extendJob } from "@/api/actions";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { msg } from "@/i18n/msg";
 import { type Ending, endingKey, endingTitle } from "@/lib/ending";
@@ -14,7 +14,7 @@ export function notifyEnding(ending: Ending): void {
   const id = endingKey(ending);
   const extend = () => {
     notifications.hide(id);
-    extendSession(ending.jobId, "1h").then(
+    extendJob(ending.jobId, "1h").then(
       () => notifyDone(i18next.t("{{name}} extended.", { name: ending.name })),
       (error: unknown) => notifyProblem(i18next.t("{{name}} was not extended", { name: ending.name }), error),
     );

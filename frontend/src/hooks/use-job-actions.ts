@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import i18next from "i18next";
-import { cancelJob, extendSession, openSession, resubmit, stopSession } from "@/api/actions";
+import { cancelJob, extendJob, openSession, resubmit, stopSession } from "@/api/actions";
 import { keys } from "@/api/queries";
 import { continueSession } from "@/api/runs";
-import type { Job } from "@/api/types";
+import type { Job, ResubmitOptions } from "@/api/types";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { requestNotificationPermission } from "@/components/notify-ending";
 import { uuid } from "@/lib/id";
@@ -44,7 +44,7 @@ export function useJobActions(job: Job) {
     onError: (error) => notifyProblem(i18next.t("{{name}} was not opened", { name: job.name }), error),
   });
   const extend = useMutation({
-    mutationFn: (duration: string) => extendSession(job.id, duration),
+    mutationFn: (duration: string) => extendJob(job.id, duration),
     onSuccess: (answer) => {
       updater.put(answer);
       notifyDone(i18next.t("{{name}} extended.", { name: job.name }));
@@ -63,7 +63,7 @@ export function useJobActions(job: Job) {
     }
   };
   const rerun = useMutation({
-    mutationFn: () => resubmit(job.id, uuid()),
+    mutationFn: (options?: ResubmitOptions) => resubmit(job.id, uuid(), options),
     onSuccess: onNewJob,
     onError: (error) => notifyProblem(i18next.t("{{name}} was not started again", { name: job.name }), error),
   });

@@ -63,6 +63,16 @@ const LIKELY: readonly RegExp[] = [
   /\bfailed with (?:exit )?(?:code|status)\b|\bexited with (?:code|status) [1-9]/i,
 ];
 
+/** The index of the last line with this text, which may be shortened by an ellipsis; null without one. */
+export function lastLineWith(lines: readonly string[], text: string): number | null {
+  const wanted = text.replace(/…$/, "").trim();
+  if (wanted === "") return null;
+  for (let i = lines.length - 1; i >= 0; i -= 1) {
+    if (stripAnsi(lines[i] ?? "").includes(wanted)) return i;
+  }
+  return null;
+}
+
 /** The index of the first error line, or null. */
 export function firstError(lines: readonly string[]): number | null {
   let likely: number | null = null;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { gpuPercent, gpuSeries, isExpired, memoryOf, newest, seriesOf, utilizationOf } from "./metrics";
+import { gpuSeries, isExpired, memoryOf, newest, seriesOf, summaryOf, utilizationOf } from "./metrics";
 
 const sample = (time: string, node: string, cpu: number) => ({ time, node, cpu, memory_bytes: 1, processes: 1, gpu: [] });
 
@@ -19,10 +19,13 @@ it("puts the samples of several nodes on one axis", () => {
   ]);
 });
 
-it("averages the GPU utilization", () => {
-  const gpus = [{ index: 0, utilization: 0.5 }, { index: 1, utilization: 1 }, { index: 2 }];
-  expect(gpuPercent({ ...sample("2026-03-01T12:00:00Z", "n", 1), gpu: gpus })).toBe(75);
-  expect(gpuPercent(sample("2026-03-01T12:00:00Z", "n", 1))).toBeNull();
+it("summarizes a run by mean and peak over all nodes", () => {
+  const series = seriesOf(
+    [sample("2026-03-01T12:00:00Z", "n1", 1), sample("2026-03-01T12:00:02Z", "n1", 3), sample("2026-03-01T12:00:02Z", "n2", 2)],
+    (entry) => entry.cpu,
+  );
+  expect(summaryOf(series)).toEqual({ last: 2.5, mean: 2, peak: 3 });
+  expect(summaryOf(seriesOf([], (entry) => entry.cpu))).toBeNull();
 });
 
 it("draws a line for each GPU of each node", () => {

@@ -29,14 +29,6 @@ export function seriesOf(samples: readonly Sample[], pick: (sample: Sample) => n
   };
 }
 
-/** The mean utilization of a sample's GPUs in percent; null without any. */
-export function gpuPercent(sample: Sample): number | null {
-  const values = sample.gpu
-    .map((gpu) => gpu.utilization)
-    .filter((value): value is number => typeof value === "number");
-  return values.length === 0 ? null : (100 * values.reduce((sum, value) => sum + value, 0)) / values.length;
-}
-
 type Gpu = Sample["gpu"][number];
 
 /** A line for each GPU of each node, in the order of their numbers. */
@@ -61,6 +53,18 @@ export function newest(series: Series): { name: string; value: number }[] {
     const value = values.filter((entry) => entry !== null).at(-1);
     return value === undefined ? [] : [{ name, value }];
   });
+}
+
+/** The last value, the mean and the peak over all nodes or GPUs; null without measurements. */
+export function summaryOf(series: Series): { last: number; mean: number; peak: number } | null {
+  const values = series.lines.flatMap((line) => line.values.filter((value) => value !== null));
+  const latest = newest(series).map((line) => line.value);
+  if (values.length === 0) return null;
+  return { last: mean(latest), mean: mean(values), peak: values.reduce((a, b) => Math.max(a, b)) };
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 /** Retention of measurements. */

@@ -2,9 +2,10 @@ import { Anchor, Badge, Button, Group, Skeleton, Switch, Text, TextInput, Title 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ArrowLeftRight, Equal, GitCompareArrows } from "lucide-react";
+import type { TFunction } from "i18next";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { type Comparison, compareQuery } from "@/api/runs";
+import { type Comparison, compareQuery, resultsQuery } from "@/api/runs";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { BackLink } from "@/components/PageHead";
@@ -12,7 +13,9 @@ import { PageTitle } from "@/components/PageTitle";
 import { ServerText } from "@/components/ServerText";
 import { RelativeTime } from "@/components/Time";
 import { Diff } from "@/components/runs/Diff";
+import { MetricCurves } from "@/components/runs/MetricsPanel";
 import { nameOf, type Row, type Section, shownSections, textOf, titleOf } from "@/lib/comparison";
+import { curvesOf } from "@/lib/metric-lines";
 import { lookOf } from "@/lib/states";
 import classes from "./Compare.module.css";
 
@@ -105,6 +108,7 @@ function ComparisonTable({ comparison }: { comparison: Comparison }) {
           </EmptyState>
         )}
       </section>
+      <ComparedMetrics a={a} b={b} />
       {diffs && (
         <div className={classes.diffs}>
           {[a, b].map((run, index) => (
@@ -127,13 +131,36 @@ function ComparisonTable({ comparison }: { comparison: Comparison }) {
   );
 }
 
+/** The metrics of both runs in one chart for each. */
+function ComparedMetrics({ a, b }: Pick<Comparison, "a" | "b">) {
+  const { t } = useTranslation();
+  const first = useQuery(resultsQuery(a.id)).data;
+  const second = useQuery(resultsQuery(b.id)).data;
+  const runs = [
+    { name: `A · ${labelOf(a, t)}`, results: first },
+    { name: `B · ${labelOf(b, t)}`, results: second },
+  ];
+  if (curvesOf([first, second]).length === 0) return null;
+  return (
+    <section className={`card ${classes.metrics ?? ""}`} aria-labelledby="metrics-title" data-testid="compare-metrics">
+      <Title order={2} size="h5" mb="sm" id="metrics-title">
+        {t("Metrics")}
+      </Title>
+      <MetricCurves runs={runs} />
+    </section>
+  );
+}
+
+function labelOf(run: Comparison["a"], t: TFunction): string {
+  return run.array_task_id === null ? run.name : `${run.name} · ${t("task {{task}}", { task: run.array_task_id })}`;
+}
+
 function JobHead({ run }: { run: Comparison["a"] }) {
   const { t } = useTranslation();
   return (
     <th scope="col">
       <Anchor component={Link} to={`/jobs/${run.id}`} size="sm" fw={650}>
-        {run.name}
-        {run.array_task_id !== null && ` · ${t("task {{task}}", { task: run.array_task_id })}`}
+        {labelOf(run, t)}
       </Anchor>
       <Text size="xs" c="dimmed" component="div">
         {run.owner} · {lookOf(run.state).label} · <RelativeTime at={run.created_at} />

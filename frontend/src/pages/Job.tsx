@@ -2,13 +2,14 @@ import { Anchor, Button, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { Camera, ChartSpline, History, Layers, PenLine, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
-import { useState } from "react";
+import { Camera, ChartLine, ChartSpline, History, Layers, PenLine, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
+import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { jobQuery, templatesQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { CommunicationPanel } from "@/components/CommunicationPanel";
 import { EndingAlert } from "@/components/EndingAlert";
+import { FailureDetail } from "@/components/FailureDetail";
 import { GpuIdleHint } from "@/components/GpuIdle";
 import { IdleAlert } from "@/components/IdleAlert";
 import { JobDetails } from "@/components/JobDetails";
@@ -24,6 +25,7 @@ import { QueuePosition } from "@/components/QueuePosition";
 import { SchedulerRecord } from "@/components/SchedulerRecord";
 import { ExtendMenu, MoreEntryPoints, OpenButton, StopConfirm } from "@/components/SessionCard";
 import { ContinueButton } from "@/components/runs/ContinueButton";
+import { MetricsPanel } from "@/components/runs/MetricsPanel";
 import { RerunButton } from "@/components/runs/RerunButton";
 import { SnapshotPanel } from "@/components/runs/SnapshotPanel";
 import { SweepPanel } from "@/components/runs/SweepPanel";
@@ -34,6 +36,7 @@ import { TerminalButton } from "@/components/terminal/TerminalButton";
 import { UsagePanel } from "@/components/UsagePanel";
 import { useJobActions } from "@/hooks/use-job-actions";
 import { describeExit, describeResources } from "@/lib/describe";
+import { isFailure } from "@/lib/states";
 import type { JobTab } from "@/router";
 import classes from "./Job.module.css";
 
@@ -52,10 +55,17 @@ function LoadedJob({ job }: { job: Job }) {
   const isArray = job.array !== null && job.array_task_id === null;
   const { tab } = useSearch({ from: "/shell/jobs/$jobId" });
   const navigate = useNavigate({ from: "/jobs/$jobId" });
+  const [line, setLine] = useState<{ line: string } | null>(null);
+  const logPanel = useRef<HTMLElement>(null);
+  const showLine = (text: string) => {
+    setLine({ line: text });
+    if (activeTab !== "log") void navigate({ search: {}, replace: true });
+    logPanel.current?.scrollIntoView({ block: "nearest" });
+  };
   const sweep = isArray && job.sweep !== null;
   const defaultTab: JobTab = sweep ? "sweep" : isArray ? "tasks" : "log";
   const ranks = job.distributed !== null && !isArray;
-  const unavailable = (tab === "sweep" && !sweep) || (isArray ? tab === "log" || tab === "snapshot" : tab === "tasks");
+  const unavailable = (tab === "sweep" && !sweep) || (isArray ? tab === "log" || tab === "metrics" || tab === "snapshot" : tab === "tasks");
   const activeTab = tab === undefined || unavailable || (tab === "communication" && !ranks) ? defaultTab : tab;
   return (
     <>
@@ -64,11 +74,11 @@ function LoadedJob({ job }: { job: Job }) {
       <IdleAlert job={job} mb="md" />
       <GpuIdleHint job={job} />
       <section className={`card ${classes.panel ?? ""}`} aria-label={t("Progress")}>
-        <Stages job={job} />
+        <Stages job={job}>{isFailure(job.state) ? <FailureDetail job={job} onShowLine={showLine} /> : undefined}</Stages>
         <QueuePosition job={job} mt="sm" />
       </section>
       <div className={classes.grid}>
-        <section className="card" style={{ minWidth: 0 }}>
+        <section className="card" style={{ minWidth: 0 }} ref={logPanel}>
           <Tabs
             value={activeTab}
             onChange={(next) =>
@@ -97,6 +107,11 @@ function LoadedJob({ job }: { job: Job }) {
                 </Tabs.Tab>
               )}
               {!isArray && (
+                <Tabs.Tab value="metrics" leftSection={<ChartLine size={15} />}>
+                  {t("Metrics")}
+                </Tabs.Tab>
+              )}
+              {!isArray && (
                 <Tabs.Tab value="snapshot" leftSection={<Camera size={15} />}>
                   {t("Snapshot")}
                 </Tabs.Tab>
@@ -114,7 +129,7 @@ function LoadedJob({ job }: { job: Job }) {
               </Tabs.Panel>
             ) : (
               <Tabs.Panel value="log">
-                <LogView job={job} />
+                <LogView job={job} target={line} />
               </Tabs.Panel>
             )}
             {ranks && (
@@ -125,6 +140,11 @@ function LoadedJob({ job }: { job: Job }) {
             {sweep && (
               <Tabs.Panel value="sweep">
                 <SweepPanel job={job} />
+              </Tabs.Panel>
+            )}
+            {!isArray && (
+              <Tabs.Panel value="metrics">
+                <MetricsPanel job={job} />
               </Tabs.Panel>
             )}
             {!isArray && (
@@ -215,7 +235,7 @@ function Actions({ job }: { job: Job }) {
       {allowed.has("open") && <OpenButton job={job} size="sm" />}
       <MoreEntryPoints job={job} size={36} />
       <TerminalButton job={job} />
-      {session && allowed.has("extend") && <ExtendMenu job={job} size="sm" />}
+      {allowed.has("extend") && <ExtendMenu job={job} size="sm" />}
       {allowed.has("continue") && <ContinueButton job={job} size="sm" />}
       {allowed.has("resubmit") && <RerunButton job={job} />}
       <Button

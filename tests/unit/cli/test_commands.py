@@ -521,12 +521,13 @@ def test_open_prints_where_there_is_no_display(
     assert opened == ["http://s.test/lab"]
 
 
-def test_extend(aitne: Aitne, api: FakeApi) -> None:
-    api.on("GET", f"/jobs/{JOB_ID}", job("READY", type="session"))
-    longer = job("READY", type="session", expires_at="2026-11-21T06:00:00Z")
-    api.on("POST", f"/sessions/{JOB_ID}/extend", longer)
-    assert aitne("extend", JOB_ID, "1h", "--yes").status == 0
-    assert api.sent("POST", f"/sessions/{JOB_ID}/extend")[0].json == {"duration": "1h"}
+def test_extend_moves_the_end_of_a_job_or_session(aitne: Aitne, api: FakeApi) -> None:
+    for running in (job("READY", type="session"), job("RUNNING")):
+        api.on("GET", f"/jobs/{JOB_ID}", running)
+        longer = {**running, "expires_at": "2026-11-21T06:00:00Z"}
+        api.on("POST", f"/jobs/{JOB_ID}/extend", longer)
+        assert aitne("extend", JOB_ID, "1h", "--yes").status == 0
+        assert api.sent("POST", f"/jobs/{JOB_ID}/extend")[-1].json == {"duration": "1h"}
 
 
 # --- accounts ---------------------------------------------------------------------------------

@@ -237,3 +237,21 @@ def test_beginning_of_the_id_of_an_array_means_the_array(aitne: Aitne, api: Fake
     for text, end in (("0008e66b", array), ("0008e66b_4", task)):
         api.on("POST", f"/jobs/{end['id']}/cancel", end)
         assert aitne("stop", text, "--yes").err.startswith(text)
+
+
+def test_show_explains_a_failure_and_names_the_command_that_helps(
+    aitne: Aitne, api: FakeApi
+) -> None:
+    api.on("GET", f"/jobs/{JOB_ID}", job("OUT_OF_MEMORY", message="Ended."))
+    failure = {
+        "cause": "out_of_memory",
+        "text": "It used more memory than the 1 GiB that it had requested.",
+        "line": {"text": "oom-kill\x1b[2J", "offset": 7},
+        "remedies": [{"kind": "resubmit", "memory_bytes": 2 << 30, "max_duration_s": None}],
+    }
+    api.on("GET", f"/jobs/{JOB_ID}/failure", {"failure": failure})
+    shown = " ".join(aitne("show", JOB_ID).out.split())
+    assert "Why It used more memory than the 1 GiB that it had requested. Log oom-kill" in shown
+    assert "\x1b" not in shown
+    assert "aitne resubmit 3b7a1f00 --memory 2G" in shown
+    assert aitne("show", JOB_ID, "--json").json["failure"] == failure

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from aitne.core.errors import Conflict, DeliveryFailed, StaleEpoch, Unavailable
+from aitne.core.jobs.log_lines import lines_of
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.event import Event
@@ -17,6 +18,7 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.notification import (
     DeliveryState,
     NotificationChoices,
+    NotificationContent,
     NotificationKind,
     Webhook,
 )
@@ -450,9 +452,32 @@ class TestSending:
 
 
 class TestWords:
-    def test_the_last_lines_of_a_log(self) -> None:
-        data = b"cut off\none\r\n 10%\r 50%\r100%\n\x1b]0;title\x07two\x00\n\n"
-        assert notices.last_lines(data, whole=False) == ("one", "100%", "two")
-        assert notices.last_lines(b"only", whole=False) == ("only",)
-        (long,) = notices.last_lines(b"x" * 5_000, whole=True)
-        assert len(long) == notices.MOST_IN_LINE
+    def test_sentence_of_the_agent_is_not_repeated_from_the_log(self) -> None:
+        told = "it used more than the 1 GiB of memory that it had requested"
+        job = make_job(
+            name="train",
+            state=JobState.OUT_OF_MEMORY,
+            reason=TerminationReason.OUT_OF_MEMORY,
+            message=f"{told[0].upper()}{told[1:]}.",
+        )
+        log = f"epoch 1\n\naitne: {told}.\n".encode()
+        event = Event(
+            id=1, time=CREATED_AT, kind="job.state", job_id=job.id, data={"state": job.state}
+        )
+        notice = notices.of_job(event, job, CREATED_AT)
+        assert notice is not None
+        told_once = notices.with_log(notice, job, lines_of(log, 0))
+        assert told_once.text == "It used more memory than the 1 GiB that it had requested."
+        assert told_once.log == ("epoch 1",)
+
+    def test_notification_names_the_error_in_the_log(self) -> None:
+        job = make_job(
+            state=JobState.FAILED,
+            reason=TerminationReason.FAILED,
+            exit_code=1,
+            message="The program ended with exit code 1.",
+        )
+        notice = NotificationContent(kind=K.JOB_FAILED, title="x failed", path="/jobs/x")
+        log = b"Traceback (most recent call last):\nModuleNotFoundError: No module named 'torch'\n"
+        told = notices.with_log(notice, job, lines_of(log, 0))
+        assert told.text == "The Python module torch is not installed in the job's environment."

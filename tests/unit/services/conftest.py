@@ -24,6 +24,8 @@ from aitne.core.ports.scheduler import Forecast, SubmitRequest
 from aitne.core.settings import LimitSettings, Settings
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.jobs.admission import Admission
+from aitne.services.jobs.extensions import ExtensionService
+from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
 from aitne.services.jobs.jobs import JobService
 from aitne.services.jobs.render import Renderer
@@ -115,6 +117,8 @@ class Bench:
     renderer: Renderer
     jobs: JobService
     sessions: SessionService
+    extensions: ExtensionService
+    failures: FailureService
     files: MemoryFiles
     clock: Clock
     epoch: int
@@ -135,6 +139,17 @@ class Bench:
             await self.store.transition(job.id, state)
         last = JobChanges.model_validate(changes)
         return await self.store.transition(job.id, states[-1], last)
+
+    async def running(self, **fields: object) -> Job:
+        """A batch job that runs since now, with its hour to go."""
+        job = await self.create(max_duration="1h", **fields)
+        return await self.walk(
+            job,
+            *(JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING),
+            allocated_at=self.clock(),
+            started_at=self.clock(),
+            expires_at=self.clock() + timedelta(hours=1),
+        )
 
     async def ready(self, actor: Actor = ADA, **fields: object) -> Job:
         """A session that can be opened, started now, with its hour to go."""
@@ -181,8 +196,21 @@ async def bench(tmp_path: Path, migrated: Path) -> AsyncIterator[Bench]:
             clock,
         )
         jobs = JobService(store, admission, renderer, files, Forecaster(renderer, scheduler), clock)
-        sessions = SessionService(jobs, store, settings, clock)
-        bench = Bench(store, renderer, jobs, sessions, files, clock, lease.epoch, scheduler)
+        extensions = ExtensionService(store, settings, clock)
+        sessions = SessionService(jobs, extensions, store, clock)
+        failures = FailureService(jobs, admission)
+        bench = Bench(
+            store,
+            renderer,
+            jobs,
+            sessions,
+            extensions,
+            failures,
+            files,
+            clock,
+            lease.epoch,
+            scheduler,
+        )
         await bench.nodes(make_node())
         yield bench
     finally:

@@ -28,6 +28,8 @@ from aitne.api.streaming import StreamedResponse, streams_of
 from aitne.api.views import (
     AnyJobQuery,
     EventList,
+    Extension,
+    JobFailure,
     JobMetrics,
     JobQuery,
     JobQueue,
@@ -38,7 +40,7 @@ from aitne.api.views import (
 from aitne.api.written import JobViewCache
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.jobs.env_values import with_visible_env
-from aitne.core.models.job import Job, JobType, Plan
+from aitne.core.models.job import Job, JobType, Plan, ResubmitOptions
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch
 from aitne.core.models.profile import Profile
@@ -121,16 +123,28 @@ async def cancel_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> Job
     return present(await platform.jobs.cancel(actor, job_id), actor, platform)
 
 
+@router.post("/jobs/{job_id}/extend")
+async def extend_job(
+    job_id: JobId, body: Extension, actor: Writer, platform: PlatformDep
+) -> JobView:
+    """Extend the time limit of a running job or session, as far as the limits allow."""
+    job = await platform.extensions.extend(actor, job_id, body.duration)
+    return present(job, actor, platform)
+
+
 @router.post("/jobs/{job_id}/resubmit", status_code=201)
 async def resubmit_job(
     job_id: JobId,
     actor: Writer,
     platform: PlatformDep,
     response: Response,
+    body: ResubmitOptions | None = None,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
-    """Submit the same job again as a new job."""
-    created = await platform.jobs.resubmit(actor, job_id, idempotency_key=idempotency_key)
+    """Submit the same job again as a new job, optionally with other resources."""
+    created = await platform.jobs.resubmit(
+        actor, job_id, idempotency_key=idempotency_key, options=body
+    )
     return present_created(created, actor, platform, response)
 
 
@@ -140,6 +154,12 @@ async def get_job_queue(job_id: JobId, actor: Reader, platform: PlatformDep) -> 
     advice."""
     position = await platform.sessions.place(actor, job_id)
     return JobQueue(position=position, advice=await platform.advice.of(actor, job_id))
+
+
+@router.get("/jobs/{job_id}/failure")
+async def get_job_failure(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobFailure:
+    """Explain why a job failed: the cause, the line of its log that shows it, and remedies."""
+    return JobFailure(failure=await platform.failures.of(actor, job_id))
 
 
 @router.get("/jobs/{job_id}/record")

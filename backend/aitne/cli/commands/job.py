@@ -198,16 +198,19 @@ aitne show 1a2b3c4d --json
 """,
 )
 def show(job: JobArgument, as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> int:
-    """Show a job: state, reason for waiting, advice."""
+    """Show a job: state, reason for waiting or failure, advice."""
     from aitne.cli.views import job_summary
 
     client = connect(url, data_dir)
     record = find_job(client, job)
     advice = client.jobs.advice(record.id) if record.state == "QUEUED" else []
+    failure = client.jobs.failure(record.id) if record.ended and not record.ok else None
     if as_json:
-        output.answer_json({**record.raw, "advice": [hint.raw for hint in advice]})
+        explained = None if failure is None else failure.raw
+        hints = [hint.raw for hint in advice]
+        output.answer_json({**record.raw, "advice": hints, "failure": explained})
     else:
-        job_summary.show(record, advice)
+        job_summary.show(record, advice, failure)
     return 0
 
 

@@ -72,11 +72,15 @@ def files(
     WORK,
     example="""
 aitne resubmit 1a2b3c4d
-aitne resubmit 1a2b3c4d --yes --wait
+aitne resubmit 1a2b3c4d --memory 16G --yes --wait
 """,
 )
 def resubmit(
     job: JobArgument,
+    memory: Annotated[str | None, typer.Option("--memory", help="Other memory: 16G.")] = None,
+    max_duration: Annotated[
+        str | None, typer.Option("--max-duration", help="Another time limit, such as 4h.")
+    ] = None,
     yes: Yes = False,
     wait: Wait = False,
     as_json: Json = False,
@@ -92,7 +96,7 @@ def resubmit(
     record = find_job(client, job)
     plan = client.jobs.plan_resubmit(record.id)
     view.show_rerun(plan, file=sys.stderr)
-    if not plan.possible:
+    if not plan.possible and memory is None and max_duration is None:
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput(
@@ -101,7 +105,7 @@ def resubmit(
         )
     if not yes:
         output.confirm(f"Run {output.plain(record.name, 60)} again?")
-    made = client.jobs.resubmit(record.id, key=new_key())
+    made = client.jobs.resubmit(record.id, memory=memory, max_duration=max_duration, key=new_key())
     output.say(f"Submitted {made.type} {made.short_id} ({output.plain(made.name, 60)}).")
     if wait:
         made = submit.attend(client, made, as_json=as_json)

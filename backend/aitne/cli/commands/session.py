@@ -11,7 +11,7 @@ import typer
 
 from aitne.cli import completion, output, submit
 from aitne.cli.lookup import connect, find_job, find_unfinished
-from aitne.cli.options import DataDir, Json, SessionArgument, Url, Wait, Yes
+from aitne.cli.options import DataDir, Json, SessionArgument, UnfinishedJobArgument, Url, Wait, Yes
 from aitne.cli.parameters import typed_parameters
 from aitne.cli.registry import CONTEXT, WORK, command, examples, group
 from aitne.client import Client, Job
@@ -207,33 +207,41 @@ def open_session(
     return 0
 
 
-@command("extend", WORK, example="aitne extend my-notebook 1h")
+@command(
+    "extend",
+    WORK,
+    example="""
+aitne extend my-notebook 1h
+aitne extend 1a2b3c4d 30m --yes
+""",
+)
 def extend(
-    session: SessionArgument,
+    job: UnfinishedJobArgument,
     duration: Annotated[str, typer.Argument(help="Time to add, such as 1h or 30m.")],
     yes: Yes = False,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Extend the time limit of a session."""
+    """Extend the time limit of a running job or session."""
     client = connect(url, data_dir)
-    job = find_unfinished(client, session, sessions=True)
+    record = find_unfinished(client, job)
     if not yes:
-        end = job.expires_at.astimezone().strftime("%H:%M") if job.expires_at else "not known"
+        end = record.expires_at.astimezone().strftime("%H:%M") if record.expires_at else "not known"
+        noun = "Session" if record.is_session else "Job"
         output.facts(
-            [("Session", output.plain(job.name, 60)), ("Ends", end), ("More time", duration)]
+            [(noun, output.plain(record.name, 60)), ("Ends", end), ("More time", duration)]
         )
         output.confirm("Extend it?")
-    before = job.expires_at
-    job = _extended(client, client.sessions.extend(job.id, duration), before)
-    moved = job.expires_at != before
+    before = record.expires_at
+    record = _extended(client, client.jobs.extend(record.id, duration), before)
+    moved = record.expires_at != before
     if as_json:
-        output.answer_json(job.raw)
+        output.answer_json(record.raw)
     elif moved:
-        output.say(f"It ends at {output.moment(job.expires_at)}.")
+        output.say(f"It ends at {output.moment(record.expires_at)}.")
     else:
-        output.say(job.message or "The scheduler has not changed its end yet; check again soon.")
+        output.say(record.message or "The scheduler has not changed its end yet; check again soon.")
     return 0 if moved else 1
 
 
@@ -255,7 +263,7 @@ def keep(
 
 
 def _extended(client: Client, job: Job, before: datetime | None) -> Job:
-    """Return the session once the scheduler has changed its end, or in its current state after a
+    """Return the job once the scheduler has changed its end, or in its current state after a
     timeout."""
     deadline = time.monotonic() + EXTEND_PATIENCE_S
     version = job.version

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from aitne.cli import output
 from aitne.cli.views.job_table import resources
+from aitne.core.units import format_duration, format_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aitne.client.records import AdviceRecord, Job
+    from aitne.client.records import AdviceRecord, FailureRecord, Job, RemedyRecord
 
 
-def show(job: Job, advice: Sequence[AdviceRecord]) -> None:
-    """Print the job, its stages, the reason why it waits, and advice."""
+def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None) -> None:
+    """Print the job, the reason why it waits or failed, and advice."""
+    line = None if failure is None else failure.line
     output.facts(
         [
             (job.type.capitalize(), output.plain(job.name, 80)),
             ("Id", job.id),
             ("State", job.state),
-            ("Why", output.plain(job.message or "")),
+            ("Why", output.plain((job.message or "") if failure is None else failure.text)),
+            ("Log", None if line is None else output.plain(line.text)),
+            *(
+                ("Remedy", _command(job, remedy))
+                for remedy in (failure.remedies if failure else ())
+            ),
             *(("Advice", _sentence(hint)) for hint in advice),
             ("Owner", job.owner),
             ("Project", job.project),
@@ -37,6 +44,16 @@ def show(job: Job, advice: Sequence[AdviceRecord]) -> None:
             ),
         ]
     )
+
+
+def _command(job: Job, remedy: RemedyRecord) -> str:
+    """Return the command that carries out the remedy."""
+    if remedy.kind == "packages":
+        return f"aitne snapshot {job.short_id} --packages"
+    memory = f" --memory {format_memory(remedy.memory_bytes)}" if remedy.memory_bytes else ""
+    duration = remedy.max_duration_s
+    limit = f" --max-duration {format_duration(duration)}" if duration else ""
+    return f"aitne resubmit {job.short_id}{memory}{limit}"
 
 
 def _sentence(advice: AdviceRecord) -> str:

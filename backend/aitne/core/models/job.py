@@ -12,6 +12,8 @@ from aitne.core.jobs.arrays import task_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import (
     Frozen,
+    MemoryBytes,
+    Seconds,
     Strict,
     UserName,
     UtcTime,
@@ -301,6 +303,23 @@ class JobChanges(Strict):
     expected_start_at: UtcTime | None = None
     idle_ends_at: UtcTime | None = None
     gpu_idle_since: UtcTime | None = None
+
+
+class ResubmitOptions(Strict):
+    """Changes to a job that is submitted again; what is not set stays as it was."""
+
+    memory: MemoryBytes | None = Field(None, description="Memory on each node, such as 16G.")
+    max_duration: Seconds | None = Field(None, description="Time limit, such as 4h.")
+
+    def applied(self, spec: JobSpec) -> JobSpec:
+        """Return the specification with these changes."""
+        changes: dict[str, Any] = {}
+        if self.memory is not None:
+            memory = {"memory_bytes": self.memory}
+            changes["resources"] = spec.resources.model_copy(update=memory)
+        if self.max_duration is not None:
+            changes["max_duration_s"] = self.max_duration
+        return spec.model_copy(update=changes)
 
 
 class JobFilter(Frozen):

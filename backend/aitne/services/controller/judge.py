@@ -29,6 +29,10 @@ _AGENTS_CODES = frozenset(
         EXIT_PREEMPTED,
     }
 )
+_INTERNAL_CODES = frozenset(
+    {EXIT_ENVIRONMENT, EXIT_NEVER_ANSWERED, EXIT_NOT_READY, EXIT_OUT_OF_MEMORY}
+)
+"""Exit codes that have a meaning between agent and platform only; users see the reason instead."""
 _LAUNCHERS_CODES = frozenset({125, 137, 255})
 """Exit codes of container runtimes, also when a container reaches its memory limit."""
 _AGENTS_REASONS = (
@@ -107,7 +111,10 @@ def outcome(
     elif reason is not None and record.pending_reason:
         message = record.pending_reason
     if reason is TerminationReason.FAILED and record.exit_code is not None:
-        reason, message = _own_end(job, record.exit_code, agent_record) or (reason, message)
+        own_end = _own_end(job, record.exit_code, agent_record)
+        if own_end is not None:
+            reason, message = own_end
+            exit_code = None if exit_code in _INTERNAL_CODES else exit_code
     # A run that ended before a poll reported it has started, too.
     began = record.started_at or job.allocated_at
     return JobChanges(
@@ -262,6 +269,8 @@ def told_by_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, Job
     elif (agent_end := _own_end(job, agent_record.exit_code, agent_record)) is not None:
         reason, values["message"] = agent_end
         state = STATE_OF_REASON[reason]
+        if agent_record.exit_code in _INTERNAL_CODES:
+            values["exit_code"] = None
     else:
         state, reason = JobState.FAILED, TerminationReason.FAILED
         values["message"] = f"The program ended with exit code {agent_record.exit_code}."

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from aitne.core.errors import AitneError, Conflict, NotFound, StaleEpoch
+from aitne.core.jobs.failure import LOG_BYTES
+from aitne.core.jobs.log_lines import LogLine, lines_of
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job
 from aitne.core.models.notification import (
@@ -204,10 +206,10 @@ class NotificationCreator:
             return None
         notice = notices.of_job(event, job, self._clock())
         if notice is not None and notices.wants_log(notice) and not job.is_array:
-            notice = notice.model_copy(update={"log": await self._last_lines(job)})
+            notice = notices.with_log(notice, job, await self._last_lines(job))
         return notice
 
-    async def _last_lines(self, job: Job) -> tuple[str, ...]:
+    async def _last_lines(self, job: Job) -> Sequence[LogLine]:
         """Return the last lines of the job's log.
 
         Empty if the log cannot be read now: the notification does not wait.
@@ -217,7 +219,7 @@ class NotificationCreator:
         try:
             async with asyncio.timeout(LOG_WITHIN_S):
                 chunk = await self._files.read_log(
-                    self._place(job), None, offset=-notices.LOG_BYTES, limit=notices.LOG_BYTES
+                    self._place(job), None, offset=-LOG_BYTES, limit=LOG_BYTES
                 )
         except TimeoutError:
             log.info("The notification about job %s has no log: it was not read in time.", job.id)
@@ -226,7 +228,7 @@ class NotificationCreator:
         except AitneError as error:
             log.info("The notification about job %s has no log: %s", job.id, error)
             return ()
-        return notices.last_lines(chunk.data, whole=chunk.offset == 0)
+        return lines_of(chunk.data, chunk.offset)
 
     async def _of_announcement(
         self, name: str

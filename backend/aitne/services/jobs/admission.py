@@ -15,7 +15,7 @@ from aitne.core.cluster.capacity import Fit
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.arrays import array_id, task_group_id
 from aitne.core.jobs.states import JobState
-from aitne.core.models.job import Job, JobSpec
+from aitne.core.models.job import Job, JobSpec, ResubmitOptions
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.node import Cluster
 from aitne.core.models.user import Actor
@@ -125,13 +125,20 @@ class Admission:
         problems.check()
         return await self._admitted(actor, JobRequest(spec, account, fitting, cluster))
 
-    async def again(self, actor: Actor, old: Job, *, continues: bool) -> AdmittedJob:
-        """Admit a job that repeats the job ``old``; with ``continues``, a session that also reopens
-        what was open in the session ``old``.
+    async def again(
+        self,
+        actor: Actor,
+        old: Job,
+        *,
+        continues: bool = False,
+        options: ResubmitOptions | None = None,
+    ) -> AdmittedJob:
+        """Admit a job that repeats the job ``old`` with the changes ``options``; with
+        ``continues``, a session that also reopens what was open in the session ``old``.
 
         Raises as ``renewed``, and ``InvalidInput`` with the reasons why the job can no longer run.
         """
-        resolved_job, problems = await self.renewed(actor, old)
+        resolved_job, problems = await self.renewed(actor, old, options)
         problems.check()
         if continues:
             lineage = old.spec.lineage or old.id
@@ -139,9 +146,11 @@ class Admission:
             resolved_job = replace(resolved_job, spec=spec)
         return await self._admitted(actor, resolved_job)
 
-    async def renewed(self, actor: Actor, old: Job) -> tuple[JobRequest, Problems]:
-        """Resolve a job that repeats the job ``old``, and return it with the problems that prevent
-        it from running.
+    async def renewed(
+        self, actor: Actor, old: Job, options: ResubmitOptions | None = None
+    ) -> tuple[JobRequest, Problems]:
+        """Resolve a job that repeats the job ``old`` with the changes ``options``, and return it
+        with the problems that prevent it from running.
 
         Raises:
             InvalidInput: the actor is no longer a member of the job's project.
@@ -151,7 +160,8 @@ class Admission:
         array = old.spec.array if old.array_task_id is None else str(old.array_task_id)
         fresh = {"project": project, "array": array, "continues": None, "lineage": None}
         account = await self._account(actor)
-        spec, problems = await self._offers.renew(actor, old.spec.model_copy(update=fresh), account)
+        wanted = (options or ResubmitOptions()).applied(old.spec.model_copy(update=fresh))
+        spec, problems = await self._offers.renew(actor, wanted, account)
         problems.extend(await self._secrets.missing(actor.name, spec.secrets))
         check_platform_limits(spec, self._settings.limits, problems)
         cluster = (await self._cluster.look()).cluster

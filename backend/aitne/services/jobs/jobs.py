@@ -15,7 +15,7 @@ from aitne.core.errors import InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.env_values import with_visible_env
 from aitne.core.jobs.states import JobState
 from aitne.core.models.event import Event
-from aitne.core.models.job import Job, JobFilter, JobType, Plan, Sample
+from aitne.core.models.job import Job, JobFilter, JobType, Plan, ResubmitOptions, Sample
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSort
 from aitne.core.models.profile import Profile
@@ -175,18 +175,22 @@ class JobService:
         *,
         idempotency_key: str | None = None,
         continues: bool = False,
+        options: ResubmitOptions | None = None,
     ) -> CreatedJob:
-        """Submit the job again as a new job; for a task of an array, this task alone.
+        """Submit the job again as a new job, with the changes ``options``; for a task of an array,
+        this task alone.
 
         ``continues``: a session that reopens what was open in the old session. Raises as
         ``create``, and ``NotFound``.
         """
         old = await self._allowed(PolicyAction.JOB_RESUBMIT, actor, job_id)
         verb = "continue" if continues else "resubmit"
-        idempotency = _idempotency(actor, idempotency_key, verb, str(job_id))
+        changes = {} if options is None else options.model_dump(exclude_none=True)
+        body = [str(job_id), changes] if changes else str(job_id)
+        idempotency = _idempotency(actor, idempotency_key, verb, body)
         if (earlier := await self._replay(actor, idempotency)) is not None:
             return earlier
-        admitted = await self._admission.again(actor, old, continues=continues)
+        admitted = await self._admission.again(actor, old, continues=continues, options=options)
         return await self._store_new(actor, admitted, idempotency)
 
     async def replay(
@@ -266,7 +270,7 @@ class JobService:
                 live and job.state is JobState.READY and job.url is not None,
                 PolicyAction.JOB_OPEN,
             ),
-            "extend": (session and running, PolicyAction.JOB_EXTEND),
+            "extend": (running and not job.is_array, PolicyAction.JOB_EXTEND),
             "stop": (session and live, PolicyAction.JOB_CANCEL),
             "cancel": (not session and live, PolicyAction.JOB_CANCEL),
             "attach": (live and job.attachable, PolicyAction.JOB_ATTACH),

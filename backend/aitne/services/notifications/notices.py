@@ -5,10 +5,12 @@ Has no side effects: nothing is queried or written here.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from aitne.core.jobs.failure import explain
+from aitne.core.jobs.log_lines import LogLine
 from aitne.core.jobs.states import TERMINAL, JobState, TerminationReason
 from aitne.core.models.administration import Announcement, Maintenance, Severity
 from aitne.core.models.event import Event
@@ -23,12 +25,10 @@ _NOTIFIED = TERMINAL | {JobState.READY, JobState.RUNNING}
 """States that have a notification."""
 MOST_LINES = 20
 INBOX_LINES = 3
-MOST_IN_LINE = 300
-LOG_BYTES = 16_384
-"""Number of bytes at a log's end from which its last lines are taken."""
+_SAID = "aitne: "
+"""What the agent writes before its own sentences in a log."""
 
 _K = NotificationKind
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _BADLY = {
     JobState.FAILED: "failed",
     JobState.OUT_OF_MEMORY: "ran out of memory",
@@ -95,7 +95,9 @@ def _state(event: Event, job: Job) -> NotificationContent | None:
         return _about(job, _K.SESSION_ENDED, Level.WARNING, "has ended", job.message or "")
     level = Level.WARNING if state in (JobState.TIMED_OUT, JobState.CANCELLED) else Level.ERROR
     kind = _K.SESSION_ENDED if session else _K.JOB_FAILED
-    return _about(job, kind, level, _BADLY[state], job.message or "")
+    failure = explain(job, ())
+    text = job.message or "" if failure is None else failure.text
+    return _about(job, kind, level, _BADLY[state], text)
 
 
 def _own_wish(job: Job) -> bool:
@@ -188,24 +190,26 @@ def wants_log(notice: NotificationContent) -> bool:
     return notice.level is Level.ERROR and notice.job_id is not None
 
 
-def last_lines(data: bytes, *, whole: bool) -> tuple[str, ...]:
-    """Return the last lines of ``data``, the end of a log, as readable text.
+def with_log(
+    notice: NotificationContent, job: Job, lines: Sequence[LogLine]
+) -> NotificationContent:
+    """Return the notification with the explanation of the job's failure and the last lines of its
+    log.
 
-    ``whole``: ``data`` begins at the beginning of a line.
+    ``lines`` are the last lines of the log; empty if they are not known.
     """
-    text = _ESCAPES.sub("", data.decode("utf-8", "replace"))
-    lines = text.split("\n")
-    if not whole:
-        lines = lines[1:] or lines
-    shown = []
-    for line in lines:
-        # A progress bar rewrites its line; only the last version is visible.
-        last = line.rstrip("\r").rpartition("\r")[2]
-        clean = "".join(letter if letter.isprintable() else " " for letter in last).rstrip()
-        shown.append(clean if len(clean) <= MOST_IN_LINE else f"{clean[: MOST_IN_LINE - 1]}…")
+    failure = explain(job, lines)
+    text = notice.text if failure is None else failure.text
+    known = {_bare(text), _bare(job.message or "")} - {""}
+    shown = [line.text for line in lines if _bare(line.text.removeprefix(_SAID)) not in known]
     while shown and not shown[-1]:
         shown.pop()
-    return tuple(shown[-MOST_LINES:])
+    return notice.model_copy(update={"text": text, "log": tuple(shown[-MOST_LINES:])})
+
+
+def _bare(sentence: str) -> str:
+    """Return the sentence for comparisons: without capitals and its full stop."""
+    return sentence.strip().rstrip(".").lower()
 
 
 def for_inbox(notice: NotificationContent) -> NotificationContent:

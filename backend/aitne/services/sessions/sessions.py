@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
-from aitne.core.errors import Conflict, InvalidInput, NotFound
+from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.user import Actor
 from aitne.core.ports.store import CreatedJob, QueuePlace, Store
 from aitne.core.sessions.names import entry_points
-from aitne.core.settings import Settings
-from aitne.core.units import format_duration
 from aitne.core.users.policy import PolicyAction, require
+from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.jobs import JobService
-
-EXTENDED = "job.extended"
-"""Event kind of an extension, with the user who extended the session."""
 
 
 class SessionService:
@@ -27,11 +23,15 @@ class SessionService:
     """
 
     def __init__(
-        self, jobs: JobService, store: Store, settings: Settings, clock: Callable[[], datetime]
+        self,
+        jobs: JobService,
+        extensions: ExtensionService,
+        store: Store,
+        clock: Callable[[], datetime],
     ) -> None:
         self._jobs = jobs
+        self._extensions = extensions
         self._store = store
-        self._settings = settings
         self._clock = clock
 
     async def open(self, actor: Actor, job_id: UUID, app: str | None = None) -> str:
@@ -57,45 +57,9 @@ class SessionService:
         return url
 
     async def extend(self, actor: Actor, job_id: UUID, seconds: int) -> Job:
-        """Move the session's end by ``seconds``.
-
-        Raises:
-            InvalidInput: the session would last longer than the platform allows.
-            NotFound, NotAllowed: as ``open``.
-            Conflict: the session does not run.
-        """
-        # Read before the session: an extension carried out in between has moved the end read then.
-        pending_limit_s = await self._store.limit_asked(job_id)
-        job = await self._session(PolicyAction.JOB_EXTEND, actor, job_id)
-        began = job.allocated_at or job.started_at
-        ends = job.expires_at
-        if began is None or ends is None or not job.state.active or job.cancel_requested_at:
-            raise Conflict(
-                f"The session cannot be extended: it is {job.state}. Only a running one has an end "
-                "that can be moved."
-            )
-        if seconds < 1:
-            raise InvalidInput.field(
-                "duration", "it must be longer than zero", value=seconds, allowed="at least 1s"
-            )
-        max_s, whose = await self._longest(job)
-        ends = max(ends, began + timedelta(seconds=pending_limit_s or 0))
-        limit_s = round((ends - began).total_seconds()) + seconds
-        if limit_s > max_s:
-            current_s = max(0, limit_s - seconds)
-            raise InvalidInput.field(
-                "duration",
-                f"a session may last {format_duration(max_s)} in all ({whose}), and "
-                f"this one already has {format_duration(current_s)}",
-                value=format_duration(seconds),
-                allowed=f"at most {format_duration(max(0, max_s - current_s))}",
-            )
-        if ends + timedelta(seconds=seconds) <= self._clock():
-            raise Conflict("The session has already reached its end; start a new one.")
-        extended_job = await self._store.request_extend(job_id, limit_s, asked=pending_limit_s)
-        details = {"by": actor.name, "seconds": seconds, "time_limit_s": limit_s}
-        await self._store.add_job_event(job_id, EXTENDED, details)
-        return extended_job
+        """Move the session's end by ``seconds``. Raises as ``ExtensionService.extend``."""
+        await self._session(PolicyAction.JOB_EXTEND, actor, job_id)
+        return await self._extensions.extend(actor, job_id, seconds)
 
     async def keep(self, actor: Actor, job_id: UUID) -> Job:
         """Restart the session's inactivity duration, because a user wants to keep the session.
@@ -123,16 +87,6 @@ class SessionService:
                 if job.state.terminal:
                     raise
         return job
-
-    async def _longest(self, job: Job) -> tuple[int, str]:
-        """Return the longest total duration of the session in seconds, and the limit's name."""
-        longest = self._settings.limits.max_duration, "limits.max_duration"
-        named = job.partition or job.spec.slurm.partition
-        for part in (await self._store.cluster()).partitions:
-            ours = part.name in named.split(",") if named else part.default
-            if ours and part.max_time_s is not None and part.max_time_s < longest[0]:
-                longest = part.max_time_s, f"MaxTime of the partition {part.name}"
-        return longest
 
     async def relaunch(
         self, actor: Actor, job_id: UUID, *, idempotency_key: str | None = None

@@ -77,10 +77,17 @@ function Gpu({ gpu, now }: { gpu: GpuCapacity; now: Date }) {
       <div className={classes.words}>{freeGpusText(gpu, now)}</div>
       {changes && (
         <figure className={classes.chart}>
-          <svg viewBox={`0 -1 ${WIDTH} ${HEIGHT + 2}`} preserveAspectRatio="none" role="img" aria-label={t("Free {{title}} in the next {{count}} hours, based on time limits of running jobs", { title, count: HORIZON_H })}>
-            <path d={`${path} V${HEIGHT} H0 Z`} className={classes.area} />
-            <path d={path} className={classes.line} vectorEffect="non-scaling-stroke" />
-          </svg>
+          <div className={classes.words}>{t("Free GPUs in the next {{count}} hours", { count: HORIZON_H })}</div>
+          <div className={classes.plot}>
+            <div className={`${classes.scale ?? ""} tabular`} aria-hidden>
+              <span>{gpu.total}</span>
+              <span>0</span>
+            </div>
+            <svg viewBox={`0 -1 ${WIDTH} ${HEIGHT + 2}`} preserveAspectRatio="none" role="img" aria-label={t("Free {{title}} in the next {{count}} hours, based on time limits of running jobs", { title, count: HORIZON_H })}>
+              <path d={`${path} V${HEIGHT} H0 Z`} className={classes.area} />
+              <path d={path} className={classes.line} vectorEffect="non-scaling-stroke" />
+            </svg>
+          </div>
           <figcaption className={classes.axis}>
             <span>{t("now")}</span>
             <span>{t("in {{time}}", { time: `${HORIZON_H / 2} h` })}</span>

@@ -1,5 +1,5 @@
 import { useDeferredValue, useMemo, useState } from "react";
-import { findLines, firstError, matcher } from "@/lib/log-find";
+import { findLines, firstError, lastLineWith, matcher } from "@/lib/log-find";
 import type { LogStream } from "@/lib/log-stream";
 
 export interface LogSearch {
@@ -20,8 +20,8 @@ export interface LogSearch {
   showError: () => void;
 }
 
-/** The search in the log; `show` scrolls to a line. */
-export function useLogSearch(stream: LogStream, version: number, show: (line: number) => void): LogSearch {
+/** The search in the log; `show` scrolls to a line, `errorText` is the text of the error line if it is known. */
+export function useLogSearch(stream: LogStream, version: number, errorText: string | null, show: (line: number) => void): LogSearch {
   const [typed, setTypedState] = useState("");
   const [isRegex, setIsRegexState] = useState(false);
   const [position, setPosition] = useState(-1);
@@ -31,7 +31,11 @@ export function useLogSearch(stream: LogStream, version: number, show: (line: nu
   const expression = useMemo(() => matcher({ text, pattern: isRegex }), [text, isRegex]);
   const hits = useMemo(() => (deferredVersion < 0 ? [] : findLines(stream.buffer.lines(), expression)), [stream, expression, deferredVersion]);
   const hitSet = useMemo(() => new Set(hits), [hits]);
-  const error = useMemo(() => (deferredVersion < 0 ? null : firstError(stream.buffer.lines())), [stream, deferredVersion]);
+  const error = useMemo(() => {
+    if (deferredVersion < 0) return null;
+    const lines = stream.buffer.lines();
+    return (errorText === null ? null : lastLineWith(lines, errorText)) ?? firstError(lines);
+  }, [stream, deferredVersion, errorText]);
   const reset = () => {
     setPosition(-1);
     setAtError(false);

@@ -15,10 +15,9 @@ import { RelativeTime } from "@/components/Time";
 import { formatBytes } from "@/lib/units";
 import { Diff } from "./Diff";
 import { FilesSection } from "./FilesSection";
-import { ResultsSection } from "./ResultsSection";
 import classes from "./SnapshotPanel.module.css";
 
-/** Code, software and node of a run, its results and its output files. */
+/** Code, software and node of a run, and its output files. */
 export function SnapshotPanel({ job }: { job: Job }) {
   const { t } = useTranslation();
   const query = useQuery(snapshotQuery(job.id));
@@ -27,7 +26,6 @@ export function SnapshotPanel({ job }: { job: Job }) {
   const snapshot = query.data;
   return (
     <div className={classes.panel} data-testid="snapshot">
-      <ResultsSection job={job} />
       {snapshot.taken === null && (
         <Alert variant="light" color="gray" icon={<Info size={18} />}>
           {job.ended_at === null

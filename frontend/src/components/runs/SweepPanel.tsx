@@ -15,6 +15,7 @@ import { isTerminal, lookOf } from "@/lib/states";
 import { type Column, csvOf, firstOrder, formatCell, MAX_METRICS, metricsOf, type Order, sorted } from "@/lib/sweep";
 import { useCacheUpdater } from "@/live/LiveProvider";
 import classes from "./SweepPanel.module.css";
+import { SweepCurves } from "./SweepCurves";
 import { SweepPlot } from "./SweepPlot";
 
 /** The tasks of a sweep with their parameters and metrics. */
@@ -38,6 +39,7 @@ function SweepTasks({ job, sweep }: { job: Job; sweep: Sweep }) {
     <div className={classes.panel} data-testid="sweep">
       <Head job={job} sweep={sweep} compared={compared} />
       {metric !== undefined && scored > 1 && <SweepPlot sweep={sweep} metric={metric} highlighted={highlighted} onHighlight={setHighlighted} />}
+      <SweepCurves sweep={sweep} />
       <Table sweep={sweep} rows={rows} metrics={metrics} order={currentOrder} highlighted={highlighted} compared={compared} onOrder={setOrder} onHighlight={setHighlighted} onCompare={setCompared} />
     </div>
   );

@@ -9,6 +9,7 @@ import pytest
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges, JobFilter, JobType
+from aitne.core.models.limits import AssociationUse, LimitUsage
 from aitne.core.models.node import Cluster, Partition
 from aitne.core.models.user import Actor, Scope
 from tests.unit.services.conftest import ADA, BOB, EVE, ROOT, Bench, make_actor, make_node
@@ -200,6 +201,43 @@ async def test_extend_stops_at_the_partitions_limit_and_names_it(bench: Bench) -
     event = (await bench.store.job_events(session.id))[-1]
     assert (event.kind, event.owner) == ("job.extended", "ada")
     assert event.data == {"by": "ada", "seconds": 3_600, "time_limit_s": 7_200}
+
+
+async def test_running_batch_job_is_extended_as_a_session_is(bench: Bench) -> None:
+    job = await bench.running()
+    assert bench.jobs.actions(ADA, job) == ["extend", "cancel"]
+    await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=1e6)
+    await bench.extensions.extend(ADA, job.id, 1_800)
+    (item,) = await bench.store.lease_outbox(epoch=bench.epoch, limit=9, lease_s=9)
+    assert item.data == {"time_limit_s": 5_400}
+    with pytest.raises(InvalidInput, match="a job may last 1d in all"):
+        await bench.extensions.extend(ADA, job.id, 86_400)
+    for other, error in ((BOB, NotAllowed), (EVE, NotFound)):
+        with pytest.raises(error):
+            await bench.extensions.extend(other, job.id, 60)
+    waiting = await bench.create()
+    with pytest.raises(Conflict, match="The job cannot be extended: it is PENDING_SUBMIT"):
+        await bench.extensions.extend(ADA, waiting.id, 60)
+
+
+async def test_array_is_extended_task_by_task(bench: Bench) -> None:
+    array = await bench.running(array="0-2")
+    assert "extend" not in bench.jobs.actions(ADA, array)
+    with pytest.raises(Conflict, match="one by one"):
+        await bench.extensions.extend(ADA, array.id, 60)
+
+
+async def test_extend_stops_at_the_projects_limit(bench: Bench) -> None:
+    job = await bench.running()
+    account = AssociationUse(account=job.project, max_wall_s=7_200)
+    user = AssociationUse(account=job.project, user=job.account or job.owner)
+    look = LimitUsage(enforced=frozenset({"limits"}), associations=(account, user))
+    await bench.store.save_in_use(look, bench.clock(), epoch=bench.epoch)
+    with pytest.raises(InvalidInput) as caught:
+        await bench.extensions.extend(ADA, job.id, 7_200)
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.allowed) == ("duration", "at most 2h")
+    await bench.extensions.extend(ADA, job.id, 3_600)
 
 
 async def test_relaunch_is_the_same_again_and_only_after_the_end(bench: Bench) -> None:

@@ -1,0 +1,169 @@
+"""Explanation of a failed job: what happened, the line of the log that shows it, and remedies.
+
+Has no side effects. The sentences are translated by the portal; ``error_patterns`` is the table of
+what programs write.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from enum import StrEnum
+
+from pydantic import Field
+
+from aitne.core.jobs.error_patterns import FailureCause, FoundError, find_error
+from aitne.core.jobs.log_lines import LogLine
+from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job, ResubmitOptions
+from aitne.core.units import describe_memory, format_duration
+
+LOG_BYTES = 64 << 10
+"""Number of bytes at the end of a log that are read to explain a failure."""
+_NOT_EXECUTABLE, _NOT_FOUND = 126, 127
+_FIRST_SIGNAL = 128
+"""A shell adds this to the number of the signal that ended its program."""
+_MIB = 1 << 20
+_FACTORS = (2.0, 1.5)
+"""Factors by which a request is raised, in the order in which they are tried."""
+_EXPLAINED = frozenset(
+    {
+        JobState.FAILED,
+        JobState.OUT_OF_MEMORY,
+        JobState.TIMED_OUT,
+        JobState.NODE_FAILED,
+        JobState.PREEMPTED,
+        JobState.LOST,
+    }
+)
+_OF_MEMORY = frozenset({FailureCause.OUT_OF_MEMORY, FailureCause.KILLED})
+
+
+class RemedyKind(StrEnum):
+    """Kind of a remedy: what a user can do with one action."""
+
+    RESUBMIT = "resubmit"
+    """Run again with other resources."""
+    PACKAGES = "packages"
+    """Look at the packages of the job's environment."""
+
+
+class Remedy(Frozen):
+    """An action that may prevent the failure; a resubmission was checked against all limits."""
+
+    kind: RemedyKind = Field(description="Kind of the action.")
+    memory_bytes: int | None = Field(None, description="Memory on each node of the new job.")
+    max_duration_s: int | None = Field(None, description="Time limit of the new job.")
+
+
+class Failure(Frozen):
+    """Explanation of why a job failed."""
+
+    cause: FailureCause = Field(description="Cause of the failure.")
+    text: str = Field(description="The explanation, as a sentence.")
+    line: LogLine | None = Field(None, description="The line of the log that shows the error.")
+    remedies: tuple[Remedy, ...] = Field((), description="Actions that may prevent the failure.")
+
+
+def explain(job: Job, lines: Sequence[LogLine]) -> Failure | None:
+    """Return the explanation of the job's failure; None if it has not failed.
+
+    ``lines`` are the last lines of its log; empty if they are not known.
+    """
+    if job.state not in _EXPLAINED:
+        return None
+    found = find_error(lines)
+    line = None if found is None else found.line
+    if job.state is JobState.OUT_OF_MEMORY:
+        by_memory = found is not None and found.cause is FailureCause.OUT_OF_MEMORY
+        return Failure(
+            cause=FailureCause.OUT_OF_MEMORY, text=_memory(job), line=line if by_memory else None
+        )
+    if job.state is JobState.TIMED_OUT:
+        text = f"It reached its time limit of {format_duration(_time_limit_s(job))}."
+        return Failure(cause=FailureCause.TIME_LIMIT, text=text)
+    told = job.message or "It failed without a reported reason."
+    if job.state is not JobState.FAILED or job.reason is not TerminationReason.FAILED:
+        # The platform or the scheduler knows more than the log.
+        shown = line if job.reason is TerminationReason.START_FAILED else None
+        return Failure(cause=FailureCause.OTHER, text=told, line=shown)
+    cause, text = _program(job, found) or (FailureCause.ERROR, told)
+    return Failure(cause=cause, text=text, line=line)
+
+
+def options_of(job: Job, cause: FailureCause) -> tuple[ResubmitOptions, ...]:
+    """Return changed requests that may prevent the failure, the best one first; empty if no other
+    request would help.
+    """
+    if cause in _OF_MEMORY:
+        memory = job.spec.resources.memory_bytes
+        return tuple(
+            ResubmitOptions(memory=-(-int(memory * factor) // _MIB) * _MIB) for factor in _FACTORS
+        )
+    if cause is FailureCause.TIME_LIMIT:
+        limit_s = _time_limit_s(job)
+        return tuple(ResubmitOptions(max_duration=int(limit_s * factor)) for factor in _FACTORS)
+    return ()
+
+
+def _time_limit_s(job: Job) -> int:
+    """Return the job's time limit in seconds, with its extensions."""
+    began, end = job.allocated_at or job.started_at, job.expires_at
+    extended_s = 0 if began is None or end is None else round((end - began).total_seconds())
+    return max(job.spec.max_duration_s, extended_s)
+
+
+def _memory(job: Job) -> str:
+    memory = describe_memory(job.spec.resources.memory_bytes)
+    return f"It used more memory than the {memory} that it had requested."
+
+
+def _program(job: Job, found: FoundError | None) -> tuple[FailureCause, str] | None:
+    """Return why the program failed, from its exit code or signal and its log; None if they
+    explain nothing.
+    """
+    number = job.signal or _signal_of(job.exit_code)
+    cause = None if found is None else found.cause
+    if cause is FailureCause.OUT_OF_MEMORY:
+        return cause, _memory(job)
+    if number:
+        return _by_signal(number)
+    if found is not None and found.text is not None:
+        return found.cause, found.text
+    if job.exit_code == _NOT_FOUND:
+        return FailureCause.COMMAND_NOT_FOUND, (
+            "A command was not found (exit code 127): check its name, or load the module or "
+            "environment that has it."
+        )
+    if job.exit_code == _NOT_EXECUTABLE:
+        return FailureCause.NOT_EXECUTABLE, (
+            "A command could not be executed (exit code 126): check its permissions and its first "
+            "line."
+        )
+    return None
+
+
+def _signal_of(exit_code: int | None) -> int | None:
+    if exit_code is None or not _FIRST_SIGNAL < exit_code <= _FIRST_SIGNAL + signal.SIGRTMAX:
+        return None
+    return exit_code - _FIRST_SIGNAL
+
+
+def _by_signal(number: int) -> tuple[FailureCause, str]:
+    if number == signal.SIGKILL:
+        return FailureCause.KILLED, (
+            "The program was killed by signal 9 (SIGKILL), which the system also sends when memory "
+            "runs out."
+        )
+    if number == signal.SIGSEGV:
+        return FailureCause.CRASHED, (
+            "The program crashed with a segmentation fault (signal 11, SIGSEGV)."
+        )
+    if number == signal.SIGTERM:
+        return FailureCause.TERMINATED, "The program was terminated by signal 15 (SIGTERM)."
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return FailureCause.SIGNAL, f"The program was ended by signal {number}."
+    return FailureCause.SIGNAL, f"The program was ended by signal {number} ({name})."

@@ -1,0 +1,83 @@
+"""Explanations of failed jobs, computed on each request and not stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed, Unavailable
+from aitne.core.jobs.error_patterns import FailureCause
+from aitne.core.jobs.failure import (
+    LOG_BYTES,
+    Failure,
+    Remedy,
+    RemedyKind,
+    explain,
+    options_of,
+)
+from aitne.core.jobs.log_lines import LogLine, lines_of
+from aitne.core.models.job import Job, ResubmitOptions
+from aitne.core.models.user import Actor
+from aitne.services.jobs.admission import Admission
+from aitne.services.jobs.jobs import JobService
+
+_OF_PACKAGES = frozenset({FailureCause.MODULE_NOT_FOUND, FailureCause.IMPORT_FAILED})
+
+
+class FailureService:
+    """Service that explains why a job failed, from its row and the end of its log, and offers the
+    remedies that the cluster and the limits permit.
+    """
+
+    def __init__(self, jobs: JobService, admission: Admission) -> None:
+        self._jobs = jobs
+        self._admission = admission
+
+    async def of(self, actor: Actor, job_id: UUID) -> Failure | None:
+        """Return the explanation of the job's failure; None if it has not failed.
+
+        Raises ``NotFound``, ``NotAllowed``.
+        """
+        job = await self._jobs.get(actor, job_id)
+        failure = explain(job, ())
+        if failure is None:
+            return None
+        failure = explain(job, await self._lines(actor, job)) or failure
+        return failure.model_copy(update={"remedies": await self._remedies(actor, job, failure)})
+
+    async def _lines(self, actor: Actor, job: Job) -> Sequence[LogLine]:
+        """Return the last lines of the job's log; empty if there is none or it cannot be read."""
+        if job.is_array:
+            return ()
+        try:
+            chunk = await self._jobs.read_log(
+                actor, job.id, task=None, offset=-LOG_BYTES, limit=LOG_BYTES
+            )
+        except (Unavailable, NotAllowed):
+            return ()  # the row explains the failure, too; the view of the log has the error
+        return lines_of(chunk.data, chunk.offset)
+
+    async def _remedies(self, actor: Actor, job: Job, failure: Failure) -> tuple[Remedy, ...]:
+        if failure.cause in _OF_PACKAGES:
+            return (Remedy(kind=RemedyKind.PACKAGES),)
+        if "resubmit" not in self._jobs.actions(actor, job):
+            return ()
+        for options in options_of(job, failure.cause):
+            if await self._fits(actor, job, options):
+                return (
+                    Remedy(
+                        kind=RemedyKind.RESUBMIT,
+                        memory_bytes=options.memory,
+                        max_duration_s=options.max_duration,
+                    ),
+                )
+        return ()
+
+    async def _fits(self, actor: Actor, job: Job, options: ResubmitOptions) -> bool:
+        """Return whether the job could run with these changes."""
+        try:
+            admitted = await self._admission.again(actor, job, options=options)
+            await self._admission.within_limits(self._admission.draft(actor, admitted))
+        except (InvalidInput, NotAllowed, Conflict):
+            return False
+        return True
