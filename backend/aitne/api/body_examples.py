@@ -79,6 +79,7 @@ BODY_EXAMPLES: dict[str, Any] = {
     "create_job": _JOB,
     "cancel_jobs": {"filter": {"owner": "ada", "state": ["QUEUED"]}, "expected": 12},
     "create_session": _SESSION,
+    "change_job": {"max_parallel": 8},
     "extend_session": {"duration": "1h"},
     "register_image": {
         "name": "pytorch",

@@ -27,6 +27,7 @@ from aitne.core.models.node import Node, Reservation, SchedulerStatus
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token, User
 from aitne.core.ports.store import QueuePlace
+from aitne.core.units import MAX_ARRAY_TASKS
 from aitne.core.users.settings import SourceName
 from aitne.services.cluster.cluster import PartitionSummary
 from aitne.services.users.passwords import MIN_CHARACTERS
@@ -144,6 +145,17 @@ class Extension(Strict):
     """Time by which to extend a session."""
 
     duration: Seconds = Field(description="Time to add to the remaining time, such as 1h.")
+
+
+class JobChange(Strict):
+    """Change of a job."""
+
+    max_parallel: int | None = Field(
+        strict=True,
+        ge=1,
+        le=MAX_ARRAY_TASKS,
+        description="Maximum number of tasks of the array that run at once; null: no limit.",
+    )
 
 
 class TemplateProblem(Frozen):
