@@ -4217,22 +4217,16 @@ export interface components {
             afternotok?: string[];
             /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
             aftercorr?: string[];
-            /**
-             * @description Whether all earlier jobs of its owner with its name must have ended.
-             * @default false
-             */
-            singleton: boolean;
+            /** @description Whether all earlier jobs of its owner with its name must have ended. */
+            singleton?: boolean;
             /**
              * @description Earliest start: a time with its time zone, or a duration after the submission.
              * @example 2026-01-31T20:00:00Z
              * @example 2h
              */
             begin?: string | number | null;
-            /**
-             * @description Whether it waits until it is released.
-             * @default false
-             */
-            hold: boolean;
+            /** @description Whether it waits until it is released. */
+            hold?: boolean;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**
@@ -4312,22 +4306,16 @@ export interface components {
             afternotok?: string[];
             /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
             aftercorr?: string[];
-            /**
-             * @description Whether all earlier jobs of its owner with its name must have ended.
-             * @default false
-             */
-            singleton: boolean;
+            /** @description Whether all earlier jobs of its owner with its name must have ended. */
+            singleton?: boolean;
             /**
              * @description Earliest start: a time with its time zone, or a duration after the submission.
              * @example 2026-01-31T20:00:00Z
              * @example 2h
              */
             begin?: string | number | null;
-            /**
-             * @description Whether it waits until it is released.
-             * @default false
-             */
-            hold: boolean;
+            /** @description Whether it waits until it is released. */
+            hold?: boolean;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Output"];
             /**
@@ -4496,22 +4484,16 @@ export interface components {
             afternotok?: string[];
             /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
             aftercorr?: string[];
-            /**
-             * @description Whether all earlier jobs of its owner with its name must have ended.
-             * @default false
-             */
-            singleton: boolean;
+            /** @description Whether all earlier jobs of its owner with its name must have ended. */
+            singleton?: boolean;
             /**
              * @description Earliest start: a time with its time zone, or a duration after the submission.
              * @example 2026-01-31T20:00:00Z
              * @example 2h
              */
             begin?: string | number | null;
-            /**
-             * @description Whether it waits until it is released.
-             * @default false
-             */
-            hold: boolean;
+            /** @description Whether it waits until it is released. */
+            hold?: boolean;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
@@ -4740,10 +4722,7 @@ export interface components {
             afternotok: string[];
             /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
             aftercorr: string[];
-            /**
-             * @description Whether all earlier jobs of its owner with its name must have ended.
-             * @default false
-             */
+            /** @description Whether all earlier jobs of its owner with its name must have ended. */
             singleton: boolean;
             /**
              * @description Earliest start: a time with its time zone, or a duration after the submission.
@@ -4751,10 +4730,7 @@ export interface components {
              * @example 2h
              */
             begin: string | number | null;
-            /**
-             * @description Whether it waits until it is released.
-             * @default false
-             */
+            /** @description Whether it waits until it is released. */
             hold: boolean;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm: components["schemas"]["SlurmOptions-Output"];
@@ -6659,22 +6635,16 @@ export interface components {
             afternotok?: string[];
             /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
             aftercorr?: string[];
-            /**
-             * @description Whether all earlier jobs of its owner with its name must have ended.
-             * @default false
-             */
-            singleton: boolean;
+            /** @description Whether all earlier jobs of its owner with its name must have ended. */
+            singleton?: boolean;
             /**
              * @description Earliest start: a time with its time zone, or a duration after the submission.
              * @example 2026-01-31T20:00:00Z
              * @example 2h
              */
             begin?: string | number | null;
-            /**
-             * @description Whether it waits until it is released.
-             * @default false
-             */
-            hold: boolean;
+            /** @description Whether it waits until it is released. */
+            hold?: boolean;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**

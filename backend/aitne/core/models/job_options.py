@@ -243,7 +243,8 @@ class JobOptions(BaseModel):
         "jobs has completed.",
     )
     singleton: Flag = Field(
-        False, description="Whether all earlier jobs of its owner with its name must have ended."
+        default_factory=bool,
+        description="Whether all earlier jobs of its owner with its name must have ended.",
     )
     begin: Begin | None = Field(
         None,
@@ -251,7 +252,7 @@ class JobOptions(BaseModel):
         "submission.",
         examples=["2026-01-31T20:00:00Z", "2h"],
     )
-    hold: Flag = Field(False, description="Whether it waits until it is released.")
+    hold: Flag = Field(default_factory=bool, description="Whether it waits until it is released.")
     slurm: Annotated[SlurmOptions, _null_as_default(SlurmOptions)] = Field(
         default_factory=SlurmOptions,
         description="Options of Slurm; only where Slurm is the scheduler.",
