@@ -171,6 +171,18 @@ async def test_all_of_a_job_file_reaches_slurm(slurm: Bench) -> None:
     await slurm.until(number, lambda rows: {row.pending_reason for row in rows} == {why})
 
 
+async def test_cancelled_waiting_task_leaves_the_record_of_its_array(slurm: Bench) -> None:
+    number, request = await slurm.submit("true", array="0-2", hold=True)
+    run = slurm.run(number)
+    for index, left in ((1, {0, 2}), (0, {2})):
+        slurm_says(slurm, "scancel", f"{number}_{index}")
+        rows = [row for row in await slurm.scheduler.find([run]) if not row.state.terminal]
+        # Newer releases may keep a record of the task itself.
+        assert {row.array_task_id for row in rows} == left
+    assert {row.job_id for row in rows} == {request.job_id}
+    await slurm.cancel(number)
+
+
 async def test_shards_and_sessions(slurm: Bench) -> None:
     number, _ = await slurm.submit(
         "sleep 60", resources={"gres": {"shard": 2}}, session=True, max_requeues=3
