@@ -53,6 +53,7 @@ class FakeScheduler:
             seen_at=datetime(2026, 1, 1, tzinfo=UTC),
         )
         self.cancelled: list[str] = []
+        self.orders: list[tuple[str, str]] = []
         self._next_id = 1
         self._changed = asyncio.Event()
 
@@ -120,6 +121,30 @@ class FakeScheduler:
             mine = own == scheduler_id or own.startswith(f"{scheduler_id}_")
             if mine and not record.state.terminal:
                 self.finish(own, JobState.CANCELLED, TerminationReason.CANCELLED)
+
+    async def hold(self, run: Run) -> None:
+        """Note it; only what waits."""
+        self._waits(run)
+        self.orders.append(("hold", str(run.scheduler_id)))
+
+    async def release(self, run: Run) -> None:
+        """Note it; only what waits."""
+        self._waits(run)
+        self.orders.append(("release", str(run.scheduler_id)))
+
+    async def throttle(self, run: Run, max_parallel: int | None) -> None:
+        """Note it."""
+        self.orders.append((f"throttle {max_parallel}", str(run.scheduler_id)))
+
+    def _waits(self, run: Run) -> None:
+        scheduler_id = str(run.scheduler_id)
+        states = [
+            record.state
+            for own, record in self.records.items()
+            if own == scheduler_id or own.startswith(f"{scheduler_id}_")
+        ]
+        if JobState.QUEUED not in states:
+            raise SchedulerRejected(f"Job {scheduler_id} does not wait any more.")
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
         """Only what runs."""

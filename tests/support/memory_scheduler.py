@@ -37,6 +37,7 @@ from aitne.core.units import compress_hostlist, parse_array
 
 NODES, CPUS, MEMORY, GPUS, GPU_TYPE = ("mem01", "mem02"), 4, 4 << 30, 4, "l40s"
 GRACE_S = 1.0
+_NEVER = "never"
 
 
 @dataclass
@@ -50,6 +51,7 @@ class Task:
     gpus: dict[str, list[int]] = field(default_factory=dict)
     time_limit_s: int = 0
     cancelled: bool = False
+    held: bool = False
     process: asyncio.subprocess.Process | None = None
 
     def update(self, **changes: Any) -> None:
@@ -89,7 +91,10 @@ class MemoryCluster:
                 time_limit_s=request.time_limit_s,
             )
             throttle = None if array is None else array.throttle
-            self.tasks.append(Task(request, record, array_id, throttle))
+            self.tasks.append(Task(request, record, array_id, throttle, held=request.hold))
+        if request.begin_at is not None:
+            delay_s = (request.begin_at - datetime.now(UTC)).total_seconds()
+            asyncio.get_running_loop().call_later(max(0.0, delay_s), self.schedule)
         self.schedule()
         return array_id
 
@@ -129,21 +134,64 @@ class MemoryCluster:
         for task in self.tasks:
             if task.record.state is not JobState.QUEUED:
                 continue
-            before = [other for name in task.request.after for other in self._named(name)]
-            if any(self._failed(other) for other in before):
+            waits_for = self._dependency(task)
+            if waits_for == _NEVER:
                 self._end(task, JobState.CANCELLED, TerminationReason.DEPENDENCY_FAILED)
                 continue
-            unfinished = [
-                other.array_id for other in before if other.record.state is not JobState.COMPLETED
-            ]
             siblings = [other for other in self._live() if other.array_id == task.array_id]
-            if unfinished:
-                task.update(pending_reason=f"Waits for job {unfinished[0]} to complete.")
+            begin_at = task.request.begin_at
+            if waits_for is not None:
+                task.update(pending_reason=f"Waits for job {waits_for} to complete.")
+            elif task.held:
+                task.update(pending_reason="Is held; it starts after a release.")
+            elif begin_at is not None and begin_at > datetime.now(UTC):
+                task.update(pending_reason="Waits for the time before which it may not start.")
             elif task.throttle is not None and len(siblings) >= task.throttle:
                 task.update(pending_reason="Waits for its array: enough of its tasks run.")
             else:
                 self._start_if_it_fits(task)
         self.changed.set()
+
+    def _dependency(self, task: Task) -> str | None:
+        """Return the job that it waits for, or ``_NEVER``; None if it waits for none."""
+        request = task.request
+        index = task.record.array_task_id
+        groups = [(name, self._named(name), True, False) for name in request.after]
+        groups += [
+            (
+                name,
+                [one for one in self._named(name) if one.record.array_task_id == index],
+                True,
+                False,
+            )
+            for name in request.aftercorr
+        ]
+        groups += [(name, self._named(name), True, True) for name in request.afterany]
+        groups += [(name, self._named(name), False, True) for name in request.afternotok]
+        waits_for = None
+        for name, others, success, failure in groups:
+            ended = all(other.record.state.terminal for other in others)
+            failed = any(self._failed(other) for other in others)
+            if (failed and not failure) or (ended and not failed and not success):
+                return _NEVER
+            if not ended:
+                waits_for = name
+        return waits_for
+
+    def hold(self, tasks: Sequence[Task], *, held: bool) -> None:
+        """Hold or release the waiting ones among the tasks."""
+        waiting = [task for task in tasks if task.record.state is JobState.QUEUED]
+        if not waiting:
+            raise SchedulerRejected("The job does not wait any more.")
+        for task in waiting:
+            task.held = held
+        self.schedule()
+
+    def throttle(self, tasks: Sequence[Task], max_parallel: int | None) -> None:
+        """Set how many of the tasks may run at once."""
+        for task in tasks:
+            task.throttle = max_parallel
+        self.schedule()
 
     def _start_if_it_fits(self, task: Task) -> None:
         wanted = task.request.resources
@@ -282,6 +330,18 @@ class MemoryScheduler:
     async def cancel(self, run: Run) -> None:
         """End the job, array or task."""
         self._cluster.cancel(self._cluster.of(run))
+
+    async def hold(self, run: Run) -> None:
+        """Hold what waits."""
+        self._cluster.hold(self._cluster.of(run), held=True)
+
+    async def release(self, run: Run) -> None:
+        """Let it start again."""
+        self._cluster.hold(self._cluster.of(run), held=False)
+
+    async def throttle(self, run: Run, max_parallel: int | None) -> None:
+        """Set how many tasks of the array may run at once."""
+        self._cluster.throttle(self._cluster.of(run), max_parallel)
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
         """Set the time limit of running tasks."""

@@ -60,7 +60,7 @@ async def test_field_reaches_every_layer(bench, tmp_path):
     assert job_to_file(job.spec)["open_files"] == 4_096
     assert JobView.of(job, []).open_files == 4_096
     renderer = Renderer(Settings(data_dir=tmp_path), {"bare": FakeRuntime()}, own_software())
-    files = renderer.submit_request(job, (), "token").files
+    files = renderer.submit_request(job, {}, "token").files
     assert AgentSpec.model_validate_json(files["agent.json"]).env["OPEN_FILES"] == "4096"
 
     with pytest.raises(ValidationError):

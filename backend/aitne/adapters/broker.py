@@ -214,6 +214,26 @@ class BrokerScheduler:
         """Cancel the job in Slurm, as the job's account."""
         await self._client.call("cancel", {"run": run.model_dump(mode="json")}, EmptyResult)
 
+    async def hold(self, run: Run) -> None:
+        """Hold the job in Slurm, as the job's account.
+
+        Raises:
+            SchedulerRejected: nothing of it waits, or Slurm does not permit it.
+        """
+        with refusals_are_rejections():
+            await self._client.call("hold", {"run": run.model_dump(mode="json")}, EmptyResult)
+
+    async def release(self, run: Run) -> None:
+        """Release the job in Slurm, as the job's account. Raises as ``hold``."""
+        with refusals_are_rejections():
+            await self._client.call("release", {"run": run.model_dump(mode="json")}, EmptyResult)
+
+    async def throttle(self, run: Run, max_parallel: int | None) -> None:
+        """Set how many tasks of the array may run at once, as its account. Raises as ``hold``."""
+        args = {"run": run.model_dump(mode="json"), "max_parallel": max_parallel}
+        with refusals_are_rejections():
+            await self._client.call("throttle", args, EmptyResult)
+
     async def extend(self, run: Run, time_limit_s: int) -> None:
         """Set a new time limit, counted from the job's start.
 

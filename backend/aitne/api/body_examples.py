@@ -81,6 +81,7 @@ BODY_EXAMPLES: dict[str, Any] = {
     "create_session": _SESSION,
     "resubmit_job": {"memory": "16G"},
     "extend_job": {"duration": "1h"},
+    "change_job": {"max_parallel": 8},
     "extend_session": {"duration": "1h"},
     "register_image": {
         "name": "pytorch",

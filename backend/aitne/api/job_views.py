@@ -22,6 +22,8 @@ class Action(StrEnum):
     STOP = "stop"
     CANCEL = "cancel"
     ATTACH = "attach"
+    HOLD = "hold"
+    RELEASE = "release"
     RESUBMIT = "resubmit"
     CONTINUE = "continue"
 

@@ -30,6 +30,7 @@ from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token
 from aitne.core.notifications.settings import mail_address
 from aitne.core.ports.store import QueuePlace
+from aitne.core.units import MAX_ARRAY_TASKS
 from aitne.core.users.settings import SourceName
 from aitne.services.cluster.cluster import PartitionSummary
 from aitne.services.users.passwords import MIN_CHARACTERS
@@ -154,6 +155,17 @@ class Extension(Strict):
     """Time by which to extend a job or session."""
 
     duration: Seconds = Field(description="Time to add to the remaining time, such as 1h.")
+
+
+class JobChange(Strict):
+    """Change of a job."""
+
+    max_parallel: int | None = Field(
+        strict=True,
+        ge=1,
+        le=MAX_ARRAY_TASKS,
+        description="Maximum number of tasks of the array that run at once; null: no limit.",
+    )
 
 
 class TemplateProblem(Frozen):

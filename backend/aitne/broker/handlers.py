@@ -45,6 +45,7 @@ from aitne.core.broker.protocol import (
     SubmitArgs,
     SubmitResult,
     TaskArgs,
+    ThrottleArgs,
     UsageArgs,
     UsageResult,
 )
@@ -142,6 +143,32 @@ class Handlers:
                 await self._scheduler.cancel(args.run)
         return EmptyResult()
 
+    async def hold(self, args: RunArgs) -> EmptyResult:
+        """Hold the job, as its account."""
+        await self._check_run(args)
+        with self._polled.changing():
+            await self._scheduler.hold(args.run)
+        return EmptyResult()
+
+    async def release(self, args: RunArgs) -> EmptyResult:
+        """Release the job, as its account."""
+        await self._check_run(args)
+        with self._polled.changing():
+            await self._scheduler.release(args.run)
+        return EmptyResult()
+
+    async def throttle(self, args: ThrottleArgs) -> EmptyResult:
+        """Set the number of tasks of an array that may run at once, as its account."""
+        await self._check_run(args)
+        with self._polled.changing():
+            await self._scheduler.throttle(args.run, args.max_parallel)
+        return EmptyResult()
+
+    async def _check_run(self, args: RunArgs) -> None:
+        await asyncio.to_thread(self._guard.account, args.run.account)
+        if not args.run.possible:
+            raise SchedulerRejected("There is no job with this ID that could be changed.")
+
     async def attach(self, args: AttachArgs) -> AttachResult:
         """Start a program inside the allocation of a running job, as the job's account.
 
@@ -163,10 +190,8 @@ class Handlers:
         """Extend the job's time limit as the operator account, up to the broker's
         ``max_duration``.
         """
-        await asyncio.to_thread(self._guard.account, args.run.account)
+        await self._check_run(args)
         self._guard.duration(args.time_limit_s)
-        if not args.run.possible:
-            raise SchedulerRejected("There is no job with this ID that could be extended.")
         with self._polled.changing():
             await self._scheduler.extend(args.run, args.time_limit_s)
         return EmptyResult()

@@ -42,6 +42,13 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Work",
         "Submit a job again: show what has changed, ask, submit.",
     ),
+    "hold": ("aitne.cli.commands.hold", "Work", "Hold a waiting job until it is released."),
+    "release": ("aitne.cli.commands.hold", "Work", "Release a job that is held."),
+    "throttle": (
+        "aitne.cli.commands.hold",
+        "Work",
+        "Set how many tasks of an array job run at once.",
+    ),
     "stop": ("aitne.cli.commands.job", "Work", "Cancel jobs and stop sessions."),
     "ps": ("aitne.cli.commands.job", "Look", "List jobs and sessions, newest first."),
     "logs": ("aitne.cli.commands.job", "Look", "Print the log of a job."),

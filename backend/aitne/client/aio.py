@@ -210,6 +210,15 @@ class AsyncJobs:
     async def extend(self, job_id: str, duration: str) -> Job:
         return await call(self._sync.extend, job_id, duration)
 
+    async def hold(self, job_id: str) -> Job:
+        return await call(self._sync.hold, job_id)
+
+    async def release(self, job_id: str) -> Job:
+        return await call(self._sync.release, job_id)
+
+    async def throttle(self, job_id: str, max_parallel: int | None) -> Job:
+        return await call(self._sync.throttle, job_id, max_parallel)
+
     async def script(self, job_id: str) -> str:
         return await call(self._sync.script, job_id)
 

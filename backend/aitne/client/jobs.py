@@ -209,6 +209,25 @@ class Jobs(Runs):
         path = f"/jobs/{segment(job_id)}/extend"
         return Job(self._session.json("POST", path, body={"duration": duration}))
 
+    def hold(self, job_id: str) -> Job:
+        """Hold a waiting job, or the waiting tasks of an array job, until it is released.
+
+        Raises ``Conflict`` if nothing of it waits.
+        """
+        return Job(self._session.json("POST", f"/jobs/{segment(job_id)}/hold", repeatable=True))
+
+    def release(self, job_id: str) -> Job:
+        """Release a job that is held. Raises as ``hold``."""
+        return Job(self._session.json("POST", f"/jobs/{segment(job_id)}/release", repeatable=True))
+
+    def throttle(self, job_id: str, max_parallel: int | None) -> Job:
+        """Set how many tasks of an array job run at once; None: no limit. Running tasks
+        continue."""
+        body = {"max_parallel": max_parallel}
+        return Job(
+            self._session.json("PATCH", f"/jobs/{segment(job_id)}", body=body, repeatable=True)
+        )
+
     def script(self, job_id: str) -> str:
         """Return the exact batch script of the job."""
         return self._session.read("GET", f"/jobs/{segment(job_id)}/script")[1].decode()

@@ -80,6 +80,12 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     environment: dict[str, Any]
     secrets: list[str]
     after: list[str]
+    afterany: list[str]
+    afternotok: list[str]
+    aftercorr: list[str]
+    singleton: bool
+    begin: Any
+    hold: bool
     slurm: dict[str, Any]
     template: str | None
     template_version: str | None
@@ -112,6 +118,12 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     environment: dict[str, Any]
     secrets: list[str]
     after: list[str]
+    afterany: list[str]
+    afternotok: list[str]
+    aftercorr: list[str]
+    singleton: bool
+    begin: Any
+    hold: bool
     slurm: dict[str, Any]
     template: str | None
     template_version: str | None

@@ -28,6 +28,14 @@ export function cancelJob(id: string): Promise<Job> {
   return must(client.POST("/api/v1/jobs/{job_id}/cancel", { params: { path: { job_id: id } } }));
 }
 
+export function holdJob(id: string): Promise<Job> {
+  return must(client.POST("/api/v1/jobs/{job_id}/hold", { params: { path: { job_id: id } } }));
+}
+
+export function releaseJob(id: string): Promise<Job> {
+  return must(client.POST("/api/v1/jobs/{job_id}/release", { params: { path: { job_id: id } } }));
+}
+
 export function stopSession(id: string): Promise<Job> {
   return must(client.POST("/api/v1/sessions/{job_id}/stop", { params: { path: { job_id: id } } }));
 }

@@ -1253,7 +1253,11 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Change how many tasks of an array job may run at once
+         * @description Change how many tasks of an array job may run at once. Running tasks continue.
+         */
+        patch: operations["change_job"];
         trace?: never;
     };
     "/api/v1/jobs/{job_id}/cancel": {
@@ -1290,6 +1294,46 @@ export interface paths {
          * @description Extend the time limit of a running job or session, as far as the limits allow.
          */
         post: operations["extend_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/hold": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Hold a job that waits, or the waiting tasks of an array job, until it is released
+         * @description Hold a job that waits, or the waiting tasks of an array job, until it is released.
+         */
+        post: operations["hold_job"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release a job that is held, or the held tasks of an array job
+         * @description Release a job that is held, or the held tasks of an array job.
+         */
+        post: operations["release_job"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2932,7 +2976,7 @@ export interface components {
          * @description Action that the user may perform on the job now.
          * @enum {string}
          */
-        Action: "open" | "extend" | "stop" | "cancel" | "attach" | "resubmit" | "continue";
+        Action: "open" | "extend" | "stop" | "cancel" | "attach" | "hold" | "release" | "resubmit" | "continue";
         /** @description A piece of advice on a queued job: an action that would help, or when the job can start. */
         Advice: {
             /** @description A sentence, or its beginning where `at` or `jobs` complete it. */
@@ -4220,6 +4264,11 @@ export interface components {
             /** @description The secret part of the link. */
             token: string;
         };
+        /** @description Change of a job. */
+        JobChange: {
+            /** @description Maximum number of tasks of the array that run at once; null: no limit. */
+            max_parallel: number | null;
+        };
         /** @description Number of jobs in each state; a state without any is omitted. */
         JobCounts: {
             /** @description Number of jobs that match. */
@@ -4252,10 +4301,26 @@ export interface components {
              *     ]
              */
             secrets?: string[];
-            /** @description Jobs that must complete before it starts. */
+            /** @description Jobs that must complete before it starts (Slurm's afterok). */
             after?: string[];
+            /** @description Jobs that must have ended before it starts, in whatever state. */
+            afterany?: string[];
+            /** @description Jobs that must have ended without completing before it starts. */
+            afternotok?: string[];
+            /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
+            aftercorr?: string[];
+            /** @description Whether all earlier jobs of its owner with its name must have ended. */
+            singleton?: boolean;
+            /**
+             * @description Earliest start: a time with its time zone, or a duration after the submission.
+             * @example 2026-01-31T20:00:00Z
+             * @example 2h
+             */
+            begin?: string | number | null;
+            /** @description Whether it waits until it is released. */
+            hold?: boolean;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
-            slurm?: components["schemas"]["SlurmOptions"] | null;
+            slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**
              * @description job or session.
              * @default job
@@ -4325,10 +4390,26 @@ export interface components {
              *     ]
              */
             secrets?: string[];
-            /** @description Jobs that must complete before it starts. */
+            /** @description Jobs that must complete before it starts (Slurm's afterok). */
             after?: string[];
+            /** @description Jobs that must have ended before it starts, in whatever state. */
+            afterany?: string[];
+            /** @description Jobs that must have ended without completing before it starts. */
+            afternotok?: string[];
+            /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
+            aftercorr?: string[];
+            /** @description Whether all earlier jobs of its owner with its name must have ended. */
+            singleton?: boolean;
+            /**
+             * @description Earliest start: a time with its time zone, or a duration after the submission.
+             * @example 2026-01-31T20:00:00Z
+             * @example 2h
+             */
+            begin?: string | number | null;
+            /** @description Whether it waits until it is released. */
+            hold?: boolean;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
-            slurm?: components["schemas"]["SlurmOptions"];
+            slurm?: components["schemas"]["SlurmOptions-Output"];
             /**
              * @description job or session.
              * @default job
@@ -4487,10 +4568,26 @@ export interface components {
              *     ]
              */
             secrets?: string[];
-            /** @description Jobs that must complete before it starts. */
+            /** @description Jobs that must complete before it starts (Slurm's afterok). */
             after?: string[];
+            /** @description Jobs that must have ended before it starts, in whatever state. */
+            afterany?: string[];
+            /** @description Jobs that must have ended without completing before it starts. */
+            afternotok?: string[];
+            /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
+            aftercorr?: string[];
+            /** @description Whether all earlier jobs of its owner with its name must have ended. */
+            singleton?: boolean;
+            /**
+             * @description Earliest start: a time with its time zone, or a duration after the submission.
+             * @example 2026-01-31T20:00:00Z
+             * @example 2h
+             */
+            begin?: string | number | null;
+            /** @description Whether it waits until it is released. */
+            hold?: boolean;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
-            slurm?: components["schemas"]["SlurmOptions"];
+            slurm?: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
             template?: string | null;
             /** @description Version of that template. */
@@ -4709,10 +4806,26 @@ export interface components {
              *     ]
              */
             secrets: string[];
-            /** @description Jobs that must complete before it starts. */
+            /** @description Jobs that must complete before it starts (Slurm's afterok). */
             after: string[];
+            /** @description Jobs that must have ended before it starts, in whatever state. */
+            afterany: string[];
+            /** @description Jobs that must have ended without completing before it starts. */
+            afternotok: string[];
+            /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
+            aftercorr: string[];
+            /** @description Whether all earlier jobs of its owner with its name must have ended. */
+            singleton: boolean;
+            /**
+             * @description Earliest start: a time with its time zone, or a duration after the submission.
+             * @example 2026-01-31T20:00:00Z
+             * @example 2h
+             */
+            begin: string | number | null;
+            /** @description Whether it waits until it is released. */
+            hold: boolean;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
-            slurm: components["schemas"]["SlurmOptions"];
+            slurm: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
             template: string | null;
             /** @description Version of that template. */
@@ -6672,10 +6785,26 @@ export interface components {
              *     ]
              */
             secrets?: string[];
-            /** @description Jobs that must complete before it starts. */
+            /** @description Jobs that must complete before it starts (Slurm's afterok). */
             after?: string[];
+            /** @description Jobs that must have ended before it starts, in whatever state. */
+            afterany?: string[];
+            /** @description Jobs that must have ended without completing before it starts. */
+            afternotok?: string[];
+            /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
+            aftercorr?: string[];
+            /** @description Whether all earlier jobs of its owner with its name must have ended. */
+            singleton?: boolean;
+            /**
+             * @description Earliest start: a time with its time zone, or a duration after the submission.
+             * @example 2026-01-31T20:00:00Z
+             * @example 2h
+             */
+            begin?: string | number | null;
+            /** @description Whether it waits until it is released. */
+            hold?: boolean;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
-            slurm?: components["schemas"]["SlurmOptions"] | null;
+            slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**
              * @description Type.
              * @default session
@@ -6875,7 +7004,7 @@ export interface components {
          *     A field becomes the option of sbatch of the same name, unless
          *     ``adapters/schedulers/_slurm/options.py`` says otherwise.
          */
-        SlurmOptions: {
+        "SlurmOptions-Input": {
             /** @description One partition, or several separated by commas: the first that can start the job is used. */
             partition?: string | null;
             /** @description Quality of service. */
@@ -6898,6 +7027,72 @@ export interface components {
              * @example USR1@120
              */
             signal?: string | null;
+            /**
+             * @description Licences that it takes while it runs: name:count, separated by commas.
+             * @example matlab:1
+             */
+            licenses?: string | null;
+            /**
+             * @description Nodes that it must not run on.
+             * @example n[3-4],n7
+             */
+            exclude?: string | null;
+            /** @description By how much its priority is lowered. */
+            nice?: number | null;
+            /**
+             * @description Time limit, in seconds or such as 1h, to which Slurm may reduce max_duration so that the job starts earlier.
+             * @example 1h
+             */
+            time_min?: number | string | null;
+            /** @description Further options of sbatch that the site permits. */
+            extra?: string[];
+        };
+        /**
+         * @description The ``slurm`` part of a job: options that only Slurm has.
+         *
+         *     A field becomes the option of sbatch of the same name, unless
+         *     ``adapters/schedulers/_slurm/options.py`` says otherwise.
+         */
+        "SlurmOptions-Output": {
+            /** @description One partition, or several separated by commas: the first that can start the job is used. */
+            partition?: string | null;
+            /** @description Quality of service. */
+            qos?: string | null;
+            /** @description Slurm account; omitted: the project's. */
+            account?: string | null;
+            /** @description Features that the nodes must have, such as nvlink&ib. */
+            constraint?: string | null;
+            /** @description The reservation that it runs in. */
+            reservation?: string | null;
+            /**
+             * @description Whether no other job may run on its nodes.
+             * @default false
+             */
+            exclusive: boolean;
+            /** @description Whether Slurm may requeue it; omitted: as the job's retry permits. */
+            requeue?: boolean | null;
+            /**
+             * @description A signal, and the number of seconds before the time limit at which it is sent.
+             * @example USR1@120
+             */
+            signal?: string | null;
+            /**
+             * @description Licences that it takes while it runs: name:count, separated by commas.
+             * @example matlab:1
+             */
+            licenses?: string | null;
+            /**
+             * @description Nodes that it must not run on.
+             * @example n[3-4],n7
+             */
+            exclude?: string | null;
+            /** @description By how much its priority is lowered. */
+            nice?: number | null;
+            /**
+             * @description Time limit, in seconds or such as 1h, to which Slurm may reduce max_duration so that the job starts earlier.
+             * @example 1h
+             */
+            time_min?: number | null;
             /** @description Further options of sbatch that the site permits. */
             extra?: string[];
         };
@@ -10558,6 +10753,50 @@ export interface operations {
             };
         };
     };
+    change_job: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "max_parallel": 8
+                 *     }
+                 */
+                "application/json": components["schemas"]["JobChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     cancel_job: {
         parameters: {
             query?: never;
@@ -10619,6 +10858,76 @@ export interface operations {
         responses: {
             /** @description Successful Response */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    hold_job: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    release_job: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
                 headers: {
                     [name: string]: unknown;
                 };

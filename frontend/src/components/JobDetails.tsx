@@ -18,6 +18,9 @@ export function JobDetails({ job }: { job: Job }) {
     .map(([name, value]) => (value === true ? name : `${name} ${String(value)}`));
   // Parameters are listed separately; their variables are omitted.
   const env = Object.entries(job.env).filter(([name]) => !name.startsWith("AITNE_PARAM_"));
+  const dependencies = (["after", "afterany", "afternotok", "aftercorr"] as const).flatMap((kind) =>
+    job[kind].map((id) => [kind, id] as const),
+  );
   return (
     <>
       <dl className={classes.list}>
@@ -74,15 +77,26 @@ export function JobDetails({ job }: { job: Job }) {
         )}
         {job.attempt > 1 && <DetailRow name={t("Attempt")}>{job.attempt}</DetailRow>}
         {job.restart_count > 0 && <DetailRow name={t("Restarts")}>{job.restart_count}</DetailRow>}
-        {job.after.length > 0 && (
+        {dependencies.length > 0 && (
           <DetailRow name={t("Dependencies")}>
             <span>
-              {job.after.map((id) => (
-                <Link key={id} to="/jobs/$jobId" params={{ jobId: id }} className="mono" style={{ marginRight: 8 }}>
-                  {id.slice(0, 8)}
-                </Link>
+              {dependencies.map(([kind, id]) => (
+                <span key={`${kind} ${id}`} style={{ marginRight: 8 }}>
+                  {kind === "after" ? "" : `${kind}: `}
+                  <Link to="/jobs/$jobId" params={{ jobId: id }} className="mono">
+                    {id.slice(0, 8)}
+                  </Link>
+                </span>
               ))}
             </span>
+          </DetailRow>
+        )}
+        {job.singleton && <DetailRow name={t("Singleton")}>{t("after all earlier jobs of this name")}</DetailRow>}
+        {job.begin !== null && (
+          <DetailRow name={t("Earliest start")}>
+            <RelativeTime
+              at={typeof job.begin === "number" ? new Date(Date.parse(job.created_at) + job.begin * 1000).toISOString() : job.begin}
+            />
           </DetailRow>
         )}
         <DetailRow name={t("Job ID")}>

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import i18next from "i18next";
-import { cancelJob, extendJob, openSession, resubmit, stopSession } from "@/api/actions";
+import { cancelJob, extendJob, holdJob, openSession, releaseJob, resubmit, stopSession } from "@/api/actions";
 import { keys } from "@/api/queries";
 import { continueSession } from "@/api/runs";
 import type { Job, ResubmitOptions } from "@/api/types";
@@ -39,6 +39,16 @@ export function useJobActions(job: Job) {
     onSuccess: (answer) => updater.put(answer),
     onError: (error) => notifyProblem(i18next.t("{{name}} was not stopped", { name: job.name }), error),
   });
+  const hold = useMutation({
+    mutationFn: () => holdJob(job.id),
+    onSuccess: (answer) => updater.put(answer),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not held", { name: job.name }), error),
+  });
+  const release = useMutation({
+    mutationFn: () => releaseJob(job.id),
+    onSuccess: (answer) => updater.put(answer),
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not released", { name: job.name }), error),
+  });
   const open = useMutation({
     mutationFn: (app?: string) => openInNewTab(job, app),
     onError: (error) => notifyProblem(i18next.t("{{name}} was not opened", { name: job.name }), error),
@@ -72,5 +82,5 @@ export function useJobActions(job: Job) {
     onSuccess: onNewJob,
     onError: (error) => notifyProblem(i18next.t("{{name}} was not continued", { name: job.name }), error),
   });
-  return { stop, open, extend, rerun, resume };
+  return { stop, hold, release, open, extend, rerun, resume };
 }

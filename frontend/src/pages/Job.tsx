@@ -2,7 +2,7 @@ import { Anchor, Button, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { Camera, ChartLine, ChartSpline, History, Layers, PenLine, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
+import { Camera, ChartLine, ChartSpline, History, Layers, Pause, PenLine, Play, RadioTower, ScrollText, Square, SquareTerminal } from "lucide-react";
 import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { jobQuery, templatesQuery } from "@/api/queries";
@@ -226,7 +226,7 @@ function Head({ job }: { job: Job }) {
 
 function Actions({ job }: { job: Job }) {
   const { t } = useTranslation();
-  const { stop } = useJobActions(job);
+  const { stop, hold, release } = useJobActions(job);
   const [confirming, setConfirming] = useState(false);
   const session = job.type === "session";
   const allowed = new Set(job.actions);
@@ -247,6 +247,30 @@ function Actions({ job }: { job: Job }) {
       >
         {t("Edit as new job")}
       </Button>
+      {allowed.has("hold") && (
+        <Button
+          variant="default"
+          size="sm"
+          leftSection={<Pause size={16} />}
+          loading={hold.isPending}
+          onClick={() => hold.mutate()}
+          data-testid="job-hold"
+        >
+          {t("Hold")}
+        </Button>
+      )}
+      {allowed.has("release") && (
+        <Button
+          variant="default"
+          size="sm"
+          leftSection={<Play size={16} />}
+          loading={release.isPending}
+          onClick={() => release.mutate()}
+          data-testid="job-release"
+        >
+          {t("Release")}
+        </Button>
+      )}
       {(allowed.has("cancel") || allowed.has("stop")) && (
         <Button
           variant="outline"

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -180,6 +180,8 @@ async def test_an_arrays_throttle_and_the_end_of_one_task(bench: Bench) -> None:
     await bench.cancel(f"{number}_0")
     states = [JobState.CANCELLED, JobState.RUNNING, JobState.QUEUED]
     await bench.until(number, lambda rows: [row.state for row in rows] == states)
+    await bench.scheduler.throttle(bench.run(number), 2)
+    await bench.until(number, lambda rows: rows[2].state is JobState.RUNNING)
     await bench.cancel(number)
     rows = await bench.until(number, lambda rows: all(row.state.terminal for row in rows))
     assert {row.state for row in rows} == {JobState.CANCELLED}
@@ -196,6 +198,48 @@ async def test_after_waits_for_success(bench: Bench) -> None:
     row = await bench.ended(fourth)
     assert (row.state, row.reason) == (JobState.CANCELLED, TerminationReason.DEPENDENCY_FAILED)
     assert bench.log(request) == ""
+
+
+@pytest.mark.parametrize("ok", [True, False])
+async def test_dependencies_are_satisfied_by_their_kind_of_end(bench: Bench, ok: bool) -> None:
+    first, _ = await bench.submit("sleep 60" if not ok else "sleep 0.5; true")
+    kinds = ("after", "afterany", "afternotok")
+    numbers = [(await bench.submit("true", **{kind: (first,)}))[0] for kind in kinds]
+    if not ok:
+        await bench.running(first)
+        await bench.cancel(first)
+    states = [(await bench.ended(number)).state for number in numbers]
+    done, never = JobState.COMPLETED, JobState.CANCELLED
+    assert states == ([done, done, never] if ok else [never, done, done])
+
+
+async def test_task_starts_after_the_corresponding_task(bench: Bench) -> None:
+    first, _ = await bench.submit('test "$SLURM_ARRAY_TASK_ID" = 1', array="0-1")
+    second, _ = await bench.submit("true", array="0-1", aftercorr=(first,))
+    rows = await bench.until(second, lambda rows: all(row.state.terminal for row in rows))
+    assert [row.state for row in rows] == [JobState.CANCELLED, JobState.COMPLETED]
+
+
+async def test_job_waits_for_its_time_and_for_its_release(bench: Bench) -> None:
+    begin_at = datetime.now(UTC) + timedelta(seconds=4)
+    early, _ = await bench.submit("true", begin_at=begin_at)
+    held, _ = await bench.submit("true", hold=True)
+    array, _ = await bench.submit("true", array="0-1")
+    waits, _ = await bench.submit("true", begin_at=datetime.now(UTC) + timedelta(hours=1))
+    for number in (held, waits):
+        [row] = await bench.until(number, lambda rows: bool(rows[0].pending_reason))
+        assert row.state is JobState.QUEUED
+    await bench.until(array, lambda rows: all(row.state.terminal for row in rows))
+    with pytest.raises(SchedulerRejected):
+        await bench.scheduler.hold(bench.run(array))
+    ended = await bench.ended(early)
+    assert ended.started_at is not None
+    assert ended.started_at >= begin_at - timedelta(seconds=1)
+    assert [row.state for row in await bench.rows(held)] == [JobState.QUEUED]
+    await bench.scheduler.hold(bench.run(held))
+    await bench.scheduler.release(bench.run(held))
+    assert (await bench.ended(held)).state is JobState.COMPLETED
+    await bench.cancel(waits)
 
 
 async def test_find_by_uuid_and_attempt(bench: Bench) -> None:

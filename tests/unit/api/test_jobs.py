@@ -58,7 +58,7 @@ async def test_a_job_is_made_and_shown_flat(stage: Stage) -> None:
             "gres": {},
         }
         assert job["max_duration_s"] == 3_600
-        assert job["actions"] == ["cancel"]
+        assert job["actions"] == ["cancel", "hold"]
         assert [stage["key"] for stage in job["stages"]] == [
             *("submitted", "queued", "starting", "running", "done"),
         ]

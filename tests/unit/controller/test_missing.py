@@ -6,6 +6,7 @@ from typing import Any
 
 from aitne.core.errors import Unavailable
 from aitne.core.jobs.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
+from aitne.core.jobs.arrays import task_id
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import JobChanges, RetryPolicy
 from aitne.core.models.node import NodeState
@@ -13,7 +14,7 @@ from aitne.core.ports.files import CLOSED, Fence, ProgramOutcome
 from aitne.services.controller.missing import MOST_ATTEMPTS, SILENCE_S
 from tests.support.fakes import Vanishes
 from tests.support.files import key_of
-from tests.support.jobs import make_job
+from tests.support.jobs import make_array, make_job
 
 
 async def _submitted(b: Any, job: Any, tasks: Any = ()) -> Any:
@@ -37,6 +38,31 @@ async def test_job_lost_before_its_start_is_retried_and_cannot_start_late(
     assert b.files.fences[key_of(job)].owner == CLOSED
     await b.outbox.drain()
     assert b.scheduler.requests[1].attempt == 2
+
+
+async def test_task_that_was_cancelled_in_the_scheduler_while_it_waited_stays_cancelled(
+    bench: Any,
+) -> None:
+    b = await bench(Vanishes())
+    array, tasks = make_array("0-2")
+    await _submitted(b, array, tasks)
+    for index in range(3):
+        waits = {"state": JobState.QUEUED, "nodes": (), "started_at": None}
+        b.scheduler.change(f"1_{index}", **waits)
+    await b.poller.poll()
+    b.scheduler.vanish("1_1")
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    task = await b.job(task_id(array.id, 1))
+    assert (task.state, task.attempt) == (JobState.CANCELLED, 1)
+    assert task.message == "Cancelled in the scheduler while it waited, not through the platform."
+    # Without any record of the array, the scheduler has lost it.
+    b.scheduler.records.clear()
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    assert [(await b.job(task_id(array.id, index))).attempt for index in (0, 1, 2)] == [2, 1, 2]
 
 
 async def test_missing_jobs_are_looked_for_together(bench: Any) -> None:

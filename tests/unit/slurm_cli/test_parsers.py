@@ -401,16 +401,16 @@ def test_sessions_are_never_requeued_and_projects_are_accounts_where_there_are_a
 
 
 @pytest.mark.parametrize(
-    "option", ["--uid=0", "--wrap=id", "--export=ALL", "--comment=x", "--nice"]
+    "option", ["--uid=0", "--wrap=id", "--export=ALL", "--comment=x", "--switches=1"]
 )
 def test_extra_options_must_be_open(option: str) -> None:
-    allowed = ["--uid", "--wrap", "--export", "--comment", "--licenses"]
+    allowed = ["--uid", "--wrap", "--export", "--comment", "--wckey"]
     with pytest.raises(SchedulerRejected) as caught:
         list(
             options(request(slurm=SlurmOptions(extra=(option,))), accounting=True, allowed=allowed)
         )
     assert caught.value.field == "slurm.extra"
-    assert "permitted are --licenses" in str(caught.value)
+    assert "permitted are --wckey" in str(caught.value)
 
 
 @given(st.text(max_size=300))

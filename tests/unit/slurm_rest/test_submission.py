@@ -113,8 +113,8 @@ def test_the_same_for_22_05() -> None:
 def test_unsupported_option_is_submitted_by_sbatch() -> None:
     mail = FULL.model_copy(update={"slurm": SlurmOptions(extra=("--mail-type=END",))})
     assert described(mail, "--mail-type") is None
-    licences = FULL.model_copy(update={"slurm": SlurmOptions(extra=("--licenses=matlab:1",))})
-    job = described(licences, "--licenses")
+    licences = FULL.model_copy(update={"slurm": SlurmOptions(licenses="matlab:1")})
+    job = described(licences)
     assert job is not None
     assert job["licenses"] == "matlab:1"
     odd = FULL.model_copy(update={"slurm": SlurmOptions(signal="NONSENSE@120")})

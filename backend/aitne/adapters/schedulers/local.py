@@ -18,7 +18,12 @@ from aitne.adapters.schedulers._local.engine import SchedulingEngine
 from aitne.adapters.schedulers._local.machine import capacities
 from aitne.adapters.schedulers._local.planner import FreeResources, NodeCapacity, describe
 from aitne.adapters.schedulers._local.records import LocalJobRecord, Records
-from aitne.adapters.schedulers._local.tasks import LocalJob, LocalTask, TaskPhase
+from aitne.adapters.schedulers._local.tasks import (
+    LocalJob,
+    LocalTask,
+    TaskPhase,
+    dependencies_of,
+)
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.models.node import Cluster, GpuCount, Holder, Node, NodeState
 from aitne.core.ports.scheduler import (
@@ -194,7 +199,7 @@ class LocalScheduler:
         for name in request.files:
             if name in ("", ".", "..") or "/" in name or "\0" in name:
                 raise SchedulerRejected(f"files: {name!r} is not a plain file name.")
-        for name in request.after:
+        for name in dependencies_of(request):
             if not self._engine.book.select(name):
                 raise SchedulerRejected(
                     f"after: job {name} is not known to the local scheduler. It removes a job "
@@ -271,6 +276,45 @@ class LocalScheduler:
             ) from error
         finally:
             engine.schedule()
+
+    async def hold(self, run: Run) -> None:
+        """Hold what waits of a job, an array or a task.
+
+        Raises:
+            SchedulerRejected: nothing of it waits.
+            SchedulerUnavailable: the hold could not be stored.
+        """
+        await self._set_held(run, held=True)
+
+    async def release(self, run: Run) -> None:
+        """Release what waits of a job, an array or a task. Raises as ``hold``."""
+        await self._set_held(run, held=False)
+
+    async def _set_held(self, run: Run, *, held: bool) -> None:
+        try:
+            await self._engine.hold(self._waiting(run), held=held)
+        except OSError as error:
+            raise SchedulerUnavailable(
+                f"The hold of job {run.scheduler_id} could not be stored: "
+                f"{error.strerror or error}."
+            ) from error
+
+    def _waiting(self, run: Run) -> list[LocalTask]:
+        tasks = [task for task in self._tasks(run) if task.phase is TaskPhase.WAITING]
+        if not tasks:
+            raise SchedulerRejected(f"Job {run.scheduler_id} does not wait any more.")
+        return tasks
+
+    async def throttle(self, run: Run, max_parallel: int | None) -> None:
+        """Set how many tasks of the array may run at once. Raises as ``hold``."""
+        job = self._waiting(run)[0].job
+        try:
+            await self._engine.throttle(job, max_parallel)
+        except OSError as error:
+            raise SchedulerUnavailable(
+                f"The task limit of array {run.scheduler_id} could not be stored: "
+                f"{error.strerror or error}."
+            ) from error
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
         """Set the time limit of the running tasks, counted from their start.

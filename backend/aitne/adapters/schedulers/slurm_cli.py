@@ -49,6 +49,8 @@ _GONE = re.compile(
     r"Invalid job id|already completing or completed|Job has already finished"
     r"|Job is not (?:running|pending nor running)"
 )
+_STARTED = re.compile(r"Job is no longer pending|Invalid job id|Job has already finished")
+_TASK_STARTED = re.compile(rf"(?:^|\s)[0-9]+_\S+: (?:No error|{_STARTED.pattern})")
 _DENIED = re.compile(r"[Pp]ermission denied|Access denied|Invalid user id")
 _ALLOCATED = frozenset({JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED})
 
@@ -290,6 +292,71 @@ class SlurmCliScheduler:
             if run.scheduler_id is None
             or run.scheduler_id in (row.scheduler_id, row.scheduler_id.partition("_")[0])
         ]
+
+    async def hold(self, run: Run) -> None:
+        """Hold what waits of the job, as its account, which makes it a hold of the user.
+
+        Raises:
+            SchedulerRejected: nothing of it waits, or Slurm does not permit it.
+            SchedulerUnavailable: Slurm does not answer.
+        """
+        for number in await self._waiting(run):
+            completed = await self._act("scontrol", "hold", number, account=run.account)
+            self._check_changed(completed, f"Job {number} cannot be held")
+
+    async def release(self, run: Run) -> None:
+        """Release what waits of the job, as its account; it cannot lift an administrator's hold.
+
+        Raises as ``hold``.
+        """
+        for number in await self._waiting(run):
+            completed = await self._act("scontrol", "release", number, account=run.account)
+            self._check_changed(completed, f"Job {number} cannot be released")
+
+    async def throttle(self, run: Run, max_parallel: int | None) -> None:
+        """Set ArrayTaskThrottle of the array, as its account.
+
+        Raises as ``hold``.
+        """
+        array_id = (await self._waiting(run))[0].partition("_")[0]
+        words = (f"JobId={array_id}", f"ArrayTaskThrottle={max_parallel or 0}")
+        completed = await self._act("scontrol", "update", *words, account=run.account)
+        self._check_changed(completed, f"The task limit of array {array_id} cannot be changed")
+
+    async def _waiting(self, run: Run) -> Sequence[str]:
+        """Return the ids of what waits: of a job, of single tasks, or of an array for all tasks
+        that have no record of their own.
+
+        Raises:
+            SchedulerRejected: nothing of the run waits.
+            SchedulerUnavailable: Slurm does not answer.
+        """
+        task = (run.scheduler_id or "").partition("_")[2]
+        rows = [
+            row
+            for row in await self._own(run, single_tasks=bool(task))
+            if row.state is JobState.QUEUED and task in ("", str(row.array_task_id))
+        ]
+        if not rows:
+            raise SchedulerRejected(f"Job {run.scheduler_id} does not wait any more.")
+        ids = (
+            row.scheduler_id.partition("_")[0] if row.array_task_ids else row.scheduler_id
+            for row in rows
+        )
+        return list(dict.fromkeys(ids))
+
+    def _check_changed(self, completed: Completed, what: str) -> None:
+        """Raise an error unless the command succeeded for what still waits.
+
+        For an array of which some tasks have ended, Slurm fails and reports ``12_3: Job has already
+        finished`` for these and ``12_4-9: No error`` for the others, which it has changed.
+        """
+        lines = completed.said.splitlines()
+        if completed.returncode == 0 or (lines and all(map(_TASK_STARTED.search, lines))):
+            return
+        if _STARTED.search(completed.said):
+            raise SchedulerRejected(f"{what}: it does not wait any more.")
+        self._check(completed, what)
 
     async def extend(self, run: Run, time_limit_s: int) -> None:
         """Set the time limit of the running tasks, as the operator: a job's account may only reduce it.

@@ -116,6 +116,28 @@ class JobRecords(StorePart, JobStore):
         return jobs[0]
 
     @override
+    async def first_namesake(self, job: Job) -> Job | None:
+        earlier = or_(
+            _jobs.c.created_at < job.created_at,
+            and_(_jobs.c.created_at == job.created_at, _jobs.c.id < job.id),
+        )
+        query = (
+            select(*JOB_COLUMNS)
+            .where(
+                _jobs.c.owner == job.owner,
+                _jobs.c.name == job.name,
+                _jobs.c.state.in_(LIVE_STATES),
+                _jobs.c.array_job_id.is_(None),
+                earlier,
+            )
+            .order_by(_jobs.c.created_at, _jobs.c.id)
+            .limit(1)
+        )
+        async with self._db.read() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return None if row is None else job_of(row)
+
+    @override
     async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
         async with self._db.read() as connection:
             return await _read(connection, job_ids)

@@ -31,7 +31,7 @@ JOB_COLUMNS: list[ColumnElement[Any]] = [
 
 @lru_cache(maxsize=1_024)
 def _spec(text: str) -> JobSpec:
-    # The controller reads all live jobs repeatedly, and a specification never changes.
+    # The controller reads all live jobs repeatedly, and a specification seldom changes.
     # A field that another version stored is no error.
     return JobSpec.model_validate_json(text, extra="ignore")
 
@@ -58,7 +58,14 @@ def row_of(job: Job) -> dict[str, Any]:
 
 def columns_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of a job as values of its columns."""
-    return {name: list(value) if name == "nodes" else value for name, value in values.items()}
+    return {
+        name: list(value)
+        if name == "nodes"
+        else value.model_dump(mode="json")
+        if name == "spec"
+        else value
+        for name, value in values.items()
+    }
 
 
 def fold(text: str) -> str:

@@ -20,6 +20,7 @@ from aitne.adapters.store.factors import Factors
 from aitne.adapters.store.gpus import GpuSums
 from aitne.adapters.store.groups import Groups, Invitations
 from aitne.adapters.store.history import JobHistory
+from aitne.adapters.store.job_changes import JobChangeRequests
 from aitne.adapters.store.jobs import JobRecords
 from aitne.adapters.store.migrate import migrate
 from aitne.adapters.store.notifications import Inboxes
@@ -43,6 +44,7 @@ def _now() -> datetime:
 class SqlStore(
     JobRecords,
     Transitions,
+    JobChangeRequests,
     ArrayTasks,
     Outbox,
     JobHistory,

@@ -63,7 +63,7 @@ class Transitions(StorePart, JobStore):
         values = _values(to, changes, message)
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            job, array = await _lock(tx, job_id)
+            job, array = await lock_job(tx, job_id)
             _check_is(job, attempt, version)
             changed, _ = await _move(tx, job, array, values)
         return changed
@@ -84,7 +84,7 @@ class Transitions(StorePart, JobStore):
             jobs = await lock_all(tx, [move.job_id for move in moves])
             of_tasks = await _moves_of_tasks(tx, moves, jobs)
             wishes = [_wished(move, jobs.get(move.job_id)) for move in [*moves, *of_tasks]]
-            results = iter(await _change_all(tx, [wish for wish in wishes if wish is not None]))
+            results = iter(await change_all(tx, [wish for wish in wishes if wish is not None]))
             after = [None if wish is None else next(results) for wish in wishes]
             await _roll_up_all(tx, jobs, [job for job in after if job is not None])
             live = {job.id for job in after if job is not None and not job.state.terminal}
@@ -111,7 +111,7 @@ class Transitions(StorePart, JobStore):
         # For an array, the tasks are retried individually.
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
-            job, array = await _lock(tx, job_id)
+            job, array = await lock_job(tx, job_id)
             _check_is(job, attempt, None)
             if job.is_array:
                 raise IllegalTransition(f"Job {job_id} is an array: retry its tasks one by one.")
@@ -143,7 +143,7 @@ class Transitions(StorePart, JobStore):
         unless_cancelled: UUID | None = None,
     ) -> Job:
         async with self._db.write() as tx:
-            job, array = await _lock(tx, job_id)
+            job, array = await lock_job(tx, job_id)
             if job.state.terminal or await _is_cancelled(tx, unless_cancelled):
                 return job
             _check_is(job, None, version)
@@ -159,9 +159,9 @@ class Transitions(StorePart, JobStore):
                 return changed
             if keep:
                 # Single tasks are cancelled in the scheduler.
-                for row in await _live_tasks(tx, job_id):
+                for row in await live_tasks(tx, job_id):
                     await split(tx, [task_id(job_id, index) for index in indices_of(row)])
-            live = await _live_tasks(tx, job_id)
+            live = await live_tasks(tx, job_id)
             tasks = [task for task in live if task.id not in keep]
             pending_ids = {task.id for task in tasks if task.state is JobState.PENDING_SUBMIT}
             whole = [job_id] if len(pending_ids) == len(live) else []
@@ -202,7 +202,7 @@ class Transitions(StorePart, JobStore):
             "message": message or "Cancelled before it was submitted.",
             "ended_at": now,
         }
-        return await _change_all(
+        return await change_all(
             tx,
             [
                 (job, _wish(job, now, message, reason) | (end_values if at_once else {}))
@@ -213,7 +213,7 @@ class Transitions(StorePart, JobStore):
     @override
     async def request_extend(self, job_id: UUID, time_limit_s: int, *, asked: int | None) -> Job:
         async with self._db.write() as tx:
-            job, _ = await _lock(tx, job_id)
+            job, _ = await lock_job(tx, job_id)
             if job.state.terminal:
                 raise Conflict(f"Job {job_id} has ended ({job.state}); it cannot be extended.")
             if (await longest_asked(tx, job_id) or 0) > (asked or 0):
@@ -288,7 +288,7 @@ async def _move(
     return changed, array
 
 
-async def _lock(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
+async def lock_job(tx: Transaction, job_id: UUID) -> tuple[Job, Job | None]:
     """Return the job, and for an array task its array job, both locked until the commit."""
     array_id = select(_jobs.c.array_job_id).where(_jobs.c.id == job_id).scalar_subquery()
     query = (
@@ -369,7 +369,10 @@ async def _is_cancelled(tx: Transaction, task_id: UUID | None) -> bool:
     return (await tx.execute(query)).scalar() is not None
 
 
-async def _live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:
+async def live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:
+    """Return the tasks and the task group of the array that have not ended, locked until the
+    commit.
+    """
     query = (
         select(*JOB_COLUMNS)
         .where(_jobs.c.array_job_id == array_id, _jobs.c.state.in_(LIVE_STATES))
@@ -380,11 +383,11 @@ async def _live_tasks(tx: Transaction, array_id: UUID) -> Sequence[Job]:
 
 
 async def _change(tx: Transaction, job: Job, values: Mapping[str, Any]) -> Job:
-    (changed,) = await _change_all(tx, [(job, values)])
+    (changed,) = await change_all(tx, [(job, values)])
     return changed
 
 
-async def _change_all(
+async def change_all(
     tx: Transaction, wishes: Sequence[tuple[Job, Mapping[str, Any]]]
 ) -> Sequence[Job]:
     """Write the changed values with an event for each job; unchanged jobs are returned as they are."""

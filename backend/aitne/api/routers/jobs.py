@@ -29,6 +29,7 @@ from aitne.api.views import (
     AnyJobQuery,
     EventList,
     Extension,
+    JobChange,
     JobFailure,
     JobMetrics,
     JobQuery,
@@ -129,6 +130,27 @@ async def extend_job(
 ) -> JobView:
     """Extend the time limit of a running job or session, as far as the limits allow."""
     job = await platform.extensions.extend(actor, job_id, body.duration)
+    return present(job, actor, platform)
+
+
+@router.post("/jobs/{job_id}/hold", status_code=202)
+async def hold_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
+    """Hold a job that waits, or the waiting tasks of an array job, until it is released."""
+    return present(await platform.jobs.hold(actor, job_id), actor, platform)
+
+
+@router.post("/jobs/{job_id}/release", status_code=202)
+async def release_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
+    """Release a job that is held, or the held tasks of an array job."""
+    return present(await platform.jobs.release(actor, job_id), actor, platform)
+
+
+@router.patch("/jobs/{job_id}", status_code=202)
+async def change_job(
+    job_id: JobId, body: JobChange, actor: Writer, platform: PlatformDep
+) -> JobView:
+    """Change how many tasks of an array job may run at once. Running tasks continue."""
+    job = await platform.jobs.throttle(actor, job_id, body.max_parallel)
     return present(job, actor, platform)
 
 

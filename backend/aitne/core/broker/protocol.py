@@ -29,6 +29,7 @@ from aitne.core.broker.storage import (
 )
 from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, Unavailable
 from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
+from aitne.core.models.job_options import MOST_DEPENDENCIES
 from aitne.core.models.limits import LimitUsage, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
@@ -48,6 +49,7 @@ MAX_FILES_BYTES = 20 << 20
 
 _SCHEDULER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")
 SchedulerId = Annotated[str, Field(pattern=f"^{_SCHEDULER_ID.pattern}$")]
+SchedulerIds = Annotated[tuple[SchedulerId, ...], Field(max_length=MOST_DEPENDENCIES)]
 _NODE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}")
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")]
 Attempt = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -88,7 +90,10 @@ class WireRequest(SubmitRequest, extra="forbid"):
     resources: Annotated[Resources, AfterValidator(_resources)]
     time_limit_s: TimeLimit
     array: Annotated[str | None, Field(max_length=2_000), AfterValidator(_array)] = None
-    after: Annotated[tuple[SchedulerId, ...], Field(max_length=100)] = ()
+    after: SchedulerIds = ()
+    afterany: SchedulerIds = ()
+    afternotok: SchedulerIds = ()
+    aftercorr: SchedulerIds = ()
     max_requeues: int = Field(0, ge=0, le=1_000)
 
 
@@ -137,7 +142,7 @@ class PollArgs(Args):
 
 
 class RunArgs(Args):
-    """Arguments of ``cancel``, and base of verbs about one run."""
+    """Arguments of ``cancel``, ``hold`` and ``release``, and base of verbs about one run."""
 
     run: WireRun
 
@@ -145,6 +150,12 @@ class RunArgs(Args):
     def about(self) -> tuple[str | None, str | None]:
         """Account and ``job:attempt`` of the run, for the audit log."""
         return self.run.account, f"{self.run.job_id}:{self.run.attempt}"
+
+
+class ThrottleArgs(RunArgs):
+    """Arguments of the verb ``throttle``."""
+
+    max_parallel: int | None = Field(ge=1, le=10_000_000)
 
 
 class ExtendArgs(RunArgs):
@@ -344,6 +355,9 @@ VERBS: Mapping[str, Verb] = {
         Verb("find", FindArgs, FindResult, 90, audited="refused", bulk=True),
         Verb("poll", PollArgs, PollResult, 90, audited="refused", bulk=True),
         Verb("cancel", RunArgs, EmptyResult, 60),
+        Verb("hold", RunArgs, EmptyResult, 60),
+        Verb("release", RunArgs, EmptyResult, 60),
+        Verb("throttle", ThrottleArgs, EmptyResult, 60),
         Verb("extend", ExtendArgs, EmptyResult, 60),
         Verb("cluster", NoArgs, Cluster, 60, audited="refused", bulk=True),
         Verb("drain", DrainArgs, EmptyResult, 60),

@@ -195,7 +195,19 @@ def _needed_features(constraint: str | None) -> set[str]:
 
 def _extra_problems(slurm: SlurmOptions, allowed: Sequence[str]) -> list[FieldProblem]:
     names = {name.removeprefix("--") for name in allowed}
+    fields = {name.replace("_", "-"): name for name in SlurmOptions.model_fields}
+    # --exclusive=user is not the field ``exclusive``.
+    del fields["exclusive"]
     return [
+        FieldProblem(
+            "slurm.extra",
+            f"this option has a field of its own: slurm.{fields[match[1]]}",
+            option,
+            "options without a field",
+        )
+        for option in slurm.extra
+        if (match := _OPTION.match(option)) is not None and match[1] in fields
+    ] + [
         FieldProblem(
             "slurm.extra",
             f"this site does not permit {option.partition('=')[0]}",

@@ -55,7 +55,7 @@ class SlurmSettings(Strict):
     extra: list[str] = Field(
         default_factory=list,
         description="Options of sbatch that a job file may pass in `slurm.extra`, such as "
-        '`["--mail-type", "--licenses"]`.',
+        '`["--mail-type", "--switches"]`.',
     )
     import_users: bool = Field(
         False, description="Create portal accounts and projects from Slurm's users and accounts."

@@ -7,7 +7,7 @@ from typing import Any
 from aitne.core.models.image import BARE
 from aitne.core.models.job import JobSpec, JobType
 from aitne.core.models.job_file import OFF, RESERVED_ENV
-from aitne.core.models.job_options import JobOptions
+from aitne.core.models.job_options import DEPENDENCIES, JobOptions
 from aitne.core.units import format_duration, format_memory
 
 
@@ -17,7 +17,7 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
     The jobs that it waited for are left out: they have ended, or will soon.
     """
     env = {name: value for name, value in spec.env.items() if not name.startswith(RESERVED_ENV)}
-    options = JobOptions.model_fields.keys() - {"after"}
+    options = JobOptions.model_fields.keys() - DEPENDENCIES
     content: dict[str, Any] = {
         "type": spec.type.value if spec.type is JobType.SESSION else None,
         "name": spec.name,

@@ -25,8 +25,9 @@ MAX_CHARS = 256 << 10
 LONGEST_DIRECTIVE = 4_096
 """Characters of one line. Longer ones could keep the parser busy."""
 MOST_DIRECTIVES = 1_000
-_DIRECTIVE = re.compile(r"#SBATCH(?=\s)(.*)", re.DOTALL)
-_SHORT_WITHOUT_VALUE = frozenset("HIkOQsvWhuV")
+_DIRECTIVE = re.compile(r"#(?:SBATCH|SLURM)(.*)", re.DOTALL)
+_OTHER_DIRECTIVE = re.compile(r"#(?:PBS|BSUB|BB|DW|STB)\s+\S")
+"""Directives of PBS and LSF, which sbatch translates, and of burst buffers."""
 
 
 class ImportedScript(Frozen):
@@ -44,7 +45,8 @@ def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
     says so where it is not known.
 
     Raises:
-        ValueError: the script is too long, or holds a character that no program can receive.
+        ValueError: the script is too long, holds a character that no program can receive, or is no
+            job that the platform could run, such as a heterogeneous job.
     """
     if len(text) > MAX_CHARS:
         raise ValueError(f"a batch script of more than {MAX_CHARS >> 10} KiB is refused")
@@ -57,6 +59,9 @@ def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
     for number, line in enumerate(lines, 1):
         directive = _DIRECTIVE.match(line)
         if directive is None:
+            if number - 1 < begin and _OTHER_DIRECTIVE.match(line):
+                word = line.split()[0]
+                wish.note(number, word, "is not converted: write the option as #SBATCH")
             continue
         if number - 1 >= begin:
             wish.note(
@@ -74,12 +79,10 @@ def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
             wish.note(number, "#SBATCH", f"has more than {LONGEST_DIRECTIVE} characters: left out")
             continue
         if directive[1].split()[:1] in (["hetjob"], ["packjob"]):
-            wish.note(
-                number,
-                directive[1].split()[0],
-                "heterogeneous jobs are not supported: submit each component",
+            raise ValueError(
+                f"line {number}: a heterogeneous job cannot be imported, because all nodes of a job "
+                "get the same resources: import each component as a job of its own"
             )
-            break
         for option in _options(number, directive[1], wish):
             sbatch_options.take(wish, option)
     if "\r" in text:
@@ -156,7 +159,10 @@ def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOpt
                 if not equals and words and not words[0].startswith("-"):
                     words.popleft()
                 continue
-            if not equals and name in sbatch_options.NEEDS_VALUE:
+            if equals and name in sbatch_options.NO_VALUE:
+                wish.note(line, f"--{name}", "takes no value, so sbatch refuses the script")
+                continue
+            if not equals and name not in sbatch_options.OPTIONAL_VALUE | sbatch_options.NO_VALUE:
                 if not words:
                     wish.note(line, f"--{name}", "has no value")
                     continue
@@ -164,14 +170,17 @@ def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOpt
             yield SbatchOption(line, name, value if equals else None)
         elif word.startswith("-") and len(word) > 1:
             letter = word[1]
-            if letter in _SHORT_WITHOUT_VALUE:
-                yield SbatchOption(line, sbatch_options.SHORT.get(letter, letter), None)
-                if word[2:]:
-                    words.appendleft(f"-{word[2:]}")
-                continue
             name = sbatch_options.SHORT.get(letter)
             if name is None:
                 wish.note(line, f"-{letter}", "is not an option of sbatch that is known here")
+                continue
+            if name in sbatch_options.NO_VALUE:
+                yield SbatchOption(line, name, None)
+                if word[2:]:
+                    words.appendleft(f"-{word[2:]}")
+                continue
+            if name in sbatch_options.OPTIONAL_VALUE:
+                yield SbatchOption(line, name, word[2:] or None)
                 continue
             value = word[2:] or (words.popleft() if words else "")
             if not value:
@@ -185,10 +194,14 @@ def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOpt
 def _long(prefix: str) -> str | None:
     """Return the full name of an option that may be shortened where unambiguous, or None if there
     is no such option."""
-    if prefix in sbatch_options.KNOWN:
-        return prefix
-    meant = [name for name in sbatch_options.KNOWN if prefix and name.startswith(prefix)]
-    return meant[0] if len(meant) == 1 else None
+    options = sbatch_options.KNOWN
+    meant = (
+        [prefix]
+        if prefix in options
+        else [name for name in options if prefix and name.startswith(prefix)]
+    )
+    names = {sbatch_options.ALIASES.get(name, name) for name in meant}
+    return names.pop() if len(names) == 1 else None
 
 
 def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
@@ -202,6 +215,8 @@ def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
         )
         if value
     }
+    if wish.extra:
+        wish.slurm["extra"] = [*wish.extra.values()]
     file = {
         "name": wish.fields.pop("name", None),
         **wish.fields,
@@ -212,7 +227,7 @@ def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
         "slurm": wish.slurm,
     }
     ordered = ["name", "environment", "commands", "workdir", "env", "resources"]
-    ordered += ["max_duration", "array", "slurm"]
+    ordered += ["max_duration", "array", "singleton", "begin", "hold", "slurm"]
     return {name: file[name] for name in ordered if file.get(name)}
 
 

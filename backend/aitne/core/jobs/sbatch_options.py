@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from aitne.core.models.base import Frozen
-from aitne.core.models.job_options import SIGNAL, SlurmOptions
+from aitne.core.models.job_options import EXTRA, MOST_EXTRA, SIGNAL, SlurmOptions
 from aitne.core.units import format_duration, parse_array, parse_duration
 
 MOST_NOTES = 500
@@ -41,6 +41,8 @@ class SbatchConversion:
 
     fields: dict[str, Any] = field(default_factory=dict)
     slurm: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, str] = field(default_factory=dict)
+    """The text of each option in ``slurm.extra``, by name."""
     env: dict[str, str] = field(default_factory=dict)
     amounts: dict[str, SbatchOption] = field(default_factory=dict)
     """The options about nodes, tasks, CPUs, memory and GPUs: they have a meaning only together."""
@@ -74,8 +76,8 @@ SHORT = {
     "e": "error",
     "F": "nodefile",
     "G": "gpus",
+    "h": "help",
     "H": "hold",
-    "I": "immediate",
     "i": "input",
     "J": "job-name",
     "k": "no-kill",
@@ -92,103 +94,140 @@ SHORT = {
     "S": "core-spec",
     "s": "oversubscribe",
     "t": "time",
+    "V": "version",
     "v": "verbose",
     "W": "wait",
     "w": "nodelist",
     "x": "exclude",
-    "h": "help",
-    "u": "usage",
-    "V": "version",
 }
 
-_LOG = "the platform keeps the log of every job and shows it; redirect in `commands` for a file of your own"
+_NO_JOB = "makes sbatch submit nothing: remove it"
+_LOG = (
+    "the platform keeps one log of stdout and stderr and shows it (`aitne logs`); redirect in "
+    "`commands` for a file of your own"
+)
 _MAIL = "choose your notifications under Account -> Notifications"
-_START = "the platform does not start jobs at a given time"
-_WHERE = "nodes are chosen by `slurm.constraint` or by the scheduler"
-_SITE = "add it to `slurm.extra` if your site allows that"
-_NO_MATTER = "has no effect here"
+_ENV = "a job starts with a clean environment; list its variables in `env`"
+_OCI = "name an image: `image`"
+_ACCOUNT = "a job runs as the account of the user who submits it"
+_CLUSTER = "a platform submits to one cluster"
+_CLIENT = "concerns only the command sbatch"
 
-LEFT_OUT: dict[str, str] = {
-    **dict.fromkeys(("output", "error", "open-mode"), _LOG),
-    "input": "a job's standard input is empty; redirect in `commands`",
-    **dict.fromkeys(("mail-type", "mail-user"), _MAIL),
-    **dict.fromkeys(("begin", "deadline"), _START),
-    **dict.fromkeys(("nodelist", "exclude", "nodefile"), _WHERE),
-    "dependency": "`after` takes ids of jobs of the platform, not Slurm's numbers",
-    "clusters": "a platform submits to one cluster",
-    "wrap": "is for the command line; write the command into `commands`",
-    "hold": "a job is not held back; submit it when it may run",
-    "time-min": "a job has one time limit",
-    "uid": "a job runs as the account of the user who submits it",
-    "gid": "a job runs as the account of the user who submits it",
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(("help", "test-only", "usage", "version"), _NO_JOB),
+    "external": "makes a placeholder for a job that Slurm does not run; the platform has none",
+}
+"""Options with which a script is no job that the platform could run."""
+
+LEFT_OUT: Mapping[str, str] = {
+    "bbf": "the file of burst buffer directives is not read",
+    "clusters": _CLUSTER,
+    "cluster-constraint": _CLUSTER,
+    **dict.fromkeys(("container", "container-id", "container-type", "context"), _OCI),
+    "deadline": "the platform ends no job that cannot start in time",
+    "export-file": _ENV,
     "get-user-env": "a job starts with a clean environment; list in `environment` what it loads",
-    "export-file": "a job starts with a clean environment; list its variables in `env`",
-    "container": "name an image: `image`",
+    "gid": _ACCOUNT,
+    "input": "a job's standard input is empty; redirect in `commands`",
+    "mem-update": "a job's memory is not changed while it runs",
+    "nodefile": "the file is not read; name nodes to avoid in `slurm.exclude`",
     "ntasks-per-gpu": "set the number of ranks: `distributed.ranks_per_node`",
+    "ntasks-per-tres": "set the number of ranks: `distributed.ranks_per_node`",
+    "propagate": "the limits of the submitting shell are not known; call ulimit in `commands`",
+    "resources": "`resources` of a job file has CPUs, memory, GPUs and GRES of each node",
+    "uid": _ACCOUNT,
+    "wrap": "is for the command line; write the command into `commands`",
+}
+"""Options that are not converted though they change what runs, each with the reason."""
+
+IGNORED: Mapping[str, str] = {
+    **dict.fromkeys(("error", "open-mode", "output"), _LOG),
+    **dict.fromkeys(("mail-type", "mail-user"), _MAIL),
+    "kill-on-invalid-dep": "the platform cancels a job that depends on a failed one",
     **dict.fromkeys(
-        (
-            *("acctg-freq", "batch", "bb", "bbf", "burst-buffer", "comment", "contiguous"),
-            *("core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu", "delay-boot"),
-            *("distribution", "exclusive-topo", "extra", "extra-node-info", "gpu-bind", "gpu-freq"),
-            *("gres-flags", "hint", "kill-on-invalid-dep", "licenses", "mcs-label", "mem-bind"),
-            *("mincpus", "network", "nice", "no-kill", "ntasks-per-core", "ntasks-per-socket"),
-            *("overcommit", "oversubscribe", "power", "prefer", "priority", "profile", "propagate"),
-            *("reboot", "resv-ports", "segment", "sockets-per-node", "spread-job", "switches"),
-            *(
-                "thread-spec",
-                "threads-per-core",
-                "tmp",
-                "tres-bind",
-                "tres-per-task",
-                "use-min-nodes",
-            ),
-            *("wckey", "cpus-per-node", "gpus-per-socket", "mem-per-socket", "immediate"),
-        ),
-        _SITE,
+        ("autocomplete", "ignore-pbs", "parsable", "quiet", "verbose", "wait"), _CLIENT
     ),
 }
-IGNORED = frozenset(
-    {"quiet", "verbose", "wait", "parsable", "test-only", "help", "usage", "version", "bell"}
-    | {"no-bell", "ignore-pbs", "wait-all-nodes"}
+"""Options that are not converted and make no difference to what runs, each with the reason."""
+
+SITE = frozenset(
+    {
+        *("acctg-freq", "batch", "bb", "comment", "consolidate-segments", "contiguous"),
+        *("core-spec", "cores-per-socket", "cpu-freq", "cpus-per-gpu", "delay-boot"),
+        *("distribution", "extra", "extra-node-info", "gpu-bind", "gpu-freq"),
+        *("gpus-per-socket", "gres-flags", "hint", "mcs-label", "mem-bind", "mincpus", "network"),
+        *("no-kill", "nodelist", "ntasks-per-core", "ntasks-per-socket", "oom-kill-step"),
+        *("overcommit", "oversubscribe", "power", "prefer", "priority", "profile", "reboot"),
+        *("resv-ports", "segment", "sockets-per-node", "spread-job", "spread-segments"),
+        *("stepmgr", "switches", "thread-spec", "threads-per-core", "tmp", "tres-bind"),
+        *("tres-per-task", "use-min-nodes", "wait-all-nodes", "wckey"),
+    }
 )
+"""Options that are kept in ``slurm.extra``, whose options the site permits one by one."""
+
 AMOUNTS = frozenset(
     {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"}
     | {"gpus", "gpus-per-node", "gpus-per-task", "gres"}
 )
-_FLAGS = frozenset(
+NO_VALUE = frozenset(
     {
-        "requeue",
-        "no-requeue",
-        "hold",
-        "no-kill",
-        "overcommit",
-        "contiguous",
-        "reboot",
-        "oversubscribe",
-    }
-    | {
-        "spread-job",
-        "use-min-nodes",
-        "exclusive",
-        "get-user-env",
-        "immediate",
-        "resv-ports",
-        "nice",
+        *("consolidate-segments", "contiguous", "external", "help", "hold", "ignore-pbs"),
+        *("no-requeue", "overcommit", "oversubscribe", "parsable", "quiet", "reboot"),
+        *("spread-job", "spread-segments", "stepmgr", "test-only", "usage", "use-min-nodes"),
+        *("verbose", "version", "wait"),
     }
 )
+OPTIONAL_VALUE = frozenset(
+    {
+        *("exclusive", "get-user-env", "nice", "no-kill", "oom-kill-step", "propagate"),
+        *("requeue", "resv-ports"),
+    }
+)
+"""Options whose value, if there is one, follows after ``=`` only."""
+ALIASES = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
+"""Further names that sbatch has for an option."""
 
 
 def take(wish: SbatchConversion, option: SbatchOption) -> None:
-    """Take over one option of the script, or note why it is left out."""
+    """Take over one option of the script, or note why it is left out.
+
+    Raises:
+        ValueError: with this option the script is no job that the platform could run.
+    """
     name = option.name
     if name in AMOUNTS:
         wish.amounts[name] = option
     elif name in _TAKE:
         _TAKE[name](wish, option)
+    elif name in SITE:
+        _extra(wish, option)
+    elif name in REFUSED:
+        raise ValueError(f"line {option.line}: --{name} {REFUSED[name]}")
     elif name in LEFT_OUT:
         wish.note(option.line, f"--{name}", f"was left out: {LEFT_OUT[name]}")
     else:
-        wish.note(option.line, f"--{name}", _NO_MATTER, serious=False)
+        wish.note(option.line, f"--{name}", f"was left out: {IGNORED[name]}", serious=False)
+
+
+def _extra(wish: SbatchConversion, option: SbatchOption) -> None:
+    text = f"--{option.name}" + ("" if option.value is None else f"={option.value}")
+    if not re.fullmatch(EXTRA, text):
+        wish.note(
+            option.line, f"--{option.name}", f"{option.value!r} is not a value of this option"
+        )
+        return
+    wish.extra.pop(option.name, None)
+    if len(wish.extra) >= MOST_EXTRA:
+        wish.note(option.line, f"--{option.name}", f"is beyond {MOST_EXTRA} options: left out")
+        return
+    wish.extra[option.name] = text
+    wish.lines["slurm.extra"] = option.line
+    wish.note(
+        option.line,
+        f"--{option.name}",
+        "was kept in `slurm.extra`: the job is refused unless the site permits this option",
+        serious=False,
+    )
 
 
 def _plain(target: str) -> Callable[[SbatchConversion, SbatchOption], None]:
@@ -238,20 +277,88 @@ def _chdir(wish: SbatchConversion, option: SbatchOption) -> None:
 
 
 def _exclusive(wish: SbatchConversion, option: SbatchOption) -> None:
+    if option.value:
+        wish.slurm.pop("exclusive", None)
+        _extra(wish, option)
+        return
+    wish.extra.pop("exclusive", None)
     wish.slurm["exclusive"] = True
     wish.lines["slurm.exclusive"] = option.line
-    if option.value:
-        wish.note(
-            option.line, f"--exclusive={option.value}", "became whole nodes without other jobs"
-        )
+
+
+def _nice(wish: SbatchConversion, option: SbatchOption) -> None:
+    # Without a value sbatch takes 100.
+    text = "100" if option.value is None else option.value
+    if not re.fullmatch(r"[0-9]{1,10}", text):
+        wish.note(option.line, "--nice", f"{text!r}: only a number from 0 can be set by users")
+        return
+    wish.slurm["nice"] = int(text)
+    wish.lines["slurm.nice"] = option.line
+
+
+def _time_min(wish: SbatchConversion, option: SbatchOption) -> None:
+    try:
+        seconds = parse_duration(option.value or "")
+    except ValueError:
+        seconds = 0
+    if not seconds:
+        wish.note(option.line, "--time-min", f"{option.value!r} is not a duration")
+        return
+    wish.slurm["time_min"] = format_duration(seconds)
+    wish.lines["slurm.time_min"] = option.line
 
 
 def _requeue(value: bool) -> Callable[[SbatchConversion, SbatchOption], None]:
     def put(wish: SbatchConversion, option: SbatchOption) -> None:
         wish.slurm["requeue"] = value
         wish.lines["slurm.requeue"] = option.line
+        if option.value:
+            wish.note(option.line, f"--{option.name}", f"{option.value!r} was left out")
 
     return put
+
+
+_FROM_NOW = re.compile(
+    r"now(?:\+([0-9]{1,9})(s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:ours?)?|d(?:ays?)?|w(?:eeks?)?)?)?",
+    re.IGNORECASE,
+)
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def _begin(wish: SbatchConversion, option: SbatchOption) -> None:
+    text = option.value or ""
+    wish.fields.pop("begin", None)
+    if (match := _FROM_NOW.fullmatch(text)) is not None:
+        seconds = int(match[1] or 0) * _SECONDS[(match[2] or "s")[0].lower()]
+        if seconds:
+            wish.fields["begin"] = format_duration(seconds)
+            wish.lines["begin"] = option.line
+        return
+    wish.note(
+        option.line,
+        "--begin",
+        f"{text!r} has no time zone: write it into `begin`, such as 2026-01-31T20:00:00+01:00",
+    )
+
+
+def _hold(wish: SbatchConversion, option: SbatchOption) -> None:
+    wish.fields["hold"] = True
+    wish.lines["hold"] = option.line
+
+
+def _dependency(wish: SbatchConversion, option: SbatchOption) -> None:
+    wish.fields.pop("singleton", None)
+    kinds = re.split(r"[,?]", option.value or "")
+    if "singleton" in kinds:
+        wish.fields["singleton"] = True
+        wish.lines["singleton"] = option.line
+    if kinds != ["singleton"]:
+        wish.note(
+            option.line,
+            "--dependency",
+            "was left out: `after`, `afterany`, `afternotok` and `aftercorr` take ids of jobs of "
+            "the platform, not Slurm's numbers",
+        )
 
 
 _SIGNAL = re.compile(r"(?:([RB]+):)?([A-Za-z0-9]+)(?:@([0-9]+))?")
@@ -300,13 +407,18 @@ _TAKE: Mapping[str, Callable[[SbatchConversion, SbatchOption], None]] = {
     },
     "job-name": _plain("name"),
     "exclusive": _exclusive,
+    "nice": _nice,
+    "time-min": _time_min,
     "requeue": _requeue(True),
     "no-requeue": _requeue(False),
     "signal": _signal,
     "time": _time,
     "array": _array,
+    "begin": _begin,
+    "dependency": _dependency,
+    "hold": _hold,
     "chdir": _chdir,
     "export": _export,
 }
-KNOWN = frozenset({*_TAKE, *AMOUNTS, *LEFT_OUT, *IGNORED})
-NEEDS_VALUE = KNOWN - IGNORED - _FLAGS
+KNOWN = frozenset({*_TAKE, *AMOUNTS, *SITE, *LEFT_OUT, *IGNORED, *REFUSED, *ALIASES})
+"""The options of sbatch in Slurm 22.05 to 26.05."""

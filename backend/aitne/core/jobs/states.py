@@ -77,6 +77,10 @@ ACTIVE = frozenset(
     }
 )
 LIVE = frozenset(JobState) - TERMINAL
+WAITING = frozenset(
+    {JobState.PENDING_SUBMIT, JobState.SUBMITTING, JobState.UNCERTAIN, JobState.QUEUED}
+)
+"""States of a job that has not been given nodes."""
 
 _S = JobState
 _ENDS = TERMINAL | {_S.UNKNOWN}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, ClassVar
 from uuid import UUID
@@ -246,6 +247,12 @@ class Job(JobStatus):
     cancel_requested_at: UtcTime | None = None
     array_task_ids: str | None = None
     """Indices of a task group's tasks, such as ``2-9,17``."""
+
+    @property
+    def begins_at(self) -> datetime | None:
+        """Return the earliest time at which the job may start; None if it sets none."""
+        begin = self.spec.begin
+        return self.created_at + timedelta(seconds=begin) if isinstance(begin, int) else begin
 
     @property
     def is_array(self) -> bool:

@@ -6,12 +6,31 @@ resolution is declared once here and used where it acts.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import datetime
 from typing import Annotated, Self, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    model_validator,
+)
 
-from aitne.core.models.base import Command, EnvName, Flag, Strict, passable
+from aitne.core.models.base import (
+    Command,
+    DurationText,
+    EnvName,
+    Flag,
+    Seconds,
+    Strict,
+    UtcTime,
+    passable,
+    read_duration,
+)
 
 T = TypeVar("T")
 
@@ -20,6 +39,10 @@ PLUGIN = r"^[a-z][a-z0-9_]{0,39}$"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 SlurmName = Annotated[str, Field(pattern=f"^{_NAME}$")]
 """A partition, QOS, account or reservation, as Slurm lets it be named."""
+LICENSES = r"^[A-Za-z0-9_@.:-]{1,100}([,|;][A-Za-z0-9_@.:-]{1,100}){0,19}$"
+NODE_LIST = r"^[A-Za-z0-9][A-Za-z0-9_.,\[\]-]{0,1999}$"
+EXTRA = r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$"
+MOST_EXTRA = 20
 SIGNAL = r"^(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
 
 
@@ -35,6 +58,35 @@ def _null_as_default(options: type[Strict]) -> BeforeValidator:
 
 def _unique(values: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(dict.fromkeys(values))
+
+
+def _begin(value: object) -> object:
+    """Return an aware time or a number of seconds. Raises ``ValueError`` for anything else."""
+    read = value
+    if isinstance(value, str):
+        with suppress(ValueError):
+            read = datetime.fromisoformat(value)
+        with suppress(ValueError):
+            read = read_duration(value)
+    aware = isinstance(read, datetime) and read.tzinfo is not None
+    if aware or (type(read) is int and 1 <= read <= _MOST_DELAY_S):
+        return read
+    raise ValueError(
+        "write a time with its time zone, such as 2026-01-31T20:00:00Z, or a duration of up to 10 "
+        "years after the submission, such as 2h"
+    )
+
+
+_MOST_DELAY_S = 10 * 365 * 86_400
+MOST_DEPENDENCIES = 100
+DEPENDENCIES = ("after", "afterany", "afternotok", "aftercorr")
+"""Fields of a job that name other jobs."""
+JobIds = Annotated[tuple[UUID, ...], AfterValidator(_unique)]
+Begin = Annotated[
+    UtcTime | Seconds,
+    BeforeValidator(_begin, json_schema_input_type=AwareDatetime | int | DurationText),
+]
+"""A time, or seconds after the job's submission."""
 
 
 class SlurmOptions(Strict):
@@ -64,12 +116,30 @@ class SlurmOptions(Strict):
         description="A signal, and the number of seconds before the time limit at which it is "
         "sent.",
     )
+    licenses: Annotated[str | None, Field(pattern=LICENSES, examples=["matlab:1"])] = Field(
+        None, description="Licences that it takes while it runs: name:count, separated by commas."
+    )
+    exclude: Annotated[str | None, Field(pattern=NODE_LIST, examples=["n[3-4],n7"])] = Field(
+        None, description="Nodes that it must not run on."
+    )
+    nice: int | None = Field(
+        None,
+        strict=True,
+        ge=0,
+        le=2_147_483_645,
+        description="By how much its priority is lowered.",
+    )
+    time_min: Annotated[Seconds | None, Field(examples=["1h"])] = Field(
+        None,
+        description="Time limit, in seconds or such as 1h, to which Slurm may reduce max_duration "
+        "so that the job starts earlier.",
+    )
     extra: tuple[
-        Annotated[str, Field(pattern=r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$", max_length=450)],
+        Annotated[str, Field(pattern=EXTRA, max_length=450)],
         ...,
     ] = Field(
         default_factory=tuple,
-        max_length=20,
+        max_length=MOST_EXTRA,
         description="Further options of sbatch that the site permits.",
     )
 
@@ -151,11 +221,38 @@ class JobOptions(BaseModel):
         description="The owner's secrets, set as environment variables of the same names.",
         examples=[["WANDB_API_KEY"]],
     )
-    after: Annotated[tuple[UUID, ...], AfterValidator(_unique)] = Field(
+    after: JobIds = Field(
         default_factory=tuple,
-        max_length=100,
-        description="Jobs that must complete before it starts.",
+        max_length=MOST_DEPENDENCIES,
+        description="Jobs that must complete before it starts (Slurm's afterok).",
     )
+    afterany: JobIds = Field(
+        default_factory=tuple,
+        max_length=MOST_DEPENDENCIES,
+        description="Jobs that must have ended before it starts, in whatever state.",
+    )
+    afternotok: JobIds = Field(
+        default_factory=tuple,
+        max_length=MOST_DEPENDENCIES,
+        description="Jobs that must have ended without completing before it starts.",
+    )
+    aftercorr: JobIds = Field(
+        default_factory=tuple,
+        max_length=MOST_DEPENDENCIES,
+        description="Array jobs: a task starts after the task with the same index of these array "
+        "jobs has completed.",
+    )
+    singleton: Flag = Field(
+        default_factory=bool,
+        description="Whether all earlier jobs of its owner with its name must have ended.",
+    )
+    begin: Begin | None = Field(
+        None,
+        description="Earliest start: a time with its time zone, or a duration after the "
+        "submission.",
+        examples=["2026-01-31T20:00:00Z", "2h"],
+    )
+    hold: Flag = Field(default_factory=bool, description="Whether it waits until it is released.")
     slurm: Annotated[SlurmOptions, _null_as_default(SlurmOptions)] = Field(
         default_factory=SlurmOptions,
         description="Options of Slurm; only where Slurm is the scheduler.",

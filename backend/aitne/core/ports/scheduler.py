@@ -44,6 +44,17 @@ class SubmitRequest(Frozen):
     array: str | None = None
     after: tuple[str, ...] = ()
     """Scheduler ids that must complete with exit code 0 first (afterok)."""
+    afterany: tuple[str, ...] = ()
+    """Scheduler ids that must have ended first, in whatever state."""
+    afternotok: tuple[str, ...] = ()
+    """Scheduler ids that must have ended first without completing."""
+    aftercorr: tuple[str, ...] = ()
+    """Scheduler ids of arrays of which the task with the same index must complete before each task
+    of this array starts."""
+    begin_at: UtcTime | None = None
+    """Earliest start."""
+    hold: bool = False
+    """Whether it waits until it is released."""
     max_requeues: int = 0
     """Number of times that the scheduler may itself requeue the job after its node failed."""
     slurm: SlurmOptions = SlurmOptions()
@@ -210,6 +221,30 @@ class Scheduler(Protocol):
     async def cancel(self, run: Run) -> None:
         """Request the end of a job, a whole array or one task. A job that is unknown, has ended, or
         has another name than the platform gave (a reused ID) is left alone without an error.
+        """
+        ...
+
+    async def hold(self, run: Run) -> None:
+        """Hold a waiting job, the waiting tasks of an array, or one task until it is released.
+
+        Raises:
+            SchedulerRejected: nothing of it waits, or the scheduler does not permit it.
+        """
+        ...
+
+    async def release(self, run: Run) -> None:
+        """Let what was held start again. What is not held stays as it is.
+
+        Raises:
+            SchedulerRejected: nothing of it waits, or the scheduler does not permit it.
+        """
+        ...
+
+    async def throttle(self, run: Run, max_parallel: int | None) -> None:
+        """Set how many tasks of the array may run at once; None: no limit. Running tasks continue.
+
+        Raises:
+            SchedulerRejected: no task of it waits, or the scheduler does not permit it.
         """
         ...
 

@@ -35,6 +35,8 @@ class PolicyAction(StrEnum):
     """In the project that is given."""
     JOB_CANCEL = "job.cancel"
     JOB_EXTEND = "job.extend"
+    JOB_HOLD = "job.hold"
+    """Hold and release it while it waits; limit how many of its tasks run at once."""
     JOB_OPEN = "job.open"
     """Work in the session: it acts as its owner, so no other user may."""
     JOB_ATTACH = "job.attach"
@@ -125,6 +127,9 @@ TABLE: dict[PolicyAction, Rule] = {
         frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, PolicyAction.JOB_READ
     ),
     PolicyAction.JOB_EXTEND: Rule(
+        frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, PolicyAction.JOB_READ
+    ),
+    PolicyAction.JOB_HOLD: Rule(
         frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, PolicyAction.JOB_READ
     ),
     PolicyAction.JOB_OPEN: Rule(frozenset({_R.OWNER}), Scope.WRITE, PolicyAction.JOB_READ),

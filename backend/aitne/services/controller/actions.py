@@ -1,4 +1,6 @@
-"""Cancellations and extensions: each is done at least once and does not wait for submissions."""
+"""Changes of jobs that the scheduler has: each is done at least once and does not wait for
+submissions.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from aitne.core.errors import (
     AitneError,
     Conflict,
     NotFound,
+    NotSupported,
     SchedulerRejected,
     StaleEpoch,
     Unavailable,
@@ -19,12 +22,13 @@ from aitne.core.errors import (
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import OutboxItem, OutboxKind, Store
+from aitne.core.units import parse_array
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.runs import run_of
 
 log = logging.getLogger(__name__)
 
-KINDS = frozenset({OutboxKind.CANCEL, OutboxKind.EXTEND})
+KINDS = frozenset(OutboxKind) - {OutboxKind.SUBMIT}
 MOST_AT_ONCE = 4
 LEASE_S = 60.0
 RETRY_S = 2.0
@@ -34,8 +38,8 @@ IDLE_S = 0.5
 
 
 class OutboxActions:
-    """Worker that carries out the outbox's CANCEL and EXTEND items on jobs that the
-    scheduler has.
+    """Worker that carries out the outbox's items of all kinds but SUBMIT on jobs that the scheduler
+    has.
     """
 
     def __init__(
@@ -49,7 +53,8 @@ class OutboxActions:
         self._scheduler = scheduler
         self._leader = leader
         self._clock = clock
-        self._extending: set[UUID] = set()
+        self._changing: set[UUID] = set()
+        """Jobs of which an item other than CANCEL is in progress; a second one waits."""
         self.cancelled = asyncio.Event()
         """Event that is set when the scheduler has ended a job, and cleared by the poll."""
 
@@ -91,14 +96,18 @@ class OutboxActions:
         except AitneError as error:
             log.error("%s of job %s is refused: %s", item.kind, item.job_id, error.message)
             delay_s = REFUSED_S
-        if delay_s is None:
+        if isinstance(delay_s, Job):
+            await self._store.hold_outbox({item.id: delay_s}, epoch=self._leader.epoch)
+        elif delay_s is None:
             await self._store.finish_outbox(item.id, epoch=self._leader.epoch)
         else:
             await self._store.return_outbox(item.id, epoch=self._leader.epoch, delay_s=delay_s)
         in_hand.discard(item.id)
 
-    async def _handle(self, item: OutboxItem) -> float | None:
-        """Handle one item. Return None if it is done, otherwise the seconds until the next try."""
+    async def _handle(self, item: OutboxItem) -> float | Job | None:
+        """Handle one item. Return None if it is done, otherwise the seconds until the next try, or
+        the job that needs a scheduler ID first.
+        """
         job = await self._store.get_job(item.job_id)
         if item.attempt != job.attempt or job.state.terminal:
             return None
@@ -109,15 +118,41 @@ class OutboxActions:
             await self._scheduler.cancel(run_of(job))
             self.cancelled.set()
             return None
-        if job.id in self._extending:
+        if job.id in self._changing:
             return RETRY_S
-        self._extending.add(job.id)
+        self._changing.add(job.id)
         try:
-            # An earlier extension may have changed the end since.
+            # An earlier item may have changed the job since.
             job = await self._store.get_job(item.job_id)
-            return await self._extend(job, int(item.data["time_limit_s"]))
+            if item.kind is OutboxKind.EXTEND:
+                return await self._extend(job, int(item.data["time_limit_s"]))
+            if job.scheduler_id is None:
+                return job
+            if item.kind is OutboxKind.HOLD:
+                await self._hold(job)
+            else:
+                await self._throttle(job)
+            return None
         finally:
-            self._extending.discard(job.id)
+            self._changing.discard(job.id)
+
+    async def _hold(self, job: Job) -> None:
+        """Hold or release the job, as its specification says."""
+        hold = job.spec.hold
+        try:
+            await (self._scheduler.hold if hold else self._scheduler.release)(run_of(job))
+        except (SchedulerRejected, NotSupported) as error:
+            await self._store.withdraw_hold(job.id, not hold, epoch=self._leader.epoch)
+            verb = "held" if hold else "released"
+            await self._note(job, JobChanges(message=f"Not {verb}: {error.message}"))
+
+    async def _throttle(self, job: Job) -> None:
+        """Set how many tasks of the array may run at once, as its specification says."""
+        max_parallel = parse_array(job.spec.array or "0").throttle
+        try:
+            await self._scheduler.throttle(run_of(job), max_parallel)
+        except (SchedulerRejected, NotSupported) as error:
+            await self._note(job, JobChanges(message=f"Task limit not set: {error.message}"))
 
     async def _extend(self, job: Job, time_limit_s: int) -> float | None:
         if job.scheduler_id is None or not job.state.active or _has(job, time_limit_s):

@@ -101,6 +101,21 @@ class CountedScheduler(Scheduler):
         await self._scheduler.cancel(run)
 
     @override
+    async def hold(self, run: Run) -> None:
+        self._count("hold")
+        await self._scheduler.hold(run)
+
+    @override
+    async def release(self, run: Run) -> None:
+        self._count("release")
+        await self._scheduler.release(run)
+
+    @override
+    async def throttle(self, run: Run, max_parallel: int | None) -> None:
+        self._count("throttle")
+        await self._scheduler.throttle(run, max_parallel)
+
+    @override
     async def extend(self, run: Run, time_limit_s: int) -> None:
         self._count("extend")
         await self._scheduler.extend(run, time_limit_s)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from aitne.core.errors import NotAllowed, Unavailable
-from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.jobs.states import LIVE, JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.files import CLOSED, Fence, JobFiles, JobLocation, ProgramOutcome
@@ -25,6 +25,7 @@ from aitne.services.controller.runs import records_of, run_of
 
 log = logging.getLogger(__name__)
 
+_TAKEN_OUT = "Cancelled in the scheduler while it waited, not through the platform."
 SILENCE_S = 300.0
 """Seconds of silence after which an agent counts as dead.
 
@@ -92,6 +93,14 @@ class MissingRunResolver:
         place, task = self._place(job), job.array_task_id
         fence = await self._files.close_fence(place, task)
         if fence.owner == CLOSED:
+            if await self._was_cancelled(job):
+                asked = job.cancel_requested_at is not None
+                changes = JobChanges(
+                    reason=job.reason or TerminationReason.CANCELLED,
+                    message=job.message if asked else _TAKEN_OUT,
+                    ended_at=self._clock(),
+                )
+                return RunVerdict(JobState.CANCELLED, changes)
             return self._never_began(job)
         outcome = await self._files.outcome(place, task)
         if outcome is not None and _by(outcome, fence):
@@ -208,6 +217,34 @@ class MissingRunResolver:
         ``vanished``.
         """
         return await self._files.fence(self._place(job), job.array_task_id) is not None
+
+    async def _was_cancelled(self, job: Job) -> bool:
+        """Return whether the missing run is a task that was taken out of its waiting array.
+
+        A scheduler may keep no record of an array's waiting task that is cancelled (Slurm 22.05 to
+        26.05). It has then only removed the index from the array, which it still has; a scheduler
+        that lost its state has lost the whole array, or has the task again.
+
+        Raises:
+            SchedulerUnavailable: the scheduler does not answer.
+        """
+        if job.array_task_id is None or job.scheduler_id is None:
+            return False
+        array_id = job.scheduler_id.partition("_")[0]
+        run = run_of(job).model_copy(update={"scheduler_id": array_id})
+        records = await self._scheduler.find([run])
+        ours = [row for row in records if row.scheduler_id.partition("_")[0] == array_id]
+        there = any(row.array_task_id == job.array_task_id for row in ours)
+        # Once all of its waiting tasks are cancelled, the array's own record ends without indices.
+        array_there = any(
+            row.state in LIVE
+            or (
+                row.scheduler_id == array_id
+                and (row.array_task_id, row.array_task_ids) == (None, None)
+            )
+            for row in ours
+        )
+        return array_there and not there
 
     def _never_began(
         self, job: Job, message: str = "The scheduler lost it before it started."

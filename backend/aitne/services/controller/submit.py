@@ -36,6 +36,7 @@ from aitne.core.ports.scheduler import Scheduler, SubmitRequest
 from aitne.core.ports.store import OutboxItem, OutboxKind, Store, TransitionRequest
 from aitne.services.controller.answer import RETRY_S, SubmissionOutcome, accepted, move_of
 from aitne.services.controller.counts import ControllerCounters
+from aitne.services.controller.dependencies import judge, named
 from aitne.services.controller.hold import SubmissionHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.live import LiveJobs
@@ -158,7 +159,7 @@ class Submitter:
         ``hold_reason`` is the reason why none may begin, if there is one.
         """
         jobs = {job.id: job for job in await self._store.get_jobs([item.job_id for item in items])}
-        needed = {dependency for job in jobs.values() for dependency in job.spec.after}
+        needed = {job_id for job in jobs.values() for _, job_id in named(job)}
         dependencies = {job.id: job for job in await self._store.get_jobs(needed)} if needed else {}
         unknown: list[tuple[OutboxItem, Job]] = []
         ready: list[PendingSubmission] = []
@@ -174,7 +175,10 @@ class Submitter:
                 changes = JobChanges(message=hold_reason)
                 self._answer(SubmissionOutcome(item, job, job.state, changes, delay_s=HELD_S))
             elif job.state is JobState.PENDING_SUBMIT:
-                begun = self._prepare(item, job, dependencies)
+                # A later attempt was preceded by one that has waited.
+                single = job.spec.singleton and job.attempt == 1
+                namesake = await self._store.first_namesake(job) if single else None
+                begun = self._prepare(item, job, dependencies, namesake)
                 if begun is not None:
                     # A retried task has a token of its own: the array's may be gone.
                     token = begun.request.files["token"]
@@ -225,16 +229,16 @@ class Submitter:
             self._answer(await self._search.judge(item, job, records[job.id]))
 
     def _prepare(
-        self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job]
+        self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job], namesake: Job | None
     ) -> PendingSubmission | None:
         """Render the submission; None if nothing is to be submitted, then the answer is recorded.
 
-        ``jobs`` are the jobs that it depends on.
+        ``jobs`` are the jobs that it depends on, ``namesake`` is one that a singleton waits for.
         """
         if job.cancel_requested_at is not None:
             self._end(item, job, JobState.CANCELLED, TerminationReason.CANCELLED, job.message)
             return None
-        after = self._dependencies(item, job, jobs)
+        after = self._dependencies(item, job, jobs, namesake)
         if after is None:
             return None
         try:
@@ -245,31 +249,26 @@ class Submitter:
         return PendingSubmission(item, job, request)
 
     def _dependencies(
-        self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job]
-    ) -> list[str] | None:
-        """List the scheduler IDs to wait for.
+        self, item: OutboxItem, job: Job, jobs: Mapping[UUID, Job], namesake: Job | None
+    ) -> Mapping[str, Sequence[str]] | None:
+        """Return the scheduler IDs to wait for, by kind.
 
-        None if a job has none yet, or has failed.
+        None if a job has none yet, a dependency can never be satisfied, or an earlier job of the
+        same name has not ended.
         """
-        wait_for: list[str] = []
-        for dependency in job.spec.after:
-            other = jobs.get(dependency)
-            if other is None or (other.state.terminal and other.state is not JobState.COMPLETED):
-                state = "is gone" if other is None else f"ended {other.state}"
-                message = f"It was to run after job {dependency}, which {state}."
-                reason = TerminationReason.DEPENDENCY_FAILED
-                self._end(item, job, JobState.CANCELLED, reason, message)
-                return None
-            if other.state is JobState.COMPLETED:
-                continue
-            # The scheduler would wait for this attempt only, and a retry is another one.
-            if other.scheduler_id is None or other.spec.retry.max:
-                note = f"Waits for job {dependency} to complete."
-                changes = JobChanges() if job.message == note else JobChanges(message=note)
-                self._answer(SubmissionOutcome(item, job, job.state, changes, dependency=other))
-                return None
-            wait_for.append(other.scheduler_id)
-        return wait_for
+        found = judge(job, jobs)
+        if found.never is not None:
+            reason = TerminationReason.DEPENDENCY_FAILED
+            self._end(item, job, JobState.CANCELLED, reason, found.never)
+            return None
+        other = found.waits_for or namesake
+        if other is None:
+            return found.ids
+        verb = "end; it has the same name" if other is namesake else "complete"
+        note = f"Waits for job {other.id} to {verb}."
+        changes = JobChanges() if job.message == note else JobChanges(message=note)
+        self._answer(SubmissionOutcome(item, job, job.state, changes, dependency=other))
+        return None
 
     # --- submitting ------------------------------------------------------------------------------
 

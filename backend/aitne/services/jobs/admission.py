@@ -17,6 +17,7 @@ from aitne.core.jobs.arrays import array_id, task_group_id
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobSpec, ResubmitOptions
 from aitne.core.models.job_file import JobFile
+from aitne.core.models.job_options import DEPENDENCIES
 from aitne.core.models.node import Cluster
 from aitne.core.models.user import Actor
 from aitne.core.ports.accounts import Accounts, UnixAccount
@@ -69,7 +70,7 @@ class AdmittedJob:
     unseen: tuple[str, ...]
     """Sentences about its image and datasets for the user."""
     after: Sequence[Job]
-    """Jobs that must complete before it starts."""
+    """Jobs that must have ended before it starts."""
 
 
 class Admission:
@@ -232,7 +233,7 @@ class Admission:
             fitting=resolved_job.fitting,
             limits=limits,
             unseen=await self._offers.look(actor, spec, resolved_job.account),
-            after=await self._after(actor, spec.after),
+            after=await self._dependencies(actor, spec),
         )
 
     async def _check_charged(self, actor: Actor, spec: JobSpec) -> None:
@@ -273,35 +274,30 @@ class Admission:
             raise NotAllowed(decision.reason)
         return project
 
-    async def _after(self, actor: Actor, after: Sequence[UUID]) -> Sequence[Job]:
-        """Return the jobs that must complete first.
+    async def _dependencies(self, actor: Actor, spec: JobSpec) -> Sequence[Job]:
+        """Return the jobs that must have ended first.
 
-        Raises ``InvalidInput`` if one is unknown or has ended without completing.
+        Raises ``InvalidInput`` if one is unknown or a dependency can never be satisfied.
         """
         problems = Problems()
         dependencies = []
-        for job_id in after:
-            try:
-                job = await self._store.get_job(job_id)
-                require(
-                    PolicyAction.JOB_READ,
-                    actor,
-                    "job",
-                    job_id,
-                    owner=job.owner,
-                    project=job.project,
-                )
-            except NotFound:
-                problems.add("after", f"there is no job {job_id}", job_id, "jobs that you may see")
-                continue
-            if job.state.terminal and job.state is not JobState.COMPLETED:
-                problems.add(
-                    "after",
-                    f"job {job_id} ended {job.state}, so this one would never start",
-                    job_id,
-                    "jobs that completed or have not ended",
-                )
-            dependencies.append(job)
+        for kind in DEPENDENCIES:
+            for job_id in getattr(spec, kind):
+                try:
+                    job = await self._store.get_job(job_id)
+                    require(
+                        PolicyAction.JOB_READ,
+                        actor,
+                        "job",
+                        job_id,
+                        owner=job.owner,
+                        project=job.project,
+                    )
+                except NotFound:
+                    problems.add(kind, f"there is no job {job_id}", job_id, "jobs that you may see")
+                    continue
+                _check_dependency(kind, job, problems)
+                dependencies.append(job)
         problems.check()
         return dependencies
 
@@ -313,3 +309,27 @@ class Admission:
                 f"You have {live} jobs and tasks that wait or run, and this would add {new}; "
                 f"the limit is {max_jobs}. Wait for some to end, or cancel some."
             )
+
+
+def _check_dependency(kind: str, job: Job, problems: Problems) -> None:
+    """Add a problem if the dependency can never be satisfied."""
+    completed = job.state is JobState.COMPLETED
+    if kind == "aftercorr" and (not job.is_array or job.spec.retry.max):
+        what = (
+            "has retries, which are other jobs for the scheduler" if job.is_array else "is no array"
+        )
+        problems.add(kind, f"job {job.id} {what}", job.id, "array jobs without retries")
+    elif kind in ("after", "aftercorr") and job.state.terminal and not completed:
+        problems.add(
+            kind,
+            f"job {job.id} ended {job.state}, so this one would never start",
+            job.id,
+            "jobs that completed or have not ended",
+        )
+    elif kind == "afternotok" and completed:
+        problems.add(
+            kind,
+            f"job {job.id} completed, so this one would never start",
+            job.id,
+            "jobs that have not completed",
+        )

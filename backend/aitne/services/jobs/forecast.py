@@ -52,7 +52,9 @@ class Forecaster:
         if self._scheduler is None:
             return StartForecast()
         try:
-            forecast = await self._scheduler.forecast(self._renderer.submit_request(job, after, ""))
+            forecast = await self._scheduler.forecast(
+                self._renderer.submit_request(job, {"after": after}, "")
+            )
         except SchedulerRejected as error:
             raise InvalidInput.field(error.field or SCHEDULER, error.message) from error
         except Unavailable as error:

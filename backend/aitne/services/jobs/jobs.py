@@ -13,7 +13,7 @@ from uuid import UUID
 
 from aitne.core.errors import InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.env_values import with_visible_env
-from aitne.core.jobs.states import JobState
+from aitne.core.jobs.states import WAITING, JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, JobFilter, JobType, Plan, ResubmitOptions, Sample
 from aitne.core.models.job_file import JobFile
@@ -75,12 +75,22 @@ class JobService:
             StartForecast()
             if hold_reason or fitting.away
             else await self._forecaster.ask(
-                draft, [job.scheduler_id for job in waiting if job.scheduler_id is not None]
+                draft,
+                [
+                    job.scheduler_id
+                    for job in waiting
+                    if job.scheduler_id is not None and job.id in spec.after
+                ],
             )
         )
         in_turn = forecast.later(now)
         ahead = reaches_into(window, now, spec.max_duration_s)
         pending_reason = hold_reason or by_limits or fitting.reason or in_turn
+        begins_at = draft.begins_at
+        if spec.hold:
+            pending_reason = "Is held; it starts after a release."
+        elif begins_at is not None and begins_at > now:
+            pending_reason = "Waits for the time before which it may not start."
         if waiting:
             which = "one other job" if len(waiting) == 1 else f"{len(waiting)} other jobs"
             pending_reason = f"Waits for {which} to complete."
@@ -95,7 +105,7 @@ class JobService:
                 *forecast.warnings,
                 *filter(None, [ahead]),
             ),
-            expected_start_at=forecast.starts_at,
+            expected_start_at=None if spec.hold else forecast.starts_at,
             limits=admitted.limits,
             script=self._renderer.script(draft),
             settings=() if spec.sweep is None else tuple(expand(spec.sweep)),
@@ -167,6 +177,28 @@ class JobService:
         job = await self._allowed(PolicyAction.JOB_CANCEL, actor, job_id)
         verb = "Stopped" if job.type is JobType.SESSION else "Cancelled"
         return await self._store.request_cancel(job_id, self._clock(), f"{verb} by {actor.name}.")
+
+    async def hold(self, actor: Actor, job_id: UUID) -> Job:
+        """Hold the job while it waits, or the tasks of an array that wait.
+
+        Raises ``NotFound``, ``NotAllowed``; ``Conflict`` if nothing of it waits.
+        """
+        await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
+        return await self._store.request_hold(job_id, True)
+
+    async def release(self, actor: Actor, job_id: UUID) -> Job:
+        """Release what was held. Raises as ``hold``."""
+        await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
+        return await self._store.request_hold(job_id, False)
+
+    async def throttle(self, actor: Actor, job_id: UUID, max_parallel: int | None) -> Job:
+        """Set how many tasks of the array may run at once; None: no limit. Running tasks continue.
+
+        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput`` if the job is no array; ``Conflict`` if
+        it has ended.
+        """
+        await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
+        return await self._store.request_throttle(job_id, max_parallel)
 
     async def resubmit(
         self,
@@ -260,11 +292,13 @@ class JobService:
     def actions(self, actor: Actor, job: Job) -> builtins.list[str]:
         """List the actions that the actor may take on the job now.
 
-        They are among open, extend, stop, cancel, attach, resubmit, continue.
+        They are among open, extend, stop, cancel, attach, hold, release, resubmit, continue.
         """
         live = not job.state.terminal and job.cancel_requested_at is None
         session = job.type is JobType.SESSION
         running = live and job.state.active and job.expires_at is not None
+        # Some tasks of an array wait while others run.
+        waits = job.state in WAITING or job.is_array
         possible = {
             "open": (
                 live and job.state is JobState.READY and job.url is not None,
@@ -274,6 +308,8 @@ class JobService:
             "stop": (session and live, PolicyAction.JOB_CANCEL),
             "cancel": (not session and live, PolicyAction.JOB_CANCEL),
             "attach": (live and job.attachable, PolicyAction.JOB_ATTACH),
+            "hold": (live and waits and not job.spec.hold, PolicyAction.JOB_HOLD),
+            "release": (live and waits and job.spec.hold, PolicyAction.JOB_HOLD),
             "resubmit": (job.state.terminal, PolicyAction.JOB_RESUBMIT),
             "continue": (session and job.state.terminal, PolicyAction.JOB_RESUBMIT),
         }

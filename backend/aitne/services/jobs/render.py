@@ -143,12 +143,14 @@ class Renderer:
         if job.spec.image_use is not None:
             self.agent_spec(job)
 
-    def submit_request(self, job: Job, tasks_after: Sequence[str], token: str) -> SubmitRequest:
+    def submit_request(
+        self, job: Job, dependencies: Mapping[str, Sequence[str]], token: str
+    ) -> SubmitRequest:
         """Return the submission of the job's present attempt. For an array, ``job`` is the array
         job's row; for a single task that is retried, the task's row.
 
-        ``tasks_after`` are scheduler IDs of jobs that must complete first, ``token`` is the job
-        token.
+        ``dependencies`` are scheduler IDs of jobs to wait for by the request's fields, ``token`` is
+        the job token.
         """
         spec = self.agent_spec(job)
         return SubmitRequest(
@@ -165,7 +167,9 @@ class Renderer:
             resources=job.spec.resources,
             time_limit_s=job.spec.max_duration_s,
             array=_array(job),
-            after=tuple(tasks_after),
+            **{kind: tuple(ids) for kind, ids in dependencies.items()},
+            begin_at=job.begins_at,
+            hold=job.spec.hold,
             max_requeues=max_requeues(job),
             slurm=job.spec.slurm,
         )

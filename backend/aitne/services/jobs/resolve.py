@@ -303,6 +303,13 @@ def _check_kind(
                 file.commands[0],
                 "none with a template",
             )
+    if file.aftercorr and file.array is None and file.sweep is None:
+        problems.add(
+            "aftercorr",
+            "only the tasks of an array have corresponding tasks",
+            file.aftercorr[0],
+            "with array or sweep",
+        )
     if kind is JobType.SESSION:
         if not file.container.network:
             problems.add(

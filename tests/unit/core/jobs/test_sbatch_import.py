@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -95,6 +97,32 @@ def noted(*lines: str) -> list[str]:
         ("--gpus-per-node=a100:3", {"resources": {"gpu": "a100:3"}}),
         ("--gpus-per-task=1 --ntasks-per-node=4", {"resources": {"cpu": 4, "gpu": 4}}),
         ("-Qv -N 3", {"resources": {"nodes": 3}}),
+        (
+            "-L matlab:1,ansys@site:2 -x n[3-4]",
+            {"slurm": {"licenses": "matlab:1,ansys@site:2", "exclude": "n[3-4]"}},
+        ),
+        ("--nice --time-min=30", {"slurm": {"nice": 100, "time_min": "30m"}}),
+        ("--begin=now+2hours", {"begin": "2h"}),
+        ("-b now+90", {"begin": "1m30s"}),
+        ("-b now+1week --begin=now", {}),
+        ("-H -d singleton", {"singleton": True, "hold": True}),
+        ("--nice=5", {"slurm": {"nice": 5}}),
+        ("--exclusive=user", {"slurm": {"extra": ["--exclusive=user"]}}),
+        ("--exclusive=user --exclusive", {"slurm": {"exclusive": True}}),
+        ("--exclusive --exclusive=mcs", {"slurm": {"extra": ["--exclusive=mcs"]}}),
+        (
+            "-w n1 --hint=nomultithread --spread-job -k --nodelist=n2",
+            {
+                "slurm": {
+                    "extra": [
+                        "--hint=nomultithread",
+                        "--spread-job",
+                        "--no-kill",
+                        "--nodelist=n2",
+                    ]
+                }
+            },
+        ),
     ],
 )
 def test_an_option_has_its_field(line: str, expected: dict[str, Any]) -> None:
@@ -118,8 +146,18 @@ def test_the_last_of_an_option_counts() -> None:
         ("-e x.err", "--error"),
         ("--mail-type=END --mail-user=a@b.c", "--mail-type"),
         ("-d afterok:12:13", "--dependency"),
-        ("--begin=now+1hour", "--begin"),
         ("-w node[1-4]", "--nodelist"),
+        ("--begin=16:00", "--begin"),
+        ("--begin=2026-01-31T20:00", "--begin"),
+        ("--begin=now+99years", "--begin"),
+        ("--begin=now+99999999weeks", "begin"),
+        ("-d singleton,afterany:7", "--dependency"),
+        ("--requeue=expedite", "--requeue"),
+        ("--tmp='a\x01'", "--tmp"),
+        ("--nice=-5", "--nice"),
+        ("-x /home/ada/nodes", "slurm.exclude"),
+        ("--time-min=x", "--time-min"),
+        ("--contiguous=yes", "--contiguous"),
         ("--mem=0", "--mem"),
         ("-t UNLIMITED", "--time"),
         ("-N 2-4", "--nodes"),
@@ -132,7 +170,7 @@ def test_the_last_of_an_option_counts() -> None:
         ("-a 5-1", "--array"),
         ("-D work", "--chdir"),
         ("--export=ALL", "--export"),
-        ("--exclusive=user", "--exclusive=user"),
+        ("--exclusive=user", "--exclusive"),
         ("--signal=B:USR1@60", "--signal"),
         ("--signal=@", "--signal"),
         ("--frobnicate=3", "--frobnicate"),
@@ -141,14 +179,15 @@ def test_the_last_of_an_option_counts() -> None:
         ("word", "word"),
         ("-p a;b", "slurm.partition"),
         ("--export=SLURM_X=1", "env"),
-        ("hetjob", "hetjob"),
     ],
 )
 def test_unsupported_sbatch_option_is_noted(line: str, option: str) -> None:
     assert option in noted(line)
 
 
-@pytest.mark.parametrize("line", ["--bell", "--no-bell", "--quiet", "-v"])
+@pytest.mark.parametrize(
+    "line", ["--quiet", "-v", "-o x.log", "--mail-user=a@b.c", "--hint=multithread", "--wckey=x"]
+)
 def test_option_without_effect_on_jobs_is_not_serious(line: str) -> None:
     found = import_sbatch(SCRIPT.format(f"#SBATCH {line}"))
     assert [note for note in found.notes if note.serious and note.option != "workdir"] == []
@@ -161,8 +200,67 @@ def test_option_that_changes_the_environment_is_serious() -> None:
     assert "clean environment" in note.message
 
 
-def test_sbatch_option_is_either_left_out_or_ignored() -> None:
-    assert not sbatch_options.IGNORED & sbatch_options.LEFT_OUT.keys()
+def _sbatch() -> dict[str, str]:
+    """The options of sbatch, and whether each has an argument."""
+    lines = (Path(__file__).parent / "sbatch_options.txt").read_text().splitlines()
+    words = (line.split() for line in lines if not line.startswith("#"))
+    return {name: argument for name, argument, *_ in words}
+
+
+def test_every_option_of_sbatch_has_one_place() -> None:
+    assert _sbatch().keys() == sbatch_options.KNOWN
+    places = (
+        sbatch_options.AMOUNTS,
+        sbatch_options.SITE,
+        sbatch_options.LEFT_OUT.keys(),
+        sbatch_options.IGNORED.keys(),
+        sbatch_options.REFUSED.keys(),
+        sbatch_options.ALIASES.keys(),
+        sbatch_options._TAKE.keys(),
+    )
+    assert sum(map(len, places)) == len(sbatch_options.KNOWN)
+
+
+def test_options_have_values_as_in_sbatch() -> None:
+    arguments = _sbatch()
+    assert {name for name, argument in arguments.items() if argument == "none"} == (
+        sbatch_options.NO_VALUE
+    )
+    assert {name for name, argument in arguments.items() if argument == "optional"} == (
+        sbatch_options.OPTIONAL_VALUE
+    )
+
+
+@pytest.mark.parametrize("name", sorted(_sbatch()))
+def test_no_option_of_sbatch_is_lost_without_word(name: str) -> None:
+    value = "" if name in sbatch_options.NO_VALUE else "=1"
+    script = SCRIPT.format(f"#SBATCH --{name}{value}")
+    if name in sbatch_options.REFUSED:
+        with pytest.raises(ValueError, match=f"line 2: --{name} "):
+            import_sbatch(script)
+    else:
+        found = import_sbatch(script)
+        kept = {*found.file} - {"commands"}
+        assert kept or any(note.line == 2 for note in found.notes)
+
+
+@pytest.mark.parametrize("word", ["hetjob", "packjob", "hetjob # second"])
+def test_heterogeneous_job_is_refused_with_its_line(word: str) -> None:
+    script = f"#!/bin/bash\n#SBATCH -N1\n#SBATCH {word}\n#SBATCH -N2\nsrun a : b\n"
+    with pytest.raises(ValueError, match="line 3: a heterogeneous job"):
+        import_sbatch(script)
+    assert import_sbatch(f"#!/bin/bash\nrun\n#SBATCH {word}\n").file == {"commands": ["run"]}
+
+
+@pytest.mark.parametrize("line", ["#PBS -l nodes=2", "#BSUB -n 4", "#BB create_persistent"])
+def test_directives_of_other_systems_are_serious(line: str) -> None:
+    [note] = import_sbatch(f"#!/bin/bash\n{line}\nrun\n").notes
+    assert (note.line, note.option, note.serious) == (2, line.split()[0], True)
+
+
+def test_directives_need_no_blank_and_may_say_slurm() -> None:
+    found = import_sbatch("#!/bin/bash\n#SBATCH--nodes=2\n#SLURM -c 3\nrun\n")
+    assert found.file["resources"] == {"nodes": 2, "cpu": 3}
 
 
 def test_imported_job_gets_working_directory_of_sbatch_or_note() -> None:
@@ -234,7 +332,14 @@ _LINES = st.one_of(
 @given(st.lists(_LINES, max_size=8), st.booleans())
 def test_imported_script_always_gives_valid_job_file(lines: list[str], shebang: bool) -> None:
     text = "\n".join([*(["#!/bin/bash"] if shebang else []), *lines])
-    found = import_sbatch(text)
+    refusals: list[str] = []
+    try:
+        found = import_sbatch(text)
+    except ValueError as error:
+        refusals.append(str(error))
+    if refusals:
+        assert re.match(r"line [0-9]+: ", refusals[0])
+        return
     file = JobFile.model_validate(found.file)
     read, _ = job_source._parse("x", write_job_file(found.file).encode())
     assert JobFile.model_validate(read) == file

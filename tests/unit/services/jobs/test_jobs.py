@@ -110,14 +110,17 @@ async def test_resubmit_keeps_to_todays_limits(bench: Bench) -> None:
 
 async def test_actions_follow_state_and_actor(bench: Bench) -> None:
     job = await bench.create()
-    assert bench.jobs.actions(ADA, job) == ["cancel"]
-    assert bench.jobs.actions(ROOT, job) == ["cancel"]
+    assert bench.jobs.actions(ADA, job) == ["cancel", "hold"]
+    assert bench.jobs.actions(ROOT, job) == ["cancel", "hold"]
+    held = await bench.jobs.hold(ADA, job.id)
+    assert bench.jobs.actions(ADA, held) == ["cancel", "release"]
+    assert not (await bench.jobs.release(ADA, job.id)).spec.hold
     assert bench.jobs.actions(BOB, job) == []
     ended = await bench.walk(job, JobState.FAILED)
     assert bench.jobs.actions(ADA, ended) == ["resubmit"]
     assert bench.jobs.actions(ROOT, ended) == []
     waiting = await bench.create(type="session")
-    assert bench.jobs.actions(ADA, waiting) == ["stop"]
+    assert bench.jobs.actions(ADA, waiting) == ["stop", "hold"]
     ready = await bench.ready()
     assert bench.jobs.actions(ADA, ready) == ["open", "extend", "stop"]
     assert bench.jobs.actions(ROOT, ready) == ["extend", "stop"]

@@ -34,7 +34,7 @@ def renderer() -> Renderer:
 
 
 def sent(renderer: Renderer, job: Job) -> AgentSpec:
-    request = renderer.submit_request(job, (), "secret")
+    request = renderer.submit_request(job, {}, "secret")
     return AgentSpec.model_validate_json(request.files["agent.json"])
 
 
@@ -153,7 +153,7 @@ def test_an_environment_is_loaded_once_for_all_ranks_of_a_node(renderer: Rendere
 
 
 def test_the_token_travels_only_as_a_file(renderer: Renderer) -> None:
-    request = renderer.submit_request(make_job(), ("7", "8"), "t0k3n")
+    request = renderer.submit_request(make_job(), {"after": ["7", "8"]}, "t0k3n")
     assert request.files["token"] == b"t0k3n"
     assert request.after == ("7", "8")
     assert "t0k3n" not in request.model_dump_json(exclude={"files"})
@@ -163,11 +163,11 @@ def test_the_token_travels_only_as_a_file(renderer: Renderer) -> None:
 
 def test_tasks_share_their_arrays_folder(renderer: Renderer) -> None:
     array, tasks = make_array("0-9%2")
-    request = renderer.submit_request(array, (), "t")
+    request = renderer.submit_request(array, {}, "t")
     assert (request.job_id, request.array) == (array.id, "0-9%2")
     assert request.job_dir == f"/srv/aitne/jobs/{array.id}/1"
     again = tasks[3].model_copy(update={"attempt": 2})
-    request = renderer.submit_request(again, (), "t")
+    request = renderer.submit_request(again, {}, "t")
     assert (request.job_id, request.attempt, request.array) == (array.id, 2, "3")
     assert request.job_dir == f"/srv/aitne/jobs/{array.id}/2"
     assert sent(renderer, again).job_id == array.id

@@ -41,6 +41,8 @@ from aitne.core.jobs.states import TerminationReason as Reason
 RETRY_S = 5.0
 """Seconds after a failed start, and before a start on a machine that seemed to shut down."""
 
+_LONGEST_TIMER_S = 86_400.0
+
 _log = logging.getLogger(__name__)
 
 
@@ -69,6 +71,8 @@ class SchedulingEngine:
         self._forecast: dict[int, datetime] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._next_begin: datetime | None = None
+        """Time of the next round for a task that may not start before it."""
 
     # --- queries ---------------------------------------------------------------------------------
 
@@ -133,18 +137,38 @@ class SchedulingEngine:
             ]
             if not waiting:
                 continue
-            names, failed = dependency(self.book, job.record.request.after)
-            if failed:
-                for task in waiting:
+            # Only with aftercorr the tasks of an array wait for different ones.
+            common = None if job.record.request.aftercorr else dependency(self.book, waiting[0])
+            for task in waiting:
+                names, failed = common or dependency(self.book, task)
+                if failed:
                     self._finish(task, TaskOutcome(reason=Reason.DEPENDENCY_FAILED, ended_at=now))
-            elif names:
-                text = f"Waits for job{'s' * (len(names) > 1)} {', '.join(names)} to complete"
-                self._reasons.update((task.number, text) for task in waiting)
-            else:
-                tasks += [
-                    task for task in waiting if task.not_before is None or task.not_before <= now
-                ]
+                elif names:
+                    verb = "end" if job.record.request.afterany else "complete"
+                    text = f"Waits for job{'s' * (len(names) > 1)} {', '.join(names)} to {verb}"
+                    self._reasons[task.number] = text
+                elif task.held:
+                    self._reasons[task.number] = "Is held; it starts after a release"
+                elif self._is_early(task, now):
+                    self._reasons[task.number] = "Waits for the time before which it may not start"
+                elif task.not_before is None or task.not_before <= now:
+                    tasks.append(task)
         return tasks
+
+    def _is_early(self, task: LocalTask, now: datetime) -> bool:
+        """Return whether the task's time has not come; if so, the next round begins then."""
+        begin_at = task.job.record.request.begin_at
+        if begin_at is None or begin_at <= now:
+            return False
+        if self._next_begin is None or begin_at < self._next_begin:
+            self._next_begin = begin_at
+            delay_s = min((begin_at - now).total_seconds() + 0.01, _LONGEST_TIMER_S)
+            asyncio.get_running_loop().call_later(delay_s, self._begin)
+        return True
+
+    def _begin(self) -> None:
+        self._next_begin = None
+        self.schedule()
 
     # --- starting --------------------------------------------------------------------------------
 
@@ -330,6 +354,29 @@ class SchedulingEngine:
             task.phase, task.ending, task.trouble = TaskPhase.ENDED, ending, None
         elif task.phase is TaskPhase.RUNNING:
             await self._order(task, signal.SIGTERM)
+
+    async def hold(self, tasks: Sequence[LocalTask], *, held: bool) -> None:
+        """Hold or release waiting tasks. Raises ``OSError`` if that cannot be stored."""
+        changed = [task for task in tasks if task.held is not held]
+        for task in changed:
+            task.held = held
+        try:
+            for task in changed:
+                await asyncio.to_thread(self._write_state, task)
+        except OSError:
+            for task in changed:
+                task.held = not held
+            raise
+        finally:
+            self.schedule()
+
+    async def throttle(self, job: LocalJob, throttle: int | None) -> None:
+        """Set how many tasks of the array may run at once. Raises ``OSError`` if it cannot be
+        stored.
+        """
+        await asyncio.to_thread(self.records.write_throttle, job.record.number, throttle)
+        job.record = job.record.model_copy(update={"throttle": throttle})
+        self.schedule()
 
     async def extend(self, task: LocalTask, time_limit_s: int) -> None:
         """Set the time limit of a running task. Raises ``OSError`` if it cannot be stored."""

@@ -28,6 +28,8 @@ def _recall(records: Records, task: LocalTask) -> None:
     number = task.job.record.number
     state = records.read_state(number, task.index)
     task.restart_count, task.runs = state.restart_count, state.closed_runs
+    if state.held is not None:
+        task.held = state.held
     if state.ending is not None:
         task.phase, task.ending = TaskPhase.ENDED, state.ending
         return

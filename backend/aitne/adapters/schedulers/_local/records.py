@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class LocalJobRecord(Frozen):
-    """A job as the ``local`` scheduler accepted it; the record never changes."""
+    """A job as the ``local`` scheduler accepted it; only ``throttle`` changes."""
 
     number: int
     """Of an array: the number of its first task; those of the other tasks follow."""
@@ -64,6 +64,8 @@ class TaskState(Frozen):
     closed_runs: int = 0
     """Number of runs that have ended and whose outcome has been processed."""
     ending: TaskOutcome | None = None
+    held: bool | None = None
+    """None: as the request says."""
 
 
 class RunGrant(Frozen):
@@ -127,6 +129,14 @@ class Records:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+
+    def write_throttle(self, number: int, throttle: int | None) -> None:
+        """Store how many tasks of an array may run at once; None: no limit."""
+        path = self.jobs / str(number) / JOB
+        record = LocalJobRecord.model_validate_json(path.read_bytes())
+        changed = record.model_copy(update={"throttle": throttle})
+        text = changed.model_dump_json(exclude={"request": {"files"}})
+        write_atomically(path, text.encode(), sync=True)
 
     def delete(self, number: int) -> None:
         """Delete a job, its record first, so that a crash leaves no folder that looks

@@ -11,7 +11,7 @@ from aitne.adapters.schedulers._local.launcher import ProcessIdentity
 from aitne.adapters.schedulers._local.planner import Demand, Grant, RunningTask, WaitingTask
 from aitne.adapters.schedulers._local.records import LocalJobRecord, TaskOutcome, TaskState
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
-from aitne.core.ports.scheduler import SchedulerJob
+from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
 
 
 class TaskPhase(Enum):
@@ -44,6 +44,7 @@ class LocalTask:
     started_at: datetime | None = None
     time_limit_s: int = 0
     cancelled: bool = False
+    held: bool = False
     ending: TaskOutcome | None = None
     not_before: datetime | None = None
     trouble: str | None = None
@@ -70,7 +71,12 @@ class LocalTask:
     def state(self) -> TaskState:
         """Return the state of the task as it is stored on disk."""
         closed = self.runs - 1 if self.holds_slots else self.runs
-        return TaskState(restart_count=self.restart_count, closed_runs=closed, ending=self.ending)
+        return TaskState(
+            restart_count=self.restart_count,
+            closed_runs=closed,
+            ending=self.ending,
+            held=self.held,
+        )
 
     def row(self, pending: str | None, expected_start_at: datetime | None) -> SchedulerJob:
         """Return the task as a record of the scheduler port."""
@@ -129,6 +135,8 @@ class LocalJob:
     record: LocalJobRecord
     demand: Demand = field(init=False)
     tasks: list[LocalTask] = field(init=False)
+    by_index: dict[str, LocalTask] = field(init=False)
+    """The tasks by their indices as text."""
 
     def __post_init__(self) -> None:
         request = self.record.request
@@ -143,9 +151,16 @@ class LocalJob:
         )
         indices: tuple[int | None, ...] = self.record.indices or (None,)
         self.tasks = [
-            LocalTask(self, self.record.number + offset, index, time_limit_s=request.time_limit_s)
+            LocalTask(
+                self,
+                self.record.number + offset,
+                index,
+                time_limit_s=request.time_limit_s,
+                held=request.hold,
+            )
             for offset, index in enumerate(indices)
         ]
+        self.by_index = {str(task.index): task for task in self.tasks}
 
     @property
     def ended(self) -> bool:
@@ -186,7 +201,8 @@ class JobIndex:
             return []
         if not underscore:
             return list(job.tasks)
-        return [task for task in job.tasks if str(task.index) == index]
+        task = job.by_index.get(index)
+        return [] if task is None else [task]
 
     def dependents(self, number: int) -> list[LocalJob]:
         """Return the jobs that have not ended and name this one in ``after``."""
@@ -194,22 +210,38 @@ class JobIndex:
             job
             for job in self.jobs.values()
             if not job.ended
-            and any(name.partition("_")[0] == str(number) for name in job.record.request.after)
+            and any(
+                name.partition("_")[0] == str(number)
+                for name in dependencies_of(job.record.request)
+            )
         ]
 
 
-def dependency(book: JobIndex, names: tuple[str, ...]) -> tuple[list[str], bool]:
-    """Return those jobs among the IDs ``names`` that have not ended yet, and whether any job among
-    them has failed.
+def dependencies_of(request: SubmitRequest) -> tuple[str, ...]:
+    """Return all scheduler IDs that the request names in its dependencies."""
+    return request.after + request.afterany + request.afternotok + request.aftercorr
+
+
+def dependency(book: JobIndex, task: LocalTask) -> tuple[list[str], bool]:
+    """Return the IDs of the jobs that have to end before the task starts, and whether it can never
+    start because a dependency is not satisfied.
     """
+    request = task.job.record.request
+    # The IDs, the tasks behind each, and which ends satisfy the dependency.
+    groups = [
+        *((name, book.select(name), True, False) for name in request.after),
+        *((name, book.select(f"{name}_{task.index}"), True, False) for name in request.aftercorr),
+        *((name, book.select(name), True, True) for name in request.afterany),
+        *((name, book.select(name), False, True) for name in request.afternotok),
+    ]
     open_ones = []
-    for name in names:
-        tasks = book.select(name)
-        if not tasks:
-            return [], True
-        reasons = [task.ending.reason if task.ending else None for task in tasks]
-        if any(reason not in (None, TerminationReason.COMPLETED) for reason in reasons):
+    for name, tasks, by_success, by_failure in groups:
+        reasons = [other.ending.reason if other.ending else None for other in tasks]
+        failed = any(reason not in (None, TerminationReason.COMPLETED) for reason in reasons)
+        if not tasks or (failed and not by_failure):
             return [], True
         if None in reasons:
             open_ones.append(name)
+        elif not failed and not by_success:
+            return [], True
     return open_ones, False

@@ -77,16 +77,16 @@ _FIELDS: tuple[tuple[str, str, str], ...] = (
     ("More processors requested", "resources.cpu", "it is more than Slurm gives"),
     ("Node count specification", "resources.nodes", "the partition does not allow as many, or as few"),
     ("time limit is invalid", "max_duration", "it is missing or more than Slurm allows here"),
-    ("time-min", "max_duration", "it is more than Slurm allows here"),
+    ("time-min", "slurm.time_min", "it must not be more than max_duration"),
     ("Invalid job array", "array", "an index or the number of tasks is more than Slurm allows"),
     ("dependency", "after", "Slurm no longer knows that job, or the jobs wait for each other"),
     ("--signal", "slurm.signal", "there is no such signal"),
-    ("license", "slurm.extra", "there is no such licence"),
+    ("license", "slurm.licenses", "there is no such licence"),
     ("unrecognized option", "slurm.extra", "this release of sbatch does not have it"),
     ("Invalid --", "slurm.extra", "sbatch does not understand it"),
     ("ambiguous", "slurm.extra", "sbatch does not understand it"),
     ("requires an argument", "slurm.extra", "an option needs a value"),
-    ("Invalid node name", "slurm.extra", "there is no such node"),
+    ("Invalid node name", "slurm.exclude", "there is no such node"),
     ("Requested nodes not in this", "slurm.extra", "these nodes are not in that partition"),
     ("wckey", "slurm.extra", "there is no such wckey"),
     ("violates accounting/QOS policy", "resources", "it is more than your project or QOS allows"),
@@ -131,6 +131,8 @@ def _field(output: str, request: SubmitRequest) -> tuple[str | None, str]:
         if text in output:
             if field == "project" and request.slurm.account:
                 return "slurm.account", reason
+            if field == "slurm.exclude" and request.slurm.exclude is None:
+                return "slurm.extra", reason
             if field == "resources.gres" and not request.resources.gres:
                 return _GPUS, reason
             return field, reason

@@ -16,7 +16,9 @@ from aitne.core.models.job_options import SlurmOptions
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.units import format_slurm_time
 
-_OWN_RULE = frozenset({"account", "extra", "requeue", "signal"})
+_FIRST_UTS = 1_000_000
+"""Least time that Slurm's ``uts`` takes."""
+_OWN_RULE = frozenset({"account", "extra", "requeue", "signal", "time_min"})
 """Fields of ``SlurmOptions`` that ``options`` writes by a rule of their own."""
 _SAME_NAME = {
     name: f"--{name.replace('_', '-')}"
@@ -30,7 +32,7 @@ _OURS = frozenset({
     "--gid", "--gres", "--help", "--hold", "--input", "--job-name", "--kill-on-invalid-dep",
     "--mem", "--no-requeue", "--nodes", "--ntasks", "--ntasks-per-node", "--open-mode", "--output",
     "--parsable", "--propagate", "--quiet", "--requeue",
-    "--signal", "--test-only", "--time", "--uid", "--usage", "--version", "--wait", "--wrap",
+    "--signal", "--test-only", "--time", "--time-min", "--uid", "--usage", "--version", "--wait", "--wrap",
 } | set(_SAME_NAME.values()) - {"--exclusive"})  # fmt: skip
 """Options that no site can permit: the platform sets them, or they would change the job's kind.
 
@@ -81,9 +83,26 @@ def options(
         yield f"--account={slurm.account or request.project}"
     if request.array is not None:
         yield f"--array={request.array}"
-    if request.after:
-        yield f"--dependency=afterok:{':'.join(request.after)}"
+    dependencies = [
+        f"{kind}:{':'.join(ids)}"
+        for kind, ids in (
+            ("afterok", request.after),
+            ("afterany", request.afterany),
+            ("afternotok", request.afternotok),
+            ("aftercorr", request.aftercorr),
+        )
+        if ids
+    ]
+    if dependencies:
+        yield f"--dependency={','.join(dependencies)}"
         yield "--kill-on-invalid-dep=yes"
+    if request.begin_at is not None:
+        # Seconds since 1970: sbatch would read a date in the time zone of its own machine.
+        yield f"--begin=uts{max(_FIRST_UTS, int(request.begin_at.timestamp()))}"
+    if request.hold:
+        yield "--hold"
+    if slurm.time_min is not None:
+        yield f"--time-min={format_slurm_time(slurm.time_min)}"
     if slurm.signal:
         yield f"--signal=B:{slurm.signal}"
     yield "--requeue" if requeues(request) else "--no-requeue"

@@ -9,7 +9,7 @@ _PLAIN = {
     "Priority": "Waits behind jobs of higher priority.",
     "Dependency": "Waits for another job to complete.",
     "DependencyNeverSatisfied": "Waits for a job that did not complete, so it can never start.",
-    "BeginTime": "Waits for the time before which it may not start, as after a requeue.",
+    "BeginTime": "Waits for the time before which it may not start.",
     "Cleaning": "Waits until its previous run has been cleaned up.",
     "Reservation": "Waits for its reservation to begin.",
     "ReservationDeleted": "Is held: its reservation was deleted.",

@@ -35,6 +35,8 @@ _NAMES_AT_ONCE = 500
 """Maximum of names in one argument: a name has about 50 bytes, an argument at most 128 KiB."""
 _LOOK_BACK = "now-30days"
 """Start of the interval for which sacct is queried; by default it starts today."""
+_CONFIG_S = 60.0
+"""Time after which slurmctld is asked for its configuration again."""
 _LIMITS_S = 30.0
 _QOS_S = 60.0
 _AFTER_TROUBLE_S = 2.0
@@ -66,6 +68,7 @@ class Site:
         self._fields: tuple[str, ...] = queue.FIELDS
         self._queue = queue.SqueueReader(self._fields)
         self._config: SlurmConfig | None = None
+        self._config_at = 0.0
         self._snapshot: _Snapshot | None = None
         self._qos: tuple[float, QosFlags | None] | None = None
         self._trouble_at: float | None = None
@@ -93,9 +96,17 @@ class Site:
             raise
 
     async def config(self) -> SlurmConfig:
-        """Return the site's configuration, which is read only once."""
-        if self._config is None:
-            self._config = SlurmConfig.parse(await self.ask("scontrol", "show", "config"))
+        """Return the site's configuration, which is at most ``_CONFIG_S`` old while Slurm
+        answers.
+        """
+        now = time.monotonic()
+        if self._config is None or now - self._config_at > _CONFIG_S:
+            try:
+                self._config = SlurmConfig.parse(await self.ask("scontrol", "show", "config"))
+            except SchedulerUnavailable:
+                if self._config is None:
+                    raise
+            self._config_at = now
         return self._config
 
     # --- jobs ------------------------------------------------------------------------------------

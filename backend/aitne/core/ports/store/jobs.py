@@ -208,6 +208,30 @@ class JobStore(Protocol):
         """
         ...
 
+    async def request_hold(self, job_id: UUID, hold: bool) -> Job:
+        """Change ``hold`` in the specification of a job that waits, or of an array and its waiting
+        tasks, and add a HOLD item to the outbox.
+
+        Raises ``NotFound``, and ``Conflict`` if nothing of it waits.
+        """
+        ...
+
+    async def withdraw_hold(self, job_id: UUID, hold: bool, *, epoch: int) -> None:
+        """Set ``hold`` in the specification as the scheduler has it, after it refused a change."""
+        ...
+
+    async def request_throttle(self, job_id: UUID, max_parallel: int | None) -> Job:
+        """Change how many tasks of an array may run at once in its specification, and add a
+        THROTTLE item to the outbox.
+
+        Raises ``NotFound``; ``InvalidInput`` if the job is no array; ``Conflict`` if it has ended.
+        """
+        ...
+
+    async def first_namesake(self, job: Job) -> Job | None:
+        """Return the first live job of the same owner and name that was created before ``job``."""
+        ...
+
     async def limit_asked(self, job_id: UUID) -> int | None:
         """Return the longest time limit, in seconds, among the job's EXTEND items in the outbox;
         None if there are none.

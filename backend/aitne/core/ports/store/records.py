@@ -62,11 +62,15 @@ class QueuePlace(Frozen):
 
 
 class OutboxKind(StrEnum):
-    """Kind of action in the outbox: submit a job, cancel it, or extend its time limit."""
+    """Kind of action in the outbox: submit a job, cancel it, extend its time limit, hold or release
+    it as its specification says, or set how many tasks of its array run at once.
+    """
 
     SUBMIT = "submit"
     CANCEL = "cancel"
     EXTEND = "extend"
+    HOLD = "hold"
+    THROTTLE = "throttle"
 
 
 @dataclass(frozen=True, slots=True)

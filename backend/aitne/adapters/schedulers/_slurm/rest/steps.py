@@ -115,8 +115,10 @@ def _submission_40_to_38(new: Record) -> Record:
 
     ``nodes`` stays a string: 22.05 documents a list of two numbers, but ignores it.
     """
+    if "begin_time" in new:
+        raise NotExpressible("22.05 documents a number but reads a date")
     old = dict(new)
-    for key in ("time_limit", "memory_per_node", "memory_per_cpu", "priority"):
+    for key in ("time_limit", "time_minimum", "memory_per_node", "memory_per_cpu", "priority"):
         if key in new:
             old[key] = _plain(new[key])
     old["environment"] = dict(entry.split("=", 1) for entry in new.get("environment", ()))

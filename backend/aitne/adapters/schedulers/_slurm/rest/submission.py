@@ -106,6 +106,13 @@ def _signal(value: str) -> Fields:
     return fields
 
 
+def _begin(value: str) -> Fields:
+    match = re.fullmatch(r"uts([0-9]{1,15})", value)
+    if match is None:
+        raise _NoField
+    return {"begin_time": number(int(match[1]))}
+
+
 def _exclusive(value: str) -> Fields:
     # Without a value: no other job on its nodes; user and mcs have other meanings.
     if value:
@@ -133,6 +140,7 @@ def _no_limits(value: str) -> Fields:
 _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "account": _text("account"),
     "array": _text("array"),
+    "begin": _begin,
     "chdir": _text("current_working_directory"),
     "comment": _text("comment"),
     "constraint": _text("constraints"),
@@ -141,6 +149,7 @@ _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "error": _text("standard_error"),
     "exclusive": _exclusive,
     "gres": _gres,
+    "hold": _flag("hold", True),
     "input": _text("standard_input"),
     "job-name": _text("name"),
     "kill-on-invalid-dep": _kill_invalid,
@@ -161,6 +170,7 @@ _FIELDS: Mapping[str, Callable[[str], Fields]] = {
     "reservation": _text("reservation"),
     "signal": _signal,
     "time": _time("time_limit"),
+    "time-min": _time("time_minimum"),
     "wckey": _text("wckey"),
 }
 _SAYS_HOW = frozenset({"parsable", "export"})

@@ -1,0 +1,70 @@
+"""Dependencies of a job, judged when it is to be submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from aitne.core.jobs.arrays import task_id
+from aitne.core.jobs.states import JobState
+from aitne.core.models.job import Job
+from aitne.core.models.job_options import DEPENDENCIES
+
+_SATISFIED_BY = {
+    "after": (True, False),
+    "aftercorr": (True, False),
+    "afterany": (True, True),
+    "afternotok": (False, True),
+}
+"""Whether a dependency of that kind is satisfied by a job that completed, and by one that ended
+otherwise."""
+
+
+@dataclass(slots=True)
+class Dependencies:
+    """Outcome of the judgement: what a job has to wait for.
+
+    At most one of ``never`` (why it can never start) and ``waits_for`` (the job that must end, or
+    get a scheduler ID, before this one is submitted) is set; otherwise ``ids`` are the scheduler IDs
+    that the scheduler has to wait for, by kind.
+    """
+
+    never: str | None = None
+    waits_for: Job | None = None
+    ids: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in DEPENDENCIES})
+
+
+def named(job: Job) -> Iterator[tuple[str, UUID]]:
+    """Yield the kind and the job of each dependency of the job.
+
+    A single task of an array, which is submitted again, waits for the task with its index instead of
+    an array of ``aftercorr``.
+    """
+    for kind in DEPENDENCIES:
+        for job_id in getattr(job.spec, kind):
+            if kind == "aftercorr" and job.array_task_id is not None:
+                yield "after", task_id(job_id, job.array_task_id)
+            else:
+                yield kind, job_id
+
+
+def judge(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
+    """Judge the dependencies of the job; ``jobs`` are the jobs that ``named`` yields."""
+    found = Dependencies()
+    for kind, job_id in named(job):
+        other = jobs.get(job_id)
+        by_success, by_failure = _SATISFIED_BY[kind]
+        if other is None or other.state.terminal:
+            completed = other is not None and other.state is JobState.COMPLETED
+            if by_success if completed else by_failure:
+                continue
+            state = "is gone" if other is None else f"ended {other.state}"
+            only = "" if by_success else " if that did not complete"
+            return Dependencies(never=f"It was to run after job {job_id}{only}, which {state}.")
+        # The scheduler would wait for this attempt only, and a retry is another one.
+        if other.scheduler_id is None or other.spec.retry.max:
+            found.waits_for = found.waits_for or other
+        else:
+            found.ids[kind].append(other.scheduler_id)
+    return found
