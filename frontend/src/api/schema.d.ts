@@ -4297,6 +4297,12 @@ export interface components {
             /** @description Summary of the whole run. */
             summary: components["schemas"]["SampleSummary"];
         };
+        /**
+         * @description Way by which a job was submitted: through the platform, or past it with the scheduler's own
+         *     commands.
+         * @enum {string}
+         */
+        JobOrigin: "platform" | "outside";
         /** @description One page of jobs, newest first; ``total`` counts all that match. */
         JobPage: {
             /** @description Entries of this page. */
@@ -4376,6 +4382,8 @@ export interface components {
             top_level: boolean;
             /** @description Only jobs, or only sessions. */
             type?: components["schemas"]["JobType"] | null;
+            /** @description Only jobs submitted through the platform, or only those from outside. */
+            origin?: components["schemas"]["JobOrigin"] | null;
         };
         /**
          * @description Sort key of a job list. A job without such a time yet counts as the latest.
@@ -4539,6 +4547,11 @@ export interface components {
              * @default local
              */
             cluster: string;
+            /**
+             * @description outside: submitted with the scheduler's own commands, such as sbatch, past the platform.
+             * @default platform
+             */
+            origin: components["schemas"]["JobOrigin"];
             /** @description Current state. */
             state: components["schemas"]["JobState"];
             /** @description Why it ended, or why the platform is ending it. */
@@ -4576,6 +4589,8 @@ export interface components {
             array_task_id: number | null;
             /** @description Id of the job in the scheduler. */
             scheduler_id: string | null;
+            /** @description Path of the log of a job from outside; null: it has none, or the platform keeps the log. */
+            log_path: string | null;
             /**
              * Format: date-time
              * @description Time of creation.
@@ -10082,6 +10097,8 @@ export interface operations {
                 top_level?: boolean;
                 /** @description Only jobs, or only sessions. */
                 type?: components["schemas"]["JobType"] | null;
+                /** @description Only jobs submitted through the platform, or only those from outside. */
+                origin?: components["schemas"]["JobOrigin"] | null;
                 /** @description Sort key. */
                 sort?: components["schemas"]["JobSort"];
                 /** @description Sort direction. */
@@ -10209,6 +10226,8 @@ export interface operations {
                 top_level?: boolean;
                 /** @description Only jobs, or only sessions. */
                 type?: components["schemas"]["JobType"] | null;
+                /** @description Only jobs submitted through the platform, or only those from outside. */
+                origin?: components["schemas"]["JobOrigin"] | null;
             };
             header?: never;
             path?: never;

@@ -284,6 +284,14 @@ class Admission:
             except NotFound:
                 problems.add("after", f"there is no job {job_id}", job_id, "jobs that you may see")
                 continue
+            if job.is_outside:
+                problems.add(
+                    "after",
+                    f"job {job_id} was submitted outside the platform, which cannot guarantee this "
+                    "dependency",
+                    job_id,
+                    "jobs of the platform",
+                )
             if job.state.terminal and job.state is not JobState.COMPLETED:
                 problems.add(
                     "after",

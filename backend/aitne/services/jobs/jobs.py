@@ -21,12 +21,14 @@ from aitne.core.models.job_search import JobSort
 from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
 from aitne.core.ports.files import JobFiles, LogChunk
+from aitne.core.ports.outside import OutsideJobs
 from aitne.core.ports.store import CreatedJob, Idempotency, Page, Store
 from aitne.core.sweeps import expand
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.jobs.admission import Admission, AdmittedJob
 from aitne.services.jobs.follow import LogFollower
 from aitne.services.jobs.forecast import Forecaster, StartForecast
+from aitne.services.jobs.outside import check_log, check_not_outside
 from aitne.services.jobs.render import Renderer
 from aitne.services.platform.maintenance import held_because, reaches_into
 
@@ -46,13 +48,14 @@ class JobService:
         files: JobFiles,
         forecaster: Forecaster,
         clock: Callable[[], datetime],
+        outside: OutsideJobs | None = None,
     ) -> None:
         self._store = store
         self._admission = admission
         self._renderer = renderer
         self._forecaster = forecaster
         self._clock = clock
-        self._follower = LogFollower(store, files, renderer.place)
+        self._follower = LogFollower(store, files, renderer.place, outside)
 
     async def plan(self, actor: Actor, file: JobFile) -> Plan:
         """Return the plan of the job that ``create`` would submit, and whether it would start now.
@@ -182,6 +185,7 @@ class JobService:
         ``create``, and ``NotFound``.
         """
         old = await self._allowed(PolicyAction.JOB_RESUBMIT, actor, job_id)
+        check_not_outside(old, "resubmitted")
         verb = "continue" if continues else "resubmit"
         idempotency = _idempotency(actor, idempotency_key, verb, str(job_id))
         if (earlier := await self._replay(actor, idempotency)) is not None:
@@ -200,8 +204,13 @@ class JobService:
         return await self._replay(actor, _idempotency(actor, key, verb, body))
 
     async def script(self, actor: Actor, job_id: UUID) -> str:
-        """Return the batch script of the job's present attempt. Raises ``NotFound``."""
-        return self._renderer.script(await self._allowed(PolicyAction.JOB_READ, actor, job_id))
+        """Return the batch script of the job's present attempt.
+
+        Raises ``NotFound``; ``Conflict`` for a job from outside.
+        """
+        job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        check_not_outside(job, "shown as a batch script of the platform")
+        return self._renderer.script(job)
 
     async def samples(self, actor: Actor, job_id: UUID) -> Sequence[Sample]:
         """List the resource usage samples of the job, oldest first. Raises ``NotFound``."""
@@ -270,7 +279,7 @@ class JobService:
             "stop": (session and live, PolicyAction.JOB_CANCEL),
             "cancel": (not session and live, PolicyAction.JOB_CANCEL),
             "attach": (live and job.attachable, PolicyAction.JOB_ATTACH),
-            "resubmit": (job.state.terminal, PolicyAction.JOB_RESUBMIT),
+            "resubmit": (job.state.terminal and not job.is_outside, PolicyAction.JOB_RESUBMIT),
             "continue": (session and job.state.terminal, PolicyAction.JOB_RESUBMIT),
         }
         return [
@@ -287,6 +296,9 @@ class JobService:
     async def _logged(self, actor: Actor, job_id: UUID, task: int | None) -> Job:
         """Return the row of the log: the job's own, or that of one task of an array."""
         job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        if job.is_outside:
+            check_log(job, actor)
+            return job
         if job.array_task_id is not None or not job.is_array:
             if task is not None and task != job.array_task_id:
                 raise InvalidInput.field("task", "this job has no such task", value=task)
