@@ -85,6 +85,7 @@ from tests.support.echo import EchoAttacher
 from tests.support.files import MemoryFiles
 from tests.support.hub import RecordingLogins
 from tests.support.offers import dataset_service, offers, storage_service
+from tests.support.outside import MemoryOutside
 from tests.support.runtimes import FakeRuntime
 from tests.support.templates import TEMPLATES
 
@@ -130,6 +131,7 @@ class Stage:
     app: FastAPI
     accounting: MemoryAccounting
     attacher: EchoAttacher
+    outside: MemoryOutside
 
     @property
     def settings(self) -> Settings:
@@ -256,7 +258,8 @@ def make_stage(
         clock,
     )
     capacity = CapacityService(store, cluster, clock)
-    jobs = JobService(store, admission, renderer, files, Forecaster(renderer, None), clock)
+    outside = MemoryOutside()
+    jobs = JobService(store, admission, renderer, files, Forecaster(renderer, None), clock, outside)
     accounting = MemoryAccounting()
     attacher = EchoAttacher()
     usage = UsageService(store, UsageMonths(store, accounting, clock), clock)
@@ -331,7 +334,7 @@ def make_stage(
             clock,
         ),
     )
-    return Stage(platform, store, clock, files, create_app(platform), accounting, attacher)
+    return Stage(platform, store, clock, files, create_app(platform), accounting, attacher, outside)
 
 
 async def make_blank(folder: Path) -> Path:

@@ -106,15 +106,36 @@ def read_log(place: JobLocation, task: int | None, *, offset: int, limit: int) -
     with _as_unavailable(place, "cannot be read"):
         try:
             with _attempt(place) as folder, _open(log_name(task), _READ, folder) as file:
-                facts = os.fstat(file)
-                if not stat.S_ISREG(facts.st_mode):
-                    return LogChunk(data=b"", offset=0, size=0)
-                size = facts.st_size
-                start = max(0, size + offset) if offset < 0 else min(offset, size)
-                data = os.pread(file, max(0, limit), start)
-                return LogChunk(data=data, offset=start, size=max(size, start + len(data)))
+                return _piece(file, offset, limit)
         except FileNotFoundError:
             return LogChunk(data=b"", offset=0, size=0)
+
+
+def read_path(path: str, *, offset: int, limit: int) -> LogChunk:
+    """Return up to ``limit`` bytes, from ``offset`` on, of a log outside of the jobs folder; one
+    that is missing or not a regular file is empty.
+
+    Raises:
+        Unavailable: the log exists but cannot be read.
+    """
+    try:
+        # Links are followed: the process has no more rights than the account that placed them.
+        with _open(path, _READ & ~os.O_NOFOLLOW) as file:
+            return _piece(file, offset, limit)
+    except FileNotFoundError:
+        return LogChunk(data=b"", offset=0, size=0)
+    except OSError as error:
+        raise Unavailable(f"The log {path} cannot be read: {error.strerror or error}.") from error
+
+
+def _piece(file: int, offset: int, limit: int) -> LogChunk:
+    facts = os.fstat(file)
+    if not stat.S_ISREG(facts.st_mode):
+        return LogChunk(data=b"", offset=0, size=0)
+    size = facts.st_size
+    start = max(0, size + offset) if offset < 0 else min(offset, size)
+    data = os.pread(file, max(0, limit), start)
+    return LogChunk(data=data, offset=start, size=max(size, start + len(data)))
 
 
 def read_fence(place: JobLocation, task: int | None) -> Fence | None:

@@ -24,6 +24,7 @@ from aitne.core.ports.channel import Channel
 from aitne.core.ports.command import Command
 from aitne.core.ports.files import JobFiles
 from aitne.core.ports.identity import IdentitySource
+from aitne.core.ports.outside import OutsideJobs
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.storage import Storage, UserFolders
@@ -95,6 +96,29 @@ def make_attacher(settings: Settings) -> Attacher | None:
         return BrokerAttacher(settings)
     tools = Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles())
     return attacher_of(SCHEDULERS.get(settings.scheduler), settings, tools)
+
+
+def outside_of(scheduler: object, settings: Settings, tools: Tools) -> OutsideJobs | None:
+    """Return the jobs from outside of a scheduler or scheduler class; None if it reports none."""
+    make: Callable[[Settings, Tools], OutsideJobs] | None = getattr(scheduler, "outside", None)
+    return None if make is None else make(settings, tools)
+
+
+def make_outside(settings: Settings) -> OutsideJobs | None:
+    """Return the scheduler's jobs from outside, through the broker if there is one.
+
+    None means that the scheduler reports none.
+
+    Raises:
+        SetupError: there is no such scheduler.
+    """
+    tools = Tools(LocalCommand(settings.slurm.command_prefix), OwnFiles())
+    outside = outside_of(SCHEDULERS.get(settings.scheduler), settings, tools)
+    if settings.broker.socket is None or outside is None:
+        return outside
+    from aitne.adapters.broker_outside import BrokerOutside
+
+    return BrokerOutside(settings)
 
 
 def make_channels(settings: Settings) -> dict[str, Channel]:

@@ -9,6 +9,7 @@ from aitne.bootstrap.adapters import (
     job_files,
     make_accounting,
     make_channels,
+    make_outside,
     make_runtimes,
     make_scheduler,
     make_store,
@@ -19,6 +20,7 @@ from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.services.controller import Controller
+from aitne.services.controller.outside import OutsideConfig
 from aitne.services.controller.telling import NotificationConfig
 from aitne.services.platform.secrets import read_secret
 
@@ -59,6 +61,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
         sessions_url=settings.sessions_base,
         poll_interval_s=settings.poll_interval_s,
         accounting=make_accounting(settings),
+        outside=OutsideConfig(make_outside(settings), settings.cluster, settings.accounts.map),
         telling=NotificationConfig(
             make_channels(settings),
             settings.portal_url,

@@ -24,6 +24,7 @@ from aitne.bootstrap.adapters import (
     job_files,
     make_accounting,
     make_attacher,
+    make_outside,
     make_places,
     make_runtimes,
     make_store,
@@ -200,7 +201,15 @@ def build(settings: Settings) -> PlatformServices:
     )
     forecaster = Forecaster(renderer, scheduler)
     capacity = CapacityService(store, cluster, utc_now)
-    jobs = JobService(store, admission, renderer, job_files(settings), forecaster, utc_now)
+    jobs = JobService(
+        store,
+        admission,
+        renderer,
+        job_files(settings),
+        forecaster,
+        utc_now,
+        make_outside(settings),
+    )
     extensions = ExtensionService(store, settings, utc_now)
     users = UserService(store, settings, utc_now, accounts)
     accounting = make_accounting(settings) or NoAccounting(settings.scheduler)

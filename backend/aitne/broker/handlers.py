@@ -19,8 +19,16 @@ from aitne.broker.config import BrokerConfig
 from aitne.broker.guard import Guard
 from aitne.broker.helpers import Helpers
 from aitne.broker.polls import Generations, SharedQuery
+from aitne.broker.seal import LogSeal
 from aitne.core.broker.arguments import Args, EmptyResult, NoArgs
 from aitne.core.broker.identity import CheckPasswordArgs, CheckPasswordResult
+from aitne.core.broker.outside import (
+    OutsideActArgs,
+    OutsideEndedArgs,
+    OutsideListArgs,
+    OutsideLogArgs,
+    OutsideResult,
+)
 from aitne.core.broker.protocol import (
     VERBS,
     AccountingArgs,
@@ -62,6 +70,7 @@ from aitne.core.models.limits import LimitUsage
 from aitne.core.models.node import Cluster
 from aitne.core.ports.accounting import Accounting, Associations
 from aitne.core.ports.attach import Attacher, AttachTarget
+from aitne.core.ports.outside import OutsideJobs
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 
 _PASSWORDS_AT_ONCE = 4
@@ -87,6 +96,8 @@ class Handlers:
         accounting: Accounting,
         helpers: Helpers,
         attacher: Attacher | None,
+        outside: OutsideJobs | None,
+        seal: LogSeal,
     ) -> None:
         self._config = config
         self._guard = guard
@@ -95,6 +106,8 @@ class Handlers:
         self._in_use: SharedQuery[LimitUsage] = SharedQuery(accounting.in_use, _FRESH_S)
         self._helpers = helpers
         self._attacher = attacher
+        self._outside_jobs = outside
+        self._seal = seal
         self._polled: SharedQuery[Sequence[SchedulerJob]] = SharedQuery(scheduler.poll, _FRESH_S)
         self._cluster: SharedQuery[Cluster] = SharedQuery(scheduler.cluster, _FRESH_S)
         self._generations = Generations()
@@ -233,6 +246,41 @@ class Handlers:
     async def outcome(self, args: TaskArgs) -> OutcomeResult:
         """Read the recorded outcome of a program under its account, in the per-user helper."""
         return await self._by_helper("outcome", args, OutcomeResult)
+
+    async def outside_list(self, args: OutsideListArgs) -> OutsideResult:
+        """List jobs that were submitted past the platform, as the operator account; seal the paths
+        of their logs.
+        """
+        jobs = await self._outside.list(frozenset(args.accounts))
+        return OutsideResult.model_construct(jobs=[self._seal.sealed(job) for job in jobs])
+
+    async def outside_ended(self, args: OutsideEndedArgs) -> OutsideResult:
+        """Find the ended ones among jobs from outside in accounting, as the operator account."""
+        return OutsideResult.model_construct(jobs=list(await self._outside.ended(args.runs)))
+
+    async def outside_act(self, args: OutsideActArgs) -> EmptyResult:
+        """Carry out an action on a job from outside, as its account.
+
+        Slurm's own record must confirm that the job belongs to the account.
+        """
+        await asyncio.to_thread(self._guard.account, args.run.account)
+        await self._outside.act(args.run, args.action)
+        return EmptyResult()
+
+    async def outside_log(self, args: OutsideLogArgs) -> ReadLogResult:
+        """Read a piece of the log of a job from outside under its account, in the per-user helper.
+
+        Its path must be sealed: Slurm has named it to this broker.
+        """
+        self._seal.check(args.log)
+        user = await asyncio.to_thread(self._guard.account, args.log.account)
+        return await self._helpers.read(user, "outside_log", args.model_dump(mode="json"))
+
+    @property
+    def _outside(self) -> OutsideJobs:
+        if self._outside_jobs is None:
+            raise NotSupported("This scheduler reports no jobs that were submitted past it.")
+        return self._outside_jobs
 
     async def areas(self, args: AreasArgs) -> AreasResult:
         """Query storage areas under the account, in a second per-user helper.

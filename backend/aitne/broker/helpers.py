@@ -19,7 +19,7 @@ from aitne.adapters.accounts import UnixUser
 from aitne.broker.guard import Guard
 from aitne.broker.zygote import LENGTH, MAX_FRAME_BYTES, Zygote
 from aitne.core.broker.errors import error_from_wire
-from aitne.core.broker.protocol import VERBS, JobLocationArgs
+from aitne.core.broker.protocol import VERBS, JobLocationArgs, ReadLogResult
 from aitne.core.errors import Unavailable
 
 IDLE_S = 60.0
@@ -61,6 +61,16 @@ class Helpers:
         place = JobLocationArgs.model_validate({"place": args["place"]}).place
         user = await asyncio.to_thread(self._guard.place, place)
         return await self._ask(user, "files", verb, args, answer)
+
+    async def read(self, user: UnixUser, verb: str, args: dict[str, Any]) -> ReadLogResult:
+        """Execute a verb that reads a log outside of the jobs folder, in the user's helper for job
+        files.
+
+        Raises:
+            Unavailable: the file system does not answer. Errors that the helper reports are raised
+                too.
+        """
+        return await self._ask(user, "files", verb, args, ReadLogResult)
 
     async def look(self, user: UnixUser, verb: str, args: dict[str, Any], answer: type[A]) -> A:
         """Execute a verb in the user's second helper, which is for storage areas and may hang

@@ -16,12 +16,13 @@ from aitne.adapters.accounting.none import NoAccounting
 from aitne.adapters.accounts import unix_user
 from aitne.adapters.broker import FilesByVerb
 from aitne.adapters.command.as_user import AsUserCommand
-from aitne.bootstrap.adapters import accounting_of, attacher_of, storages
+from aitne.bootstrap.adapters import accounting_of, attacher_of, outside_of, storages
 from aitne.broker.audit import BrokerAuditLog
 from aitne.broker.config import BrokerConfig, load_config
 from aitne.broker.guard import Guard
 from aitne.broker.handlers import Handlers, check_handlers
 from aitne.broker.helpers import Helpers
+from aitne.broker.seal import LogSeal
 from aitne.broker.server import BrokerServer, lock_socket, peer_uids
 from aitne.broker.zygote import Zygote
 from aitne.core.broker.protocol import PROTOCOL, Welcome
@@ -99,6 +100,8 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
         accounting_of(scheduler, settings, command) or NoAccounting(scheduler.name),
         helpers,
         attacher_of(scheduler, settings, tools),
+        outside_of(scheduler, settings, tools),
+        LogSeal.from_file(config.audit.with_name("outside-logs.key")),
     )
 
     def welcome() -> Welcome:

@@ -25,6 +25,7 @@ from aitne.adapters import files
 from aitne.adapters.looking import TimeoutExecutor, look_at, look_at_paths
 from aitne.core.broker.arguments import EmptyResult
 from aitne.core.broker.errors import error_to_wire
+from aitne.core.broker.outside import OutsideLogArgs
 from aitne.core.broker.protocol import (
     MAX_READ_BYTES,
     CreateArgs,
@@ -36,6 +37,7 @@ from aitne.core.broker.protocol import (
 )
 from aitne.core.broker.storage import AreasArgs, AreasResult, PathsArgs, PathsResult
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
+from aitne.core.ports.files import LogChunk
 from aitne.core.ports.storage import Storage
 
 _LOG = logging.getLogger("aitne.broker")
@@ -243,9 +245,11 @@ def _do_files(verb: str, args: dict[str, Any]) -> BaseModel:
     if verb == "read_log":
         read = ReadLogArgs.model_validate(args)
         limit = min(read.limit, MAX_READ_BYTES)
-        chunk = files.read_log(read.place, read.task, offset=read.offset, limit=limit)
-        data = base64.b64encode(chunk.data)
-        return ReadLogResult(data=data, offset=chunk.offset, size=chunk.size)
+        return _piece(files.read_log(read.place, read.task, offset=read.offset, limit=limit))
+    if verb == "outside_log":
+        outside = OutsideLogArgs.model_validate(args)
+        limit = min(outside.limit, MAX_READ_BYTES)
+        return _piece(files.read_path(outside.log.path, offset=outside.offset, limit=limit))
     task = TaskArgs.model_validate(args)
     if verb == "fence":
         return FenceResult(fence=files.read_fence(task.place, task.task))
@@ -254,3 +258,8 @@ def _do_files(verb: str, args: dict[str, Any]) -> BaseModel:
     if verb == "outcome":
         return OutcomeResult(outcome=files.read_outcome(task.place, task.task))
     raise InvalidInput(f"A helper has no verb {verb!r}.")
+
+
+def _piece(chunk: LogChunk) -> ReadLogResult:
+    data = base64.b64encode(chunk.data)
+    return ReadLogResult(data=data, offset=chunk.offset, size=chunk.size)

@@ -50,6 +50,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     owner: str
     project: str
     cluster: str
+    origin: str
     state: str
     reason: str | None
     message: str | None
@@ -64,6 +65,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     array_job_id: str | None
     array_task_id: int | None
     scheduler_id: str | None
+    log_path: str | None
     created_at: datetime
     submitted_at: datetime | None
     allocated_at: datetime | None

@@ -4470,6 +4470,12 @@ export interface components {
             /** @description Summary of the whole run. */
             summary: components["schemas"]["SampleSummary"];
         };
+        /**
+         * @description Way by which a job was submitted: through the platform, or past it with the scheduler's own
+         *     commands.
+         * @enum {string}
+         */
+        JobOrigin: "platform" | "outside";
         /** @description One page of jobs, newest first; ``total`` counts all that match. */
         JobPage: {
             /** @description Entries of this page. */
@@ -4549,6 +4555,8 @@ export interface components {
             top_level: boolean;
             /** @description Only jobs, or only sessions. */
             type?: components["schemas"]["JobType"] | null;
+            /** @description Only jobs submitted through the platform, or only those from outside. */
+            origin?: components["schemas"]["JobOrigin"] | null;
         };
         /**
          * @description Sort key of a job list. A job without such a time yet counts as the latest.
@@ -4728,6 +4736,11 @@ export interface components {
              * @default local
              */
             cluster: string;
+            /**
+             * @description outside: submitted with the scheduler's own commands, such as sbatch, past the platform.
+             * @default platform
+             */
+            origin: components["schemas"]["JobOrigin"];
             /** @description Current state. */
             state: components["schemas"]["JobState"];
             /** @description Why it ended, or why the platform is ending it. */
@@ -4765,6 +4778,8 @@ export interface components {
             array_task_id: number | null;
             /** @description Id of the job in the scheduler. */
             scheduler_id: string | null;
+            /** @description Path of the log of a job from outside; null: it has none, or the platform keeps the log. */
+            log_path: string | null;
             /**
              * Format: date-time
              * @description Time of creation.
@@ -10520,6 +10535,8 @@ export interface operations {
                 top_level?: boolean;
                 /** @description Only jobs, or only sessions. */
                 type?: components["schemas"]["JobType"] | null;
+                /** @description Only jobs submitted through the platform, or only those from outside. */
+                origin?: components["schemas"]["JobOrigin"] | null;
                 /** @description Sort key. */
                 sort?: components["schemas"]["JobSort"];
                 /** @description Sort direction. */
@@ -10647,6 +10664,8 @@ export interface operations {
                 top_level?: boolean;
                 /** @description Only jobs, or only sessions. */
                 type?: components["schemas"]["JobType"] | null;
+                /** @description Only jobs submitted through the platform, or only those from outside. */
+                origin?: components["schemas"]["JobOrigin"] | null;
             };
             header?: never;
             path?: never;

@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from aitne.adapters.broker import BrokerFiles, BrokerScheduler
-from aitne.core.errors import SchedulerRejected
+from aitne.adapters.broker_outside import BrokerOutside
+from aitne.core.errors import NotAllowed, SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.models.node import NodeState
 from aitne.core.platform.dev_cluster import DevCluster
+from aitne.core.ports.outside import OutsideAction, OutsideJob, OutsideRun
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
 from tests.support import realtime
 from tests.support.broker import BrokerBench
+from tests.support.slurm import run_as, sbatch
 
 pytestmark = realtime.SLURM
 
@@ -118,6 +121,68 @@ async def test_job_of_other_account_cannot_be_cancelled_or_extended(
     await scheduler.cancel(run_of(request, scheduler_id))
     ended = await seen(scheduler, request, lambda job: job.state.terminal)
     assert ended.state is JobState.CANCELLED
+
+
+async def test_jobs_submitted_by_sbatch_are_seen_read_and_cancelled_as_their_owner(
+    bench: BrokerBench, slurm_cluster: DevCluster
+) -> None:
+    outside = BrokerOutside(bench.settings())
+    script = "#!/bin/bash\numask 077; id -un; sleep 300\n"
+    numbers = {
+        user: sbatch(slurm_cluster, user, script, "--mem=64M", f"--output={user}-%j.log")
+        for user in ("alice", "bob")
+    }
+    array = sbatch(slurm_cluster, "alice", script, "--mem=64M", "--array=0-99%1")
+
+    async def job(number: str, state: JobState) -> OutsideJob:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                for record in await outside.list({"alice", "bob"}):
+                    if (record.scheduler_id, record.state) == (number, state):
+                        return record
+                await asyncio.sleep(0.2)
+
+    try:
+        mine = await job(numbers["alice"], JobState.RUNNING)
+        tasks = await job(array, JobState.RUNNING)
+        assert tasks.tasks == {JobState.QUEUED: 99, JobState.RUNNING: 1}
+        assert (tasks.array, tasks.log) == ("0-99", None)
+        assert mine.log is not None
+        assert mine.log.path == f"/home/alice/alice-{numbers['alice']}.log"
+        async with asyncio.timeout(PATIENCE_S):
+            while not (chunk := await outside.read_log(mine.log, offset=0, limit=99)).data:
+                await asyncio.sleep(0.1)
+        assert chunk.data == b"alice\n"
+
+        # Neither another file, nor another user's, nor another account's rights.
+        theirs = await job(numbers["bob"], JobState.RUNNING)
+        assert theirs.log is not None
+        for change in ({"path": "/etc/hostname"}, {"path": theirs.log.path}, {"account": "bob"}):
+            forged = mine.log.model_copy(update=change)
+            with pytest.raises(NotAllowed):
+                await outside.read_log(forged, offset=0, limit=99)
+
+        # Slurm's record of the job must name the account.
+        forged_run = theirs.model_copy(update={"account": "alice"})
+        await outside.act(run_outside(forged_run), OutsideAction.CANCEL)
+        await outside.act(run_outside(mine), OutsideAction.CANCEL)
+        await outside.act(run_outside(tasks), OutsideAction.CANCEL)
+        ended = await job(numbers["alice"], JobState.CANCELLED)
+        assert (await job(array, JobState.CANCELLED)).ended_at is not None
+        assert (await job(numbers["bob"], JobState.RUNNING)).account == "bob"
+        async with asyncio.timeout(PATIENCE_S):
+            while not (found := await outside.ended([run_outside(ended)])):
+                await asyncio.sleep(0.5)
+        assert (found[0].state, found[0].account) == (JobState.CANCELLED, "alice")
+    finally:
+        run_as(slurm_cluster, "bob", "scancel", numbers["bob"])
+        await outside.close()
+
+
+def run_outside(job: OutsideJob) -> OutsideRun:
+    return OutsideRun(
+        scheduler_id=job.scheduler_id, account=job.account, submitted_at=job.submitted_at
+    )
 
 
 async def test_a_node_is_drained_and_taken_back(

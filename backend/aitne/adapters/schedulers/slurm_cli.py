@@ -17,6 +17,7 @@ from aitne.adapters.schedulers._slurm import answers, identity
 from aitne.adapters.schedulers._slurm.attach import SlurmAttacher
 from aitne.adapters.schedulers._slurm.config import SlurmConfig
 from aitne.adapters.schedulers._slurm.options import options
+from aitne.adapters.schedulers._slurm.outside import SlurmOutside
 from aitne.adapters.schedulers._slurm.site import Site
 from aitne.core.errors import (
     CommandTimeout,
@@ -70,6 +71,7 @@ class SlurmCliScheduler:
     )
     attacher = SlurmAttacher
     accounting = SlurmAccounting
+    outside = SlurmOutside
     settle_s: float
 
     def __init__(self, settings: Settings, tools: Tools) -> None:

@@ -15,6 +15,7 @@ from aitne.adapters.store import node_history, tables
 from aitne.adapters.store.admin_tables import node_history as _node_history
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.outside import prune_outside
 from aitne.adapters.store.portable import upsert
 from aitne.adapters.store.rows import event_of, node_data, node_of
 from aitne.adapters.store.sign_in_tables import attempts, lockouts, secrets, web_sessions
@@ -214,8 +215,8 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
-        """Delete old events, measurements and idempotency keys, and expired sign-ins, secrets and
-        counts of logins.
+        """Delete old events, measurements, idempotency keys and jobs from outside, and expired
+        sign-ins, secrets and counts of logins.
 
         The newest event remains: readers continue from its ID.
         """
@@ -238,6 +239,7 @@ class ClusterRecords(StorePart, ClusterStore):
                 ),
             ):
                 await tx.execute(statement)
+            await prune_outside(tx, events_before)
 
 
 async def _next_epoch(tx: Transaction) -> int:

@@ -26,7 +26,7 @@ class JobChangeRequests(StorePart, JobStore):
             job, _ = await lock_job(tx, job_id)
             rows = [job, *(await live_tasks(tx, job_id) if job.is_array else ())]
             if job.cancel_requested_at or not any(
-                row.state in WAITING and not row.is_array for row in rows
+                row.state in WAITING and (not row.is_array or row.is_outside) for row in rows
             ):
                 raise Conflict(
                     f"Job {job_id} is {job.state}: only a job that waits can be held or released."

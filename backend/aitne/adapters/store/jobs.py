@@ -22,13 +22,14 @@ from aitne.adapters.store.rows import JOB_COLUMNS, event_data, fold, job_of, row
 from aitne.adapters.store.task_groups import find_tasks
 from aitne.core.errors import Conflict, IdempotencyConflict, NotFound
 from aitne.core.jobs.states import LIVE, JobState
-from aitne.core.models.job import Job, JobFilter, JobType
+from aitne.core.models.job import Job, JobFilter, JobOrigin, JobType
 from aitne.core.models.job_search import JobSort
 from aitne.core.ports.store import CreatedJob, Idempotency, JobStore, OutboxKind, Page
 from aitne.core.sessions.names import goes_on
 
 _jobs = tables.jobs
 _MAX_PAGE = 1_000
+_OF_PLATFORM = _jobs.c.origin == JobOrigin.PLATFORM
 # In a fixed order, so that the text of the statement is always the same.
 LIVE_STATES = sorted(LIVE)
 
@@ -182,7 +183,7 @@ class JobRecords(StorePart, JobStore):
 
     @override
     async def live_jobs(self) -> Sequence[Job]:
-        query = select(*JOB_COLUMNS).where(_jobs.c.state.in_(LIVE_STATES))
+        query = select(*JOB_COLUMNS).where(_jobs.c.state.in_(LIVE_STATES), _OF_PLATFORM)
         async with self._db.read() as connection:
             rows = await connection.execute(query.order_by(_jobs.c.created_at, _jobs.c.id))
             return [job_of(row) for row in rows.mappings()]
@@ -190,7 +191,7 @@ class JobRecords(StorePart, JobStore):
     @override
     async def count_live(self, owner: str) -> int:
         """Count the owner's jobs that have not ended, including tasks of arrays."""
-        matches = and_(_jobs.c.owner == owner, _jobs.c.state.in_(LIVE_STATES))
+        matches = and_(_jobs.c.owner == owner, _jobs.c.state.in_(LIVE_STATES), _OF_PLATFORM)
         async with self._db.read() as connection:
             return sum((await _counts(connection, matches)).values())
 
@@ -198,7 +199,7 @@ class JobRecords(StorePart, JobStore):
     async def count_by_state(self) -> dict[JobState, int]:
         """Count the jobs of each state; for an array its tasks, since only these run."""
         async with self._db.read() as connection:
-            return await _counts(connection, _jobs.c.is_array.is_(False))
+            return await _counts(connection, _jobs.c.is_array.is_(False) & _OF_PLATFORM)
 
 
 async def _read(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
@@ -271,6 +272,8 @@ def _conditions(job_filter: JobFilter, visible_to: str | None) -> list[ColumnEle
         conditions.append(_jobs.c.project == job_filter.project)
     if job_filter.type is not None:
         conditions.append(_jobs.c.type == job_filter.type)
+    if job_filter.origin is not None:
+        conditions.append(_jobs.c.origin == job_filter.origin)
     if job_filter.states:
         conditions.append(_jobs.c.state.in_(sorted(job_filter.states)))
     if job_filter.name_contains:

@@ -107,6 +107,7 @@ def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
         "name": job.name,
         "array_job_id": None if job.array_job_id is None else str(job.array_job_id),
         **({"task_group": True} if job.is_task_group else {}),
+        **({"origin": job.origin} if job.is_outside else {}),
     }
 
 

@@ -25,6 +25,7 @@ from aitne.adapters.store.jobs import JobRecords
 from aitne.adapters.store.migrate import migrate
 from aitne.adapters.store.notifications import Inboxes
 from aitne.adapters.store.outbox import Outbox
+from aitne.adapters.store.outside import OutsideRecords
 from aitne.adapters.store.preferences import SqlPreferences
 from aitne.adapters.store.projects import SqlProjects
 from aitne.adapters.store.sign_ins import SignIns
@@ -48,6 +49,7 @@ class SqlStore(
     ArrayTasks,
     Outbox,
     JobHistory,
+    OutsideRecords,
     ClusterRecords,
     SqlUsers,
     Directory,

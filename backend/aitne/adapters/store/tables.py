@@ -65,6 +65,10 @@ jobs = Table(
     # For a row that several tasks share: their indices as ranges, and their number.
     Column("array_task_ids", Text),
     Column("task_count", Integer),
+    # Where it was submitted; the log of a job from outside lies where its owner put it.
+    Column("origin", String(20), nullable=False, server_default="platform"),
+    Column("log_path", Text),
+    Column("log_seal", Text),
     Column("created_at", UtcDateTime, nullable=False),
     Column("submitted_at", UtcDateTime),
     Column("allocated_at", UtcDateTime),
@@ -100,6 +104,13 @@ jobs = Table(
         "reason",
         sqlite_where=text("array_job_id IS NOT NULL"),
         postgresql_where=text("array_job_id IS NOT NULL"),
+    ),
+    # Records of the scheduler are compared with these rows.
+    Index(
+        "ix_jobs_outside",
+        "scheduler_id",
+        sqlite_where=text("origin = 'outside'"),
+        postgresql_where=text("origin = 'outside'"),
     ),
     # Counts of jobs add the tasks of these few rows.
     Index(

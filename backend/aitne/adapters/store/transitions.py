@@ -147,7 +147,7 @@ class Transitions(StorePart, JobStore):
             if job.state.terminal or await _is_cancelled(tx, unless_cancelled):
                 return job
             _check_is(job, None, version)
-            if not job.is_array:
+            if not job.is_array or job.is_outside:
                 # A started submission is completed first: only then the job to cancel is known.
                 pending = job.state is JobState.PENDING_SUBMIT
                 submits = await drop_submits(tx, [job_id] if pending else [])

@@ -20,6 +20,13 @@ from pydantic import AfterValidator, Base64Bytes, BaseModel, Field, PrivateAttr
 from aitne.core import units
 from aitne.core.broker.arguments import AbsolutePath, Args, EmptyResult, NoArgs
 from aitne.core.broker.identity import CheckPasswordArgs, CheckPasswordResult
+from aitne.core.broker.outside import (
+    OutsideActArgs,
+    OutsideEndedArgs,
+    OutsideListArgs,
+    OutsideLogArgs,
+    OutsideResult,
+)
 from aitne.core.broker.storage import (
     AreasArgs,
     AreasResult,
@@ -368,6 +375,10 @@ VERBS: Mapping[str, Verb] = {
         Verb("fence", TaskArgs, FenceResult, 15, Unavailable, audited="refused"),
         Verb("close_fence", TaskArgs, FenceResult, 15, Unavailable),
         Verb("outcome", TaskArgs, OutcomeResult, 15, Unavailable, audited="refused"),
+        Verb("outside_list", OutsideListArgs, OutsideResult, 90, audited="refused", bulk=True),
+        Verb("outside_ended", OutsideEndedArgs, OutsideResult, 90, audited="refused", bulk=True),
+        Verb("outside_act", OutsideActArgs, EmptyResult, 60),
+        Verb("outside_log", OutsideLogArgs, ReadLogResult, 15, Unavailable, audited="refused"),
         Verb("areas", AreasArgs, AreasResult, 30, Unavailable, audited="refused"),
         Verb("paths", PathsArgs, PathsResult, 30, Unavailable, audited="refused"),
         Verb("make_areas", AreasArgs, MakeAreasResult, 30, Unavailable),

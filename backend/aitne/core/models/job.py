@@ -38,6 +38,15 @@ class JobType(StrEnum):
     SESSION = "session"
 
 
+class JobOrigin(StrEnum):
+    """Way by which a job was submitted: through the platform, or past it with the scheduler's own
+    commands.
+    """
+
+    PLATFORM = "platform"
+    OUTSIDE = "outside"
+
+
 class DistributedSpec(DistributedOptions, Frozen):
     """Distribution of a job's program over ranks: ``DistributedFile`` with all defaults
     filled in.
@@ -172,6 +181,11 @@ class JobStatus(Frozen):
     owner: UserName
     project: str
     cluster: str = "local"
+    origin: JobOrigin = Field(
+        JobOrigin.PLATFORM,
+        description="outside: submitted with the scheduler's own commands, such as sbatch, past "
+        "the platform.",
+    )
     state: JobState
     reason: TerminationReason | None = Field(
         None, description="Why it ended, or why the platform is ending it."
@@ -200,6 +214,11 @@ class JobStatus(Frozen):
     """For an array task: its index."""
     scheduler_id: str | None = None
     """Id of the job in the scheduler."""
+    log_path: str | None = Field(
+        None,
+        description="Path of the log of a job from outside; null: it has none, or the platform "
+        "keeps the log.",
+    )
     created_at: UtcTime
     submitted_at: UtcTime | None = None
     """Time at which the scheduler accepted the job."""
@@ -247,6 +266,13 @@ class Job(JobStatus):
     cancel_requested_at: UtcTime | None = None
     array_task_ids: str | None = None
     """Indices of a task group's tasks, such as ``2-9,17``."""
+    log_seal: str | None = None
+    """Proof of the broker that the scheduler named ``log_path``."""
+
+    @property
+    def is_outside(self) -> bool:
+        """Return whether it was submitted past the platform, which only observes it."""
+        return self.origin is JobOrigin.OUTSIDE
 
     @property
     def begins_at(self) -> datetime | None:
@@ -281,7 +307,7 @@ class Job(JobStatus):
     def attachable(self) -> bool:
         """Return whether its owner can attach a terminal beside its program now."""
         open_ = self.state in (JobState.STARTING, JobState.RUNNING, JobState.READY)
-        return open_ and bool(self.nodes) and not self.is_array
+        return open_ and bool(self.nodes) and not self.is_array and not self.is_outside
 
 
 class JobChanges(Strict):
@@ -337,6 +363,7 @@ class JobFilter(Frozen):
     owner: str | None = None
     project: str | None = None
     type: JobType | None = None
+    origin: JobOrigin | None = None
     states: frozenset[JobState] = frozenset()
     name_contains: str | None = None
     array_job_id: UUID | None = None

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from aitne.core.jobs.states import JobState
 from aitne.core.models.base import AskedFlag, ProjectName, Strict, UserName, UtcTime
-from aitne.core.models.job import JobFilter, JobType
+from aitne.core.models.job import JobFilter, JobOrigin, JobType
 
 NodeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$")]
 
@@ -96,8 +96,12 @@ class JobSearch(SessionSearch):
     """Filter for jobs: that for sessions, with the type of job."""
 
     type: JobType | None = Field(None, description="Only jobs, or only sessions.")
+    origin: JobOrigin | None = Field(
+        None, description="Only jobs submitted through the platform, or only those from outside."
+    )
 
     def where(self, kind: JobType | None = None) -> JobFilter:
         """Return the same filter as the store takes it; ``kind`` overrides the type of this
         search."""
-        return super().where(kind or self.type)
+        job_filter = super().where(kind or self.type)
+        return job_filter.model_copy(update={"origin": self.origin})

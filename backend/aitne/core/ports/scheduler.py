@@ -150,9 +150,9 @@ class Scheduler(Protocol):
     Every method but ``start`` and ``close`` may raise ``SchedulerUnavailable``: the state of all
     jobs is then unknown. Methods are safe to call concurrently.
 
-    An implementation may have two more class attributes: ``attacher``, a callable that takes the
-    settings and ``Tools`` and returns an ``Attacher``, and ``accounting``, one that takes the
-    settings and a ``Command`` and returns an ``Accounting``.
+    An implementation may have three more class attributes: ``attacher`` and ``outside``, callables
+    that take the settings and ``Tools`` and return an ``Attacher`` and ``OutsideJobs``, and
+    ``accounting``, one that takes the settings and a ``Command`` and returns an ``Accounting``.
     """
 
     name: str

@@ -20,10 +20,12 @@ from aitne.core.errors import (
     Unavailable,
 )
 from aitne.core.models.job import Job, JobChanges
+from aitne.core.ports.outside import OutsideAction, OutsideJobs
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import OutboxItem, OutboxKind, Store
 from aitne.core.units import parse_array
 from aitne.services.controller.leader import Leader
+from aitne.services.controller.outside import run_of as outside_run
 from aitne.services.controller.runs import run_of
 
 log = logging.getLogger(__name__)
@@ -48,9 +50,11 @@ class OutboxActions:
         scheduler: Scheduler,
         leader: Leader,
         clock: Callable[[], datetime],
+        outside: OutsideJobs | None = None,
     ) -> None:
         self._store = store
         self._scheduler = scheduler
+        self._outside = outside
         self._leader = leader
         self._clock = clock
         self._changing: set[UUID] = set()
@@ -115,8 +119,11 @@ class OutboxActions:
             if job.scheduler_id is None:
                 # The submission has no outcome yet; the cancellation waits for the scheduler ID.
                 return NO_ID_YET_S
-            await self._scheduler.cancel(run_of(job))
-            self.cancelled.set()
+            if not job.is_outside:
+                await self._scheduler.cancel(run_of(job))
+                self.cancelled.set()
+            elif self._outside is not None:
+                await self._outside.act(outside_run(job), OutsideAction.CANCEL)
             return None
         if job.id in self._changing:
             return RETRY_S
@@ -140,7 +147,12 @@ class OutboxActions:
         """Hold or release the job, as its specification says."""
         hold = job.spec.hold
         try:
-            await (self._scheduler.hold if hold else self._scheduler.release)(run_of(job))
+            if job.is_outside:
+                if self._outside is not None:
+                    action = OutsideAction.HOLD if hold else OutsideAction.RELEASE
+                    await self._outside.act(outside_run(job), action)
+            else:
+                await (self._scheduler.hold if hold else self._scheduler.release)(run_of(job))
         except (SchedulerRejected, NotSupported) as error:
             await self._store.withdraw_hold(job.id, not hold, epoch=self._leader.epoch)
             verb = "held" if hold else "released"

@@ -104,7 +104,8 @@ class LiveJobs:
         changed: dict[UUID, Event] = {}
         for event in events:
             self._seen = event.id
-            if event.job_id is not None and "version" in event.data:
+            # Jobs from outside are not the poll's.
+            if event.job_id is not None and "version" in event.data and "origin" not in event.data:
                 changed[event.job_id] = event
         stale = [job_id for job_id in _split(events) if job_id not in self._entries]
         for job_id, event in changed.items():

@@ -21,6 +21,7 @@ from aitne.services.controller.hold import NodeHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.limits import LimitWatch
 from aitne.services.controller.live import LiveJobs
+from aitne.services.controller.outside import OutsideConfig, OutsideWatch
 from aitne.services.controller.poll import Poller
 from aitne.services.controller.projects import ProjectWatch
 from aitne.services.controller.reminder import SessionReminderWatch
@@ -62,6 +63,7 @@ class Controller:
         poll_interval_s: float,
         accounting: Accounting | None = None,
         telling: NotificationConfig | None = None,
+        outside: OutsideConfig | None = None,
     ) -> None:
         self._store = store
         counts = ControllerCounters()
@@ -72,7 +74,9 @@ class Controller:
         self._leader = leader = Leader(store, holder, counts)
         self._live = live = LiveJobs(store)
         self._submitter = Submitter(store, scheduler, files, renderer, leader, clock, counts, live)
-        self._actions = OutboxActions(store, scheduler, leader, clock)
+        outside = outside or OutsideConfig()
+        self._actions = OutboxActions(store, scheduler, leader, clock, outside.jobs)
+        self._outside = OutsideWatch(store, outside, leader, clock)
         self._poller = Poller(store, scheduler, files, renderer.place, leader, clock, counts, live)
         self._reminder = SessionReminderWatch(store, live, clock)
         self._telling = NotificationTasks(
@@ -126,6 +130,7 @@ class Controller:
                 group.create_task(self._projects.watch())
                 group.create_task(self._timetable.watch())
                 group.create_task(self._node_hold.watch())
+                group.create_task(self._outside.watch())
         finally:
             await connector.close()
 

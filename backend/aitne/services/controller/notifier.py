@@ -198,7 +198,8 @@ class NotificationCreator:
         return None, ()
 
     async def _of_job(self, event: Event) -> NotificationContent | None:
-        if event.job_id is None or not notices.may_tell(event):
+        # The users of jobs from outside have those notified by the scheduler.
+        if event.job_id is None or "origin" in event.data or not notices.may_tell(event):
             return None
         try:
             job = await self._store.get_job(event.job_id)

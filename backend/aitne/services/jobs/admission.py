@@ -296,6 +296,14 @@ class Admission:
                 except NotFound:
                     problems.add(kind, f"there is no job {job_id}", job_id, "jobs that you may see")
                     continue
+                if job.is_outside:
+                    problems.add(
+                        kind,
+                        f"job {job_id} was submitted outside the platform, which cannot guarantee "
+                        "this dependency",
+                        job_id,
+                        "jobs of the platform",
+                    )
                 _check_dependency(kind, job, problems)
                 dependencies.append(job)
         problems.check()

@@ -14,6 +14,7 @@ from aitne.core.models.user import Actor
 from aitne.core.ports.store import Store
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.images.images import ImageService
+from aitne.services.jobs.outside import check_not_outside
 from aitne.services.jobs.snapshots import SnapshotService
 
 _SAMPLES = 2_000
@@ -28,12 +29,16 @@ class ComparisonService:
         self._images = images
 
     async def compare(self, actor: Actor, first: UUID, second: UUID) -> Comparison:
-        """Return the differences between the two jobs. Raises ``NotFound``, ``NotAllowed``."""
+        """Return the differences between the two jobs.
+
+        Raises ``NotFound``, ``NotAllowed``; ``Conflict`` for a job from outside.
+        """
         return compare(await self._run(actor, first), await self._run(actor, second))
 
     async def _run(self, actor: Actor, job_id: UUID) -> ComparisonInput:
         job = await self._store.get_job(job_id)
         require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
+        check_not_outside(job, "compared")
         job = with_visible_env(actor, job)
         snapshot = await self._snapshots.of(job)
         results = await self._snapshots.results_of(job)

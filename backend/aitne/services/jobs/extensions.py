@@ -13,6 +13,7 @@ from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.units import format_duration
 from aitne.core.users.policy import PolicyAction, require
+from aitne.services.jobs.outside import check_not_outside
 from aitne.services.projects.limits import judge
 
 EXTENDED = "job.extended"
@@ -41,6 +42,7 @@ class ExtensionService:
         pending_limit_s = await self._store.limit_asked(job_id)
         job = await self._store.get_job(job_id)
         require(PolicyAction.JOB_EXTEND, actor, "job", job_id, owner=job.owner, project=job.project)
+        check_not_outside(job, "extended")
         noun = "session" if job.type is JobType.SESSION else "job"
         if job.is_array:
             raise Conflict("An array job cannot be extended: extend its running tasks one by one.")

@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from aitne.core.errors import AitneError
+from aitne.core.errors import AitneError, NotSupported
 from aitne.core.jobs.states import retries
 from aitne.core.models.job import Job
 from aitne.core.ports.files import JobFiles, JobLocation, LogChunk
+from aitne.core.ports.outside import OutsideJobs, OutsideLog
 from aitne.core.ports.store import Store
 
 GROWTH_INTERVAL_S = 0.2
@@ -30,6 +31,8 @@ class LogSource:
     place: JobLocation
     """Location of any attempt; each read names the attempt."""
     task: int | None
+    outside: OutsideLog | None = None
+    """Log of a job from outside, which has no such files."""
 
 
 @dataclass(slots=True)
@@ -62,6 +65,18 @@ def _ended(job: Job) -> bool:
     return job.state.terminal and not again
 
 
+def _outside_log(job: Job) -> OutsideLog | None:
+    if job.log_path is None or job.account is None or job.scheduler_id is None:
+        return None
+    return OutsideLog(
+        scheduler_id=job.scheduler_id,
+        account=job.account,
+        submitted_at=job.submitted_at or job.created_at,
+        path=job.log_path,
+        seal=job.log_seal,
+    )
+
+
 class LogFollower:
     """Component that reads logs and streams them while they grow; all followers of a log share one
     check for growth.
@@ -72,12 +87,14 @@ class LogFollower:
         store: Store,
         files: JobFiles,
         place: Callable[[Job], JobLocation],
+        outside: OutsideJobs | None = None,
         *,
         growth_interval_s: float = GROWTH_INTERVAL_S,
     ) -> None:
         self._store = store
         self._files = files
         self._place = place
+        self._outside = outside
         self._interval_s = growth_interval_s
         self._watches: dict[LogSource, _Watch] = {}
 
@@ -89,9 +106,13 @@ class LogFollower:
 
     def _source(self, job: Job) -> LogSource:
         place = self._place(job).model_copy(update={"attempt": 0})
-        return LogSource(job.id, place, job.array_task_id)
+        return LogSource(job.id, place, job.array_task_id, _outside_log(job))
 
     async def _read(self, source: LogSource, attempt: int, offset: int, limit: int) -> LogChunk:
+        if source.outside is not None:
+            if self._outside is None:
+                raise NotSupported("The scheduler reports no jobs that were submitted past it.")
+            return await self._outside.read_log(source.outside, offset=offset, limit=limit)
         place = source.place.model_copy(update={"attempt": attempt})
         return await self._files.read_log(place, source.task, offset=offset, limit=limit)
 

@@ -21,12 +21,14 @@ from aitne.core.models.job_search import JobSort
 from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
 from aitne.core.ports.files import JobFiles, LogChunk
+from aitne.core.ports.outside import OutsideJobs
 from aitne.core.ports.store import CreatedJob, Idempotency, Page, Store
 from aitne.core.sweeps import expand
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.jobs.admission import Admission, AdmittedJob
 from aitne.services.jobs.follow import LogFollower
 from aitne.services.jobs.forecast import Forecaster, StartForecast
+from aitne.services.jobs.outside import check_log, check_not_outside
 from aitne.services.jobs.render import Renderer
 from aitne.services.platform.maintenance import held_because, reaches_into
 
@@ -46,13 +48,14 @@ class JobService:
         files: JobFiles,
         forecaster: Forecaster,
         clock: Callable[[], datetime],
+        outside: OutsideJobs | None = None,
     ) -> None:
         self._store = store
         self._admission = admission
         self._renderer = renderer
         self._forecaster = forecaster
         self._clock = clock
-        self._follower = LogFollower(store, files, renderer.place)
+        self._follower = LogFollower(store, files, renderer.place, outside)
 
     async def plan(self, actor: Actor, file: JobFile) -> Plan:
         """Return the plan of the job that ``create`` would submit, and whether it would start now.
@@ -197,7 +200,8 @@ class JobService:
         Raises ``NotFound``, ``NotAllowed``; ``InvalidInput`` if the job is no array; ``Conflict`` if
         it has ended.
         """
-        await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
+        job = await self._allowed(PolicyAction.JOB_HOLD, actor, job_id)
+        check_not_outside(job, "given another limit of tasks")
         return await self._store.request_throttle(job_id, max_parallel)
 
     async def resubmit(
@@ -216,6 +220,7 @@ class JobService:
         ``create``, and ``NotFound``.
         """
         old = await self._allowed(PolicyAction.JOB_RESUBMIT, actor, job_id)
+        check_not_outside(old, "resubmitted")
         verb = "continue" if continues else "resubmit"
         changes = {} if options is None else options.model_dump(exclude_none=True)
         body = [str(job_id), changes] if changes else str(job_id)
@@ -236,8 +241,13 @@ class JobService:
         return await self._replay(actor, _idempotency(actor, key, verb, body))
 
     async def script(self, actor: Actor, job_id: UUID) -> str:
-        """Return the batch script of the job's present attempt. Raises ``NotFound``."""
-        return self._renderer.script(await self._allowed(PolicyAction.JOB_READ, actor, job_id))
+        """Return the batch script of the job's present attempt.
+
+        Raises ``NotFound``; ``Conflict`` for a job from outside.
+        """
+        job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        check_not_outside(job, "shown as a batch script of the platform")
+        return self._renderer.script(job)
 
     async def samples(self, actor: Actor, job_id: UUID) -> Sequence[Sample]:
         """List the resource usage samples of the job, oldest first. Raises ``NotFound``."""
@@ -304,13 +314,16 @@ class JobService:
                 live and job.state is JobState.READY and job.url is not None,
                 PolicyAction.JOB_OPEN,
             ),
-            "extend": (running and not job.is_array, PolicyAction.JOB_EXTEND),
+            "extend": (
+                running and not job.is_array and not job.is_outside,
+                PolicyAction.JOB_EXTEND,
+            ),
             "stop": (session and live, PolicyAction.JOB_CANCEL),
             "cancel": (not session and live, PolicyAction.JOB_CANCEL),
             "attach": (live and job.attachable, PolicyAction.JOB_ATTACH),
             "hold": (live and waits and not job.spec.hold, PolicyAction.JOB_HOLD),
             "release": (live and waits and job.spec.hold, PolicyAction.JOB_HOLD),
-            "resubmit": (job.state.terminal, PolicyAction.JOB_RESUBMIT),
+            "resubmit": (job.state.terminal and not job.is_outside, PolicyAction.JOB_RESUBMIT),
             "continue": (session and job.state.terminal, PolicyAction.JOB_RESUBMIT),
         }
         return [
@@ -327,6 +340,9 @@ class JobService:
     async def _logged(self, actor: Actor, job_id: UUID, task: int | None) -> Job:
         """Return the row of the log: the job's own, or that of one task of an array."""
         job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
+        if job.is_outside:
+            check_log(job, actor)
+            return job
         if job.array_task_id is not None or not job.is_array:
             if task is not None and task != job.array_task_id:
                 raise InvalidInput.field("task", "this job has no such task", value=task)

@@ -24,6 +24,7 @@ from aitne.core.users.policy import PolicyAction, require
 from aitne.services.datasets.datasets import DatasetService
 from aitne.services.jobs.admission import Admission
 from aitne.services.jobs.jobs import JobService
+from aitne.services.jobs.outside import check_not_outside
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.templates import TemplateCatalog
 
@@ -76,12 +77,14 @@ class RerunService:
         Raises:
             NotFound: no such job.
             NotAllowed: the job belongs to another user.
+            Conflict: the job was submitted outside the platform.
             InvalidInput: the actor is no longer a member of its project.
         """
         job = await self._store.get_job(job_id)
         require(
             PolicyAction.JOB_RESUBMIT, actor, "job", job_id, owner=job.owner, project=job.project
         )
+        check_not_outside(job, "resubmitted")
         resolved_job, problems = await self._admission.renewed(actor, job)
         snapshot = await self._snapshots.of(job)
         changes = [*await self._newer_datasets(actor, job), *self._newer_template(job)]

@@ -29,6 +29,7 @@ from aitne.core.ports.store import Store
 from aitne.core.sessions.attach_protocol import ShellStart, SshStart
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.controller.runs import run_of
+from aitne.services.jobs.outside import check_not_outside
 from aitne.services.jobs.render import Renderer
 from aitne.services.platform.secrets import hashed, new_secret
 from aitne.services.sessions.terminal import Terminal, open_terminal
@@ -237,6 +238,7 @@ class TerminalService:
     def _node(self, job: Job, node: str | None) -> str:
         if self._attacher is None:
             raise NotSupported("This platform's scheduler cannot start programs in a running job.")
+        check_not_outside(job, "entered by a terminal")
         if job.is_array:
             raise Conflict("An array job runs nothing itself: attach to one of its tasks.")
         if not job.nodes and job.state in (JobState.RUNNING, JobState.READY):

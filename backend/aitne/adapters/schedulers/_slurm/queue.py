@@ -40,7 +40,9 @@ FIELDS = (
     "RestartCnt",
     "Dependency",
 )
-OPTIONAL = frozenset({"exit_code", "RestartCnt", "Dependency", "PriorityLong"})
+OPTIONAL = frozenset(
+    {"exit_code", "RestartCnt", "Dependency", "PriorityLong", "tres-alloc", "tres-per-node"}
+)
 """Fields that are omitted if a release of squeue does not have them."""
 SEPARATOR = "\x1f"
 

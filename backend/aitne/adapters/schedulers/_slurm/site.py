@@ -66,6 +66,8 @@ class Site:
         self._mine = f"--user={os.geteuid()}" if command.alone else None
         self._cluster_name = settings.cluster
         self._fields: tuple[str, ...] = queue.FIELDS
+        self._unknown_fields: frozenset[str] = frozenset()
+        """Fields that this release's squeue does not have."""
         self._queue = queue.SqueueReader(self._fields)
         self._config: SlurmConfig | None = None
         self._config_at = 0.0
@@ -119,30 +121,38 @@ class Site:
         return self._queue.read(output, mark)
 
     async def _squeue(self, *more: str) -> tuple[str, str]:
-        """Run squeue; return its output and the mark at the end of each record. Without ``--array``
-        in ``more``, the waiting tasks of an array have one record.
+        """Run squeue with the fields of the poll; return its output and the mark at the end of each
+        record. Without ``--array`` in ``more``, the waiting tasks of an array have one record.
         """
+        output, mark, fields = await self.squeue(self._fields, *more)
+        if fields != self._fields:
+            self._fields = fields
+            self._queue = queue.SqueueReader(fields)
+        return output, mark
+
+    async def squeue(self, fields: tuple[str, ...], *more: str) -> tuple[str, str, tuple[str, ...]]:
+        """Run squeue; return its output, the mark at the end of each record, and those of
+        ``fields`` that this release has.
+        """
+        fields = tuple(field for field in fields if field not in self._unknown_fields)
+        scope = () if self._mine is None else (self._mine,)
+        options = ("--noheader", "--states=all", *scope, *more)
         while True:
             mark = queue.new_mark()
-            form = queue.format_option(self._fields, mark)
-            scope = () if self._mine is None else (self._mine,)
-            options = ("--noheader", "--states=all", *scope, *more)
-            argv = ("squeue", *options, f"--Format={form}")
+            argv = ("squeue", *options, f"--Format={queue.format_option(fields, mark)}")
             try:
-                return await self.ask(*argv), mark
+                return await self.ask(*argv), mark, fields
             except SchedulerUnavailable as error:
                 unknown = _NO_SUCH_FIELD.search(error.message)
-                if unknown is None or not self._leave_out(unknown[1]):
+                missing = {
+                    field
+                    for field in fields
+                    if unknown is not None and field.lower() == unknown[1].lower()
+                }
+                if not missing or not missing <= queue.OPTIONAL:
                     raise
-
-    def _leave_out(self, unknown: str) -> bool:
-        """Omit a field that this release's squeue does not have; False if it cannot be omitted."""
-        missing_fields = {field for field in self._fields if field.lower() == unknown.lower()}
-        if not missing_fields or not missing_fields <= queue.OPTIONAL:
-            return False
-        self._fields = tuple(field for field in self._fields if field not in missing_fields)
-        self._queue = queue.SqueueReader(self._fields)
-        return True
+                self._unknown_fields |= missing
+                fields = tuple(field for field in fields if field not in missing)
 
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Search the queue by name, then accounting for the jobs that the queue does not hold."""

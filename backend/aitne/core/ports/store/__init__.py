@@ -18,6 +18,7 @@ from aitne.core.ports.store.gpus import GpuStore, GpuUse
 from aitne.core.ports.store.groups import GroupStore
 from aitne.core.ports.store.jobs import JobStore
 from aitne.core.ports.store.notifications import NotificationStore
+from aitne.core.ports.store.outside import JobOwner, OutsideStore
 from aitne.core.ports.store.preferences import PreferenceStore
 from aitne.core.ports.store.projects import ProjectStore
 from aitne.core.ports.store.records import (
@@ -48,11 +49,13 @@ __all__ = [
     "GpuUse",
     "GroupStore",
     "Idempotency",
+    "JobOwner",
     "JobStore",
     "Lease",
     "NotificationStore",
     "OutboxItem",
     "OutboxKind",
+    "OutsideStore",
     "Page",
     "PreferenceStore",
     "ProjectStore",
@@ -68,6 +71,7 @@ __all__ = [
 
 class Store(
     JobStore,
+    OutsideStore,
     ClusterStore,
     UserStore,
     ProjectStore,

@@ -91,6 +91,7 @@ class ClusterStore(Protocol):
 
     async def prune(self, *, events_before: datetime, idempotency_before: datetime) -> None:
         """Delete events and measurements older than ``events_before``, idempotency keys older than
-        ``idempotency_before``, and all expired secrets and sign-ins.
+        ``idempotency_before``, and all expired secrets and sign-ins. Of jobs from outside delete
+        those that ended before ``events_before``, and of each user all but the newest.
         """
         ...

@@ -107,17 +107,19 @@ class JobStore(Protocol):
         ...
 
     async def live_jobs(self) -> Sequence[Job]:
-        """Return the rows of all jobs that have not ended, oldest first; a task group is
-        one row.
+        """Return the rows of the platform's jobs that have not ended, oldest first; a task group is
+        one row. Jobs from outside are not among them.
         """
         ...
 
     async def count_live(self, owner: str) -> int:
-        """Count the owner's jobs that have not ended, array jobs and their tasks alike."""
+        """Count the owner's jobs that have not ended, array jobs and their tasks alike, without
+        jobs from outside.
+        """
         ...
 
     async def count_by_state(self) -> dict[JobState, int]:
-        """Count the jobs in each state; states without any may be missing."""
+        """Count the platform's jobs in each state; states without any may be missing."""
         ...
 
     async def transition(

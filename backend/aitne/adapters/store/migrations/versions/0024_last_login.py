@@ -8,7 +8,7 @@ from alembic import op
 from aitne.adapters.store.column_types import UtcDateTime
 
 revision = "0024"
-down_revision = "0018"
+down_revision = "0021"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,384 @@
+"""Records of jobs that the platform did not submit, from squeue and sacct; the tasks of an array as
+one record.
+
+Names, commands and paths can contain any characters. As in ``queue``, they can only add fields to a
+record, which is then ignored.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from aitne.adapters.schedulers._slurm import queue
+from aitne.adapters.schedulers._slurm.identity import of_comment, of_name
+from aitne.adapters.schedulers._slurm.reasons import sentence
+from aitne.adapters.schedulers._slurm.states import job_state
+from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
+from aitne.core.jobs.arrays import SEVERITY
+from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.models.resources import GpuRequest, Resources
+from aitne.core.ports.outside import MOST_OF_ACCOUNT, OutsideJob, OutsideLog, OutsideRun
+from aitne.core.units import ArrayRange, parse_array, parse_memory
+
+FIELDS = (
+    *("Comment", "JobArrayID", "JobID", "ArrayTaskID", "UserName", "State", "Reason", "NodeList"),
+    *("Partition", "PriorityLong", "SubmitTime", "StartTime", "EndTime", "TimeLimit", "exit_code"),
+    *("RestartCnt", "Dependency", "Name", "Account", "NumNodes", "NumCPUs", "MinMemory"),
+    *("tres-alloc", "tres-per-node", "Command", "WorkDir", "STDOUT"),
+)
+ACCOUNTING_FIELDS = (
+    *("JobName", "JobID", "User", "State", "ExitCode", "NodeList", "Submit", "Start", "End"),
+    "Reason",
+)
+_MOST_TEXT = 4_000
+_MOST_NAME = 200
+_MOST_NODES = 200
+_GPUS = re.compile(r"gres/gpu(?::([A-Za-z0-9_.-]{1,40}))?[=:]([0-9]{1,6})")
+_ACTIVE = frozenset({JobState.RUNNING, JobState.STARTING, JobState.COMPLETING})
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_NO_TEXT = ("", "(null)", "N/A", "None")
+
+
+def parse(record: str, fields: Sequence[str]) -> OutsideJob | None:
+    """Parse one record of squeue; None for a job of the platform and for an incomplete record."""
+    values = record.split(queue.SEPARATOR)
+    if len(values) != len(fields):
+        return None
+    row = dict(zip(fields, values, strict=True))
+    submitted_at = parse_time(row["SubmitTime"])
+    if submitted_at is None or of_comment(row["Comment"]) is not None:
+        return None
+    nodes = queue.node_names(row["NodeList"])
+    code, signal = parse_exit(row.get("exit_code", ""))
+    reason = row["Reason"]
+    state, termination = job_state((row["State"],), reason, begun=bool(nodes), signal=signal)
+    over, waits = state.terminal, state is JobState.QUEUED
+    begun = bool(nodes) and not waits
+    if not (over and begun):
+        code = signal = None
+    start = parse_time(row["StartTime"])
+    count, priority = row.get("RestartCnt", ""), row.get("PriorityLong", "")
+    number, underscore, _ = row["JobArrayID"].partition("_")
+    tasks = row["ArrayTaskID"] if row["ArrayTaskID"] not in _NO_TEXT else None
+    run = OutsideRun(scheduler_id=number, account=row["UserName"], submitted_at=submitted_at)
+    is_array = bool(underscore) or tasks is not None
+    path = None if is_array else _log_path(row)
+    return OutsideJob(
+        **dict(run),
+        name=_text(row["Name"])[:_MOST_NAME] or number,
+        state=state,
+        reason=termination,
+        pending_reason=sentence(reason, row.get("Dependency", "")) if waits else None,
+        restart_count=int(count) if count.isdecimal() else 0,
+        exit_code=code,
+        signal=signal,
+        nodes=nodes[:_MOST_NODES],
+        partition=row["Partition"] or None,
+        priority=int(priority) if priority.isdecimal() else None,
+        started_at=start if begun else None,
+        ended_at=parse_time(row["EndTime"]) if over else None,
+        expected_start_at=start if waits else None,
+        time_limit_s=parse_limit(row["TimeLimit"]),
+        charged_account=_text(row["Account"]) or None,
+        resources=_resources(row),
+        array=tasks if is_array else None,
+        tasks={state: _number_of(tasks)} if is_array else {},
+        command=_text(row["Command"]) or None,
+        workdir=_text(row["WorkDir"]) or None,
+        log=None if path is None else OutsideLog(**dict(run), path=path),
+        raw={name: _text(value) for name, value in row.items()},
+    )
+
+
+def parse_ended(output: str) -> Iterator[OutsideJob]:
+    """Yield the ended jobs and tasks in the output of sacct, each task by itself."""
+    for line in output.splitlines():
+        values = line.split(queue.SEPARATOR)
+        if len(values) != len(ACCOUNTING_FIELDS):
+            continue
+        row = dict(zip(ACCOUNTING_FIELDS, values, strict=True))
+        submitted_at, ended_at = parse_time(row["Submit"]), parse_time(row["End"])
+        nodes = queue.node_names(row["NodeList"])
+        code, signal = parse_exit(row["ExitCode"])
+        state, reason = job_state((row["State"],), row["Reason"], begun=bool(nodes), signal=signal)
+        if submitted_at is None or of_name(row["JobName"]) is not None:
+            continue
+        # A slurmctld that lost a job leaves it running in accounting for ever.
+        if not state.terminal or ended_at is None:
+            state, ended_at = JobState.UNKNOWN, None
+        number, underscore, task = row["JobID"].partition("_")
+        yield OutsideJob(
+            scheduler_id=number,
+            account=row["User"],
+            submitted_at=submitted_at,
+            name=row["JobName"][:_MOST_NAME] or number,
+            state=state,
+            reason=reason,
+            exit_code=code if nodes else None,
+            signal=signal if nodes else None,
+            nodes=nodes[:_MOST_NODES],
+            started_at=parse_time(row["Start"]) if nodes else None,
+            ended_at=ended_at,
+            array=task if underscore else None,
+            tasks={state: 1} if underscore else {},
+        )
+
+
+def fold(records: Iterable[OutsideJob]) -> list[OutsideJob]:
+    """Return one record for each job in accounting: the last run of a job, and all tasks of an
+    array together. Its end is known only if all of them have ended.
+    """
+    by_run: dict[tuple[str, str], list[OutsideJob]] = defaultdict(list)
+    for record in records:
+        by_run[record.scheduler_id, record.account].append(record)
+    return [_last_or_all(of_run) for of_run in by_run.values()]
+
+
+class OutsideReader:
+    """Parser of successive outputs of squeue. A record that has not changed since the previous
+    output gives the same object.
+    """
+
+    def __init__(self, fields: Sequence[str]) -> None:
+        self.fields = tuple(fields)
+        self._account = self.fields.index("UserName")
+        self._known: dict[str, OutsideJob] = {}
+
+    def read(
+        self, output: str, mark: str, accounts: Collection[str], *, only: str | None = None
+    ) -> list[OutsideJob]:
+        """Return the jobs of ``accounts`` in one output: of each account ``MOST_OF_ACCOUNT`` live
+        jobs, the oldest, and as many ended ones, the newest. ``only``: the ID of a single job.
+
+        Of an array's tasks only counts and times are kept, and only returned records are parsed.
+        """
+        groups: dict[tuple[str, str], _Group] = {}
+        for text in queue.records(output, mark):
+            start = text.split(queue.SEPARATOR, self._account + 1)
+            if len(start) <= self._account + 1 or start[self._account] not in accounts:
+                continue
+            values = text.split(queue.SEPARATOR)
+            if len(values) != len(self.fields) or of_comment(values[0]) is not None:
+                continue
+            row = dict(zip(self.fields, values, strict=True))
+            key = (row["JobArrayID"].partition("_")[0], row["UserName"])
+            if only is not None and key[0] != only:
+                continue
+            groups.setdefault(key, _Group()).add(text, row)
+        known, self._known = self._known, {}
+        jobs = []
+        for group in _most_relevant(groups):
+            text = group.representative
+            job = known[text] if text in known else parse(text, self.fields)
+            if job is not None:
+                self._known[text] = job
+                jobs.append(group.complete(job))
+        return jobs
+
+
+class _Group:
+    """The records of one job, or of one array's tasks, in one output of squeue."""
+
+    __slots__ = ("counts", "ended_at", "nodes", "started_at", "submitted_at", "tasks", "texts")
+
+    def __init__(self) -> None:
+        self.counts: Counter[JobState] = Counter()
+        self.texts: dict[JobState, str] = {}
+        """The first record in each state."""
+        self.tasks: list[str] = []
+        self.nodes: set[str] = set()
+        self.submitted_at: list[datetime] = []
+        self.started_at: datetime | None = None
+        self.ended_at: datetime | None = None
+
+    def add(self, text: str, row: Mapping[str, str]) -> None:
+        """Count one record, and note its times and nodes."""
+        state, _ = _state(row["State"], row["Reason"])
+        tasks = row["ArrayTaskID"]
+        is_array = tasks not in _NO_TEXT
+        self.counts[state] += _number_of(tasks) if is_array else 1
+        self.texts.setdefault(state, text)
+        if is_array:
+            self.tasks.append(tasks)
+        if len(self.nodes) < _MOST_NODES:
+            self.nodes.add(row["NodeList"])
+        submitted_at, start = parse_time(row["SubmitTime"]), parse_time(row["StartTime"])
+        if submitted_at is not None:
+            first = min([submitted_at, *self.submitted_at])
+            self.submitted_at = [first]
+        if start is not None and state is not JobState.QUEUED:
+            self.started_at = min(start, self.started_at or start)
+        if state.terminal and (end := parse_time(row["EndTime"])) is not None:
+            self.ended_at = max(end, self.ended_at or end)
+
+    @property
+    def state(self) -> JobState:
+        return state_of_tasks(self.counts) if self.tasks else next(iter(self.counts))
+
+    @property
+    def age(self) -> datetime:
+        return self.submitted_at[0] if self.submitted_at else _NEVER
+
+    @property
+    def representative(self) -> str:
+        """The record that shows the state, or why tasks wait."""
+        return self.texts.get(self.state) or next(iter(self.texts.values()))
+
+    def complete(self, job: OutsideJob) -> OutsideJob:
+        """Return the record of the group, made from that of its representative."""
+        if not self.tasks:
+            return job
+        state = self.state
+        names = sorted({name for text in self.nodes for name in queue.node_names(text)})
+        return job.model_copy(
+            update={
+                "submitted_at": self.age,
+                "state": state,
+                "nodes": tuple(names[:_MOST_NODES]),
+                "started_at": self.started_at,
+                "ended_at": self.ended_at if state.terminal else None,
+                "array": _indices(self.tasks),
+                "tasks": {state: self.counts[state] for state in sorted(self.counts)},
+            }
+        )
+
+
+def _most_relevant(groups: Mapping[tuple[str, str], _Group]) -> Iterator[_Group]:
+    live: dict[str, list[_Group]] = defaultdict(list)
+    ended: dict[str, list[_Group]] = defaultdict(list)
+    for (_, account), group in groups.items():
+        (ended if group.state.terminal else live)[account].append(group)
+    for of_account in live.values():
+        yield from sorted(of_account, key=lambda group: group.age)[:MOST_OF_ACCOUNT]
+    for of_account in ended.values():
+        newest = sorted(of_account, key=lambda group: group.ended_at or group.age, reverse=True)
+        yield from newest[:MOST_OF_ACCOUNT]
+
+
+def _last_or_all(records: list[OutsideJob]) -> OutsideJob:
+    last = max(records, key=lambda record: record.submitted_at)
+    if not last.tasks:
+        return last
+    counts: Counter[JobState] = Counter()
+    for record in records:
+        counts.update(record.tasks)
+    state = state_of_tasks(counts)
+    shown = next((record for record in records if record.state is state), last)
+    starts = [record.started_at for record in records if record.started_at is not None]
+    ends = [record.ended_at for record in records if record.ended_at is not None]
+    return shown.model_copy(
+        update={
+            "submitted_at": min(record.submitted_at for record in records),
+            "state": state,
+            "started_at": min(starts, default=None),
+            "ended_at": max(ends, default=None),
+            "array": None,
+            "tasks": {state: counts[state] for state in sorted(counts)},
+        }
+    )
+
+
+def state_of_tasks(counts: Collection[JobState]) -> JobState:
+    """Return the state of an array whose tasks have these states: while one is live, that of the
+    most advanced of them, without states that could follow one another in the wrong order.
+    """
+    if not _ACTIVE.isdisjoint(counts):
+        return JobState.RUNNING
+    for state in (JobState.SUSPENDED, JobState.QUEUED, JobState.UNKNOWN):
+        if state in counts:
+            return state
+    return max(counts, key=SEVERITY.index)
+
+
+@lru_cache(maxsize=1_024)
+def _state(word: str, reason: str) -> tuple[JobState, TerminationReason | None]:
+    return job_state((word,), reason)
+
+
+def _indices(texts: Sequence[str]) -> str:
+    """Return the indices of all records together, as far as they fit."""
+    if len(texts) == 1:
+        return texts[0][:_MOST_TEXT]
+    try:
+        ranges = ArrayRange.of({index for text in texts for index in parse_array(text).indices})
+    except ValueError:  # more tasks than an array of the platform can have
+        return texts[0][:_MOST_TEXT]
+    return str(ranges)[:_MOST_TEXT]
+
+
+def _number_of(tasks: str | None) -> int:
+    """Return how many tasks a record such as ``0-99999:2,7%5`` stands for; counts ranges without
+    expanding them.
+    """
+    if tasks is None:
+        return 1
+    number = 0
+    for piece in tasks.partition("%")[0].split(","):
+        ends, _, step = piece.partition(":")
+        first, dash, last = ends.partition("-")
+        try:
+            span = int(last) - int(first) if dash else 0
+            number += span // (int(step) if step else 1) + 1
+        except (ValueError, ZeroDivisionError):
+            number += 1
+    return max(number, 1)
+
+
+def _resources(row: Mapping[str, str]) -> Resources:
+    nodes = max(1, _whole(row["NumNodes"].partition("-")[0]))
+    allocated = row.get("tres-alloc", "")
+    gpus, gpu_type = 0, None
+    for match in _GPUS.finditer(allocated):
+        gpus, gpu_type = max(gpus, int(match[2])), match[1] or gpu_type
+    per_node = math.ceil(gpus / nodes)
+    memory = next((part[4:] for part in allocated.split(",") if part.startswith("mem=")), None)
+    memory_bytes = _memory(memory) // nodes if memory else _memory(row["MinMemory"])
+    if not gpus:
+        requested = [int(match[2]) for match in _GPUS.finditer(row.get("tres-per-node", ""))]
+        per_node = max(requested, default=0)
+    return Resources(
+        nodes=nodes,
+        cpu=max(1, math.ceil(_whole(row["NumCPUs"]) / nodes)),
+        memory_bytes=max(1, memory_bytes),
+        gpu=GpuRequest(count=min(per_node, 1_024), type=gpu_type if per_node else None),
+        gres={},
+    )
+
+
+def _memory(text: str) -> int:
+    try:
+        return parse_memory(text.removesuffix("n").removesuffix("c"))
+    except ValueError:
+        return 0
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() else 0
+
+
+def _log_path(row: Mapping[str, str]) -> str | None:
+    """Return the path of the log, with the parts that Slurm leaves to the node filled in; None if
+    there is none, or if its name is known on the node only.
+    """
+    path = _text(row["STDOUT"])
+    if "%" in path:
+        number = row["JobID"]
+        known = {"j": number, "A": number, "u": row["UserName"], "x": row["Name"], "%": "%"}
+        path = re.sub(r"%([jAux%])", lambda match: known[match[1]], path)
+        if re.search(r"%[0-9]*[A-Za-z]", path):
+            return None
+    if path and not path.startswith("/"):
+        path = f"{_text(row['WorkDir'])}/{path}"
+    return path if path.startswith("/") and path != "/dev/null" and path.isprintable() else None
+
+
+def _text(value: str) -> str:
+    """Return the value without unprintable characters; empty for Slurm's words for nothing."""
+    if value in _NO_TEXT:
+        return ""
+    return "".join(char if char.isprintable() else "?" for char in value[:_MOST_TEXT])

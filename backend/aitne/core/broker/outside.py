@@ -1,0 +1,75 @@
+"""The broker's verbs for jobs that users submitted past the platform."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from aitne.core.broker.arguments import AbsolutePath, Args
+from aitne.core.models.base import Frozen, UserName
+from aitne.core.ports.outside import OutsideAction, OutsideJob, OutsideLog, OutsideRun
+
+MAX_ACCOUNTS = 100_000
+MAX_RUNS = 500
+_SchedulerId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}$")]
+
+
+class WireOutsideRun(OutsideRun, extra="forbid"):
+    """``OutsideRun`` as the broker receives it: every field is validated again."""
+
+    scheduler_id: _SchedulerId
+    account: UserName
+
+
+class WireOutsideLog(OutsideLog, extra="forbid"):
+    """``OutsideLog`` as the broker receives it: every field is validated again."""
+
+    scheduler_id: _SchedulerId
+    account: UserName
+    path: AbsolutePath
+    seal: str = Field(max_length=200)
+
+
+class OutsideListArgs(Args):
+    """Arguments of the verb ``outside_list``."""
+
+    accounts: list[UserName] = Field(max_length=MAX_ACCOUNTS)
+
+
+class OutsideEndedArgs(Args):
+    """Arguments of the verb ``outside_ended``."""
+
+    runs: list[WireOutsideRun] = Field(max_length=MAX_RUNS)
+
+
+class OutsideActArgs(Args):
+    """Arguments of the verb ``outside_act``."""
+
+    run: WireOutsideRun
+    action: OutsideAction
+
+    @property
+    def about(self) -> tuple[str | None, str | None]:
+        """Account, and ID and action, for the audit log."""
+        return self.run.account, f"{self.run.scheduler_id}:{self.action}"
+
+
+class OutsideLogArgs(Args):
+    """Arguments of the verb ``outside_log``."""
+
+    log: WireOutsideLog
+    offset: int = Field(ge=-(1 << 62), le=1 << 62)
+    limit: int = Field(ge=0)
+    """Values above ``MAX_READ_BYTES`` are reduced to it."""
+
+    @property
+    def about(self) -> tuple[str | None, str | None]:
+        """Account and ID, for the audit log."""
+        return self.log.account, self.log.scheduler_id
+
+
+class OutsideResult(Frozen):
+    """Records of jobs from outside."""
+
+    jobs: list[OutsideJob]

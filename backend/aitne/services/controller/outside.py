@@ -1,0 +1,320 @@
+"""Jobs that users submitted to the scheduler themselves: their rows follow the scheduler's records.
+
+They are observed only. The outbox holds nothing for them but what their owners request, and nothing
+here submits, retries or cancels a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from aitne.core.errors import NotSupported, SchedulerUnavailable, Unavailable
+from aitne.core.jobs.arrays import array_id
+from aitne.core.jobs.states import TRANSITIONS, JobState, TerminationReason
+from aitne.core.models.job import Job, JobChanges, JobOrigin, JobSpec, JobType
+from aitne.core.models.job_options import SlurmOptions
+from aitne.core.ports.outside import OutsideJob, OutsideJobs, OutsideRun
+from aitne.core.ports.store import JobOwner, Store, TransitionRequest
+from aitne.services.controller.leader import Leader
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 5.0
+SHARE = 10
+"""Each query is followed by a pause at least this many times as long: a long queue costs no more."""
+ABSENCES = 3
+"""Number of answers without a job after which accounting is searched for its end."""
+MOST_SEARCHED = 100
+"""Maximum number of jobs in one search of accounting."""
+SEARCH_AGAIN = timedelta(minutes=1)
+MOST_NEW = 500
+"""Maximum number of new rows of one user in an hour."""
+WRITE = 500
+NO_LIMIT_S = 10 * 365 * 86_400
+"""Time limit of a job that has none."""
+
+Key = tuple[str, str]
+"""Scheduler ID and Unix account."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideConfig:
+    """Adapter and settings of the controller for jobs from outside."""
+
+    jobs: OutsideJobs | None = None
+    """None: the scheduler reports none."""
+    cluster: str = "local"
+    accounts: Mapping[str, str] = field(default_factory=dict)
+    """Unix accounts of those users whose account has another name."""
+
+
+class OutsideWatch:
+    """Task that keeps the rows of jobs from outside: of the users of the platform, with bounds on
+    the number of rows.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: OutsideConfig,
+        leader: Leader,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._leader = leader
+        self._clock = clock
+        self._absences: dict[Key, int] = {}
+        self._search_at: dict[Key, datetime] = {}
+        self._ended: frozenset[OutsideRun] = frozenset()
+        """Ended jobs of the last answer, whose rows need no further look."""
+        self._new: dict[str, int] = {}
+        """Number of new rows of each user in the current hour."""
+        self._hour: datetime | None = None
+        self._silent = False
+
+    async def watch(self) -> None:
+        """Look periodically until cancelled; return at once if the scheduler reports no such
+        jobs.
+        """
+        if self._config.jobs is None:
+            return
+        while True:
+            begun = monotonic()
+            try:
+                await self.look(self._config.jobs)
+                self._silent = False
+            except SchedulerUnavailable as error:
+                if not self._silent:
+                    log.warning("Jobs from outside are not updated: %s", error.message)
+                self._silent = True
+            await asyncio.sleep(max(EVERY_S, SHARE * (monotonic() - begun)))
+
+    async def look(self, outside: OutsideJobs) -> None:
+        """Query the scheduler once and update the rows.
+
+        Raises ``SchedulerUnavailable``; then nothing is changed.
+        """
+        owners = await self._owners()
+        rows = {_key_of(job): job for job in await self._store.live_outside_jobs()}
+        records = await outside.list(owners.keys() | {account for _, account in rows})
+        moves: list[TransitionRequest] = []
+        new: list[OutsideJob] = []
+        seen: set[Key] = set()
+        # An ended run of the same ID must not hide the live one.
+        for record in sorted(records, key=lambda record: record.state.terminal):
+            key = (record.scheduler_id, record.account)
+            job = rows.get(key)
+            if job is None or key in seen or not _may_be(record, job):
+                new.append(record)
+                continue
+            seen.add(key)
+            move = _move(job, record, self._clock())
+            if move is not None:
+                moves.append(move)
+        missing = [job for key, job in rows.items() if key not in seen]
+        moves += await self._ends(outside, missing)
+        self._absences = {key: self._absences.get(key, 0) for key in rows.keys() - seen}
+        for start in range(0, len(moves), WRITE):
+            await self._store.apply(moves[start : start + WRITE], epoch=self._leader.epoch)
+        await self._add(new, owners)
+
+    async def _owners(self) -> dict[str, JobOwner]:
+        """Return the users by their Unix accounts. Accounts that several users share belong to
+        the first by name.
+        """
+        owners: dict[str, JobOwner] = {}
+        for name, owner in sorted((await self._store.job_owners()).items()):
+            owners.setdefault(self._config.accounts.get(name, name), owner)
+        return owners
+
+    async def _add(self, records: Iterable[OutsideJob], owners: Mapping[str, JobOwner]) -> None:
+        now = self._clock()
+        if self._hour is None or now >= self._hour + timedelta(hours=1):
+            self._hour, self._new = now, {}
+        room: dict[str, int] = {}
+        jobs: list[Job] = []
+        ended: list[OutsideRun] = []
+        for record in records:
+            owner = owners.get(record.account)
+            run = OutsideRun(
+                scheduler_id=record.scheduler_id,
+                account=record.account,
+                submitted_at=record.submitted_at,
+            )
+            if record.state.terminal:
+                ended.append(run)
+            if owner is None or run in self._ended:
+                continue
+            if room.setdefault(owner.name, MOST_NEW - self._new.get(owner.name, 0)) <= 0:
+                continue
+            room[owner.name] -= 1
+            jobs.append(job_of(record, owner, self._config.cluster))
+        self._ended = frozenset(ended)
+        for start in range(0, len(jobs), WRITE):
+            some = jobs[start : start + WRITE]
+            added = await self._store.add_outside_jobs(some, epoch=self._leader.epoch)
+            for job in added:
+                self._new[job.owner] = self._new.get(job.owner, 0) + 1
+
+    async def _ends(self, outside: OutsideJobs, missing: Sequence[Job]) -> list[TransitionRequest]:
+        """Return the ends of jobs that were missing in several answers: as accounting reports
+        them, or unknown if there is none.
+        """
+        now = self._clock()
+        due: dict[Key, Job] = {}
+        for job in missing:
+            key = _key_of(job)
+            self._absences[key] = self._absences.get(key, 0) + 1
+            waits = self._search_at.get(key, now) > now
+            if self._absences[key] >= ABSENCES and not waits and len(due) < MOST_SEARCHED:
+                due[key] = job
+        self._search_at = {key: at for key, at in self._search_at.items() if at > now}
+        if not due:
+            return []
+        self._search_at |= dict.fromkeys(due, now + SEARCH_AGAIN)
+        runs = [run_of(job) for job in due.values()]
+        try:
+            records = await outside.ended(runs)
+        except NotSupported:
+            return [_lost(job, now) for job in due.values()]
+        except Unavailable as error:
+            log.warning("Accounting does not report the ends of jobs: %s", error.message)
+            return []
+        moves = [
+            _move(due[record.scheduler_id, record.account], record, now)
+            for record in records
+            if (record.scheduler_id, record.account) in due
+        ]
+        return [move for move in moves if move is not None]
+
+
+def job_of(record: OutsideJob, owner: JobOwner, cluster: str) -> Job:
+    """Return the row of a job from outside."""
+    charged = record.charged_account
+    project = charged if charged in owner.projects else None
+    spec = JobSpec.model_construct(
+        type=JobType.JOB,
+        name=record.name,
+        project=project or owner.default_project,
+        commands=() if record.command is None else (record.command,),
+        workdir=record.workdir,
+        resources=record.resources,
+        max_duration_s=record.time_limit_s or NO_LIMIT_S,
+        array=record.array,
+        slurm=SlurmOptions(),
+    )
+    random_id = uuid4()
+    job = Job(
+        id=random_id if record.array is None else array_id(random_id),
+        type=spec.type,
+        name=spec.name,
+        owner=owner.name,
+        project=spec.project,
+        cluster=cluster,
+        origin=JobOrigin.OUTSIDE,
+        state=record.state,
+        account=record.account,
+        scheduler_id=record.scheduler_id,
+        created_at=record.submitted_at,
+        submitted_at=record.submitted_at,
+        spec=spec,
+        log_path=None if record.log is None else record.log.path,
+        log_seal=None if record.log is None else record.log.seal,
+        scheduler_record=dict(record.raw),
+    )
+    return job.model_copy(update=_values(record))
+
+
+def run_of(job: Job) -> OutsideRun:
+    """Return the identification of a job from outside in requests to the scheduler."""
+    return OutsideRun(
+        scheduler_id=job.scheduler_id or "",
+        account=job.account or "",
+        submitted_at=job.submitted_at or job.created_at,
+    )
+
+
+def _key_of(job: Job) -> Key:
+    return job.scheduler_id or "", job.account or ""
+
+
+def _may_be(record: OutsideJob, job: Job) -> bool:
+    """Return whether the record is of the job's row: of the same submission, or a requeue of it,
+    which has a later one.
+    """
+    submitted_at = job.submitted_at or job.created_at
+    again = record.restart_count > 0 or bool(record.tasks)
+    return record.submitted_at == submitted_at or (again and record.submitted_at > submitted_at)
+
+
+def _values(record: OutsideJob) -> dict[str, Any]:
+    """Return the columns that follow from the record."""
+    start, limit_s = record.started_at, record.time_limit_s
+    ends_later = start is not None and limit_s is not None and not record.tasks
+    return {
+        "reason": record.reason,
+        "message": _message(record),
+        "restart_count": record.restart_count,
+        "exit_code": record.exit_code,
+        "signal": record.signal,
+        "nodes": record.nodes,
+        "partition": record.partition,
+        "priority": record.priority,
+        "submitted_at": record.submitted_at,
+        "allocated_at": start,
+        "started_at": start,
+        "ended_at": record.ended_at,
+        "expires_at": start + timedelta(seconds=limit_s)
+        if ends_later and start is not None and limit_s is not None
+        else None,
+        "expected_start_at": record.expected_start_at,
+    }
+
+
+def _message(record: OutsideJob) -> str | None:
+    """Return why the job waits; for an array how many of its tasks are in which state."""
+    counts = ", ".join(f"{count} {state}" for state, count in record.tasks.items())
+    tasks = f"Tasks in the scheduler's queue: {counts}." if record.tasks else None
+    waits = record.pending_reason if record.state is JobState.QUEUED else None
+    return " ".join(filter(None, (tasks, waits))) or None
+
+
+def _move(job: Job, record: OutsideJob, now: datetime) -> TransitionRequest | None:
+    """Return the change that makes the row equal to the record; None if it is."""
+    values = _values(record)
+    if record.state.terminal:
+        values["ended_at"] = record.ended_at or now
+        if not record.raw:
+            # Accounting has less than the queue had.
+            kept = ("partition", "priority", "restart_count", "expires_at")
+            values = {name: value for name, value in values.items() if name not in kept}
+    elif job.cancel_requested_at is not None:
+        values["message"] = job.message
+    changes = {name: value for name, value in values.items() if getattr(job, name) != value}
+    to = record.state
+    if to is not job.state and to not in TRANSITIONS[job.state]:
+        # The answers between were missed: every state leads to another one through the queue.
+        to = JobState.QUEUED
+    if not changes and to is job.state:
+        return None
+    if record.raw:
+        changes["scheduler_record"] = dict(record.raw)
+    return TransitionRequest(job.id, to, JobChanges(**changes), version=job.version)
+
+
+def _lost(job: Job, now: datetime) -> TransitionRequest:
+    changes = JobChanges(
+        reason=TerminationReason.LOST,
+        message="The scheduler no longer has a record of it, and there is no accounting that "
+        "would: how it ended is not known.",
+        ended_at=now,
+    )
+    return TransitionRequest(job.id, JobState.LOST, changes, version=job.version)
