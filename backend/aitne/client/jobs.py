@@ -144,7 +144,7 @@ class Jobs(Runs):
 
         ``sort`` is one of created, started, ended, duration, name, owner, project, state, gpus.
         ``where`` takes the other conditions of ``GET /jobs``: template, image, node, created_from,
-        created_before, min_gpus, gpu_type, array.
+        created_before, min_gpus, gpu_type, array, origin.
         """
         query = {
             "state": states,

@@ -10,6 +10,9 @@ import { describeExchange, describeExit, describeRanks, describeResources } from
 import { formatDuration } from "@/lib/time";
 import classes from "@/pages/Job.module.css";
 
+/** The time limit that the platform records for a job from outside that has none. */
+const NO_LIMIT_S = 10 * 365 * 86_400;
+
 export function JobDetails({ job }: { job: Job }) {
   const { t } = useTranslation();
   const parameters = Object.entries(job.parameters);
@@ -28,7 +31,7 @@ export function JobDetails({ job }: { job: Job }) {
         {job.distributed !== null && (
           <DetailRow name={t("Ranks")}>{[describeRanks(job), describeExchange(job)].filter(Boolean).join("; ")}</DetailRow>
         )}
-        <DetailRow name={t("Time limit")}>{formatDuration(job.max_duration_s)}</DetailRow>
+        <DetailRow name={t("Time limit")}>{job.max_duration_s === NO_LIMIT_S ? t("none") : formatDuration(job.max_duration_s)}</DetailRow>
         {job.nodes.length > 0 && <DetailRow name={t("Nodes")}><span><NodeLinks nodes={job.nodes} /></span></DetailRow>}
         {job.partition !== null && <DetailRow name={t("Partition")}>{job.partition}</DetailRow>}
         {job.state === "QUEUED" && job.priority !== null && <DetailRow name={t("Priority")}>{job.priority}</DetailRow>}
@@ -47,10 +50,15 @@ export function JobDetails({ job }: { job: Job }) {
             {job.template} {job.template_version}
           </DetailRow>
         )}
-        <JobSoftware job={job} />
+        {job.origin !== "outside" && <JobSoftware job={job} />}
         {job.workdir !== null && (
           <DetailRow name={t("Folder")}>
             <span className="mono">{job.workdir}</span>
+          </DetailRow>
+        )}
+        {job.log_path !== null && (
+          <DetailRow name={t("Log")}>
+            <span className="mono">{job.log_path}</span>
           </DetailRow>
         )}
         {job.secrets.length > 0 && (

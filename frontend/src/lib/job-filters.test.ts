@@ -14,7 +14,7 @@ describe("filters", () => {
       from: "2026-01-31",
       array: false,
     });
-    const none = readFilters({ state: "x", type: 1, sort: "colour", from: "yesterday", gpus: -1, array: "yes", node: "" });
+    const none = readFilters({ state: "x", type: 1, origin: "inside", sort: "colour", from: "yesterday", gpus: -1, array: "yes", node: "" });
     expect(none).toMatchObject(FILTER_DEFAULTS);
     expect(isFiltered(none)).toBe(false);
     expect(moreCount(none)).toBe(0);
@@ -37,6 +37,7 @@ describe("filters", () => {
       ...FILTER_DEFAULTS,
       state: "failed",
       type: "job",
+      origin: "outside",
       q: "edsr",
       all: true,
       project: "vision",

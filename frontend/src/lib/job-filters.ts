@@ -12,6 +12,7 @@ export const SORTS: readonly JobSort[] = ["created", "started", "ended", "durati
 export interface JobFilters {
   state?: StateGroup | undefined;
   type?: "job" | "session" | undefined;
+  origin?: "platform" | "outside" | undefined;
   q?: string | undefined;
   /** Set: all visible jobs; else only the user's own. */
   all?: boolean | undefined;
@@ -40,6 +41,7 @@ export function readFilters(search: Record<string, unknown>): JobFilters {
   const filters: JobFilters = {
     state: STATE_GROUPS.find((group) => group.value === search.state)?.value,
     type: search.type === "job" || search.type === "session" ? search.type : undefined,
+    origin: search.origin === "platform" || search.origin === "outside" ? search.origin : undefined,
     q: textOf(search.q) ?? "",
     all: search.all === true || search.all === "true",
     sort: SORTS.find((sort) => sort === search.sort) ?? "created",
@@ -63,7 +65,7 @@ function textOf(value: unknown): string | undefined {
 }
 
 /** The filters in the filter menu, besides name, state, type and owner. */
-export const MORE = ["owner", "project", "template", "image", "node", "gpu", "gpus", "array", "from", "to"] as const satisfies readonly (keyof JobFilters)[];
+export const MORE = ["origin", "owner", "project", "template", "image", "node", "gpu", "gpus", "array", "from", "to"] as const satisfies readonly (keyof JobFilters)[];
 
 export function moreCount(filters: JobFilters): number {
   return MORE.filter((name) => filters[name] !== undefined).length;
@@ -94,6 +96,7 @@ export function toSearch(filters: JobFilters, me: string): JobSearch {
     ...(owner === undefined ? {} : { owner }),
     ...(filters.state ? { state: [...statesOfGroup(filters.state)] } : {}),
     ...(filters.type ? { type: filters.type } : {}),
+    ...(filters.origin ? { origin: filters.origin } : {}),
     ...(filters.q ? { q: filters.q } : {}),
     ...(filters.project ? { project: filters.project } : {}),
     ...(filters.template ? { template: filters.template } : {}),
@@ -117,6 +120,7 @@ export function fromSearch(search: Partial<JobSearch>, sort: JobSort, descending
     ...FILTER_DEFAULTS,
     state: group?.value,
     type: search.type ?? undefined,
+    origin: search.origin ?? undefined,
     q: search.q ?? "",
     all: search.owner !== me,
     owner: search.owner === me ? undefined : (search.owner ?? undefined),

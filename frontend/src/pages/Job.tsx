@@ -18,6 +18,7 @@ import { JobScript } from "@/components/JobScript";
 import { TaskTable } from "@/components/jobs/TaskRows";
 import { LogView } from "@/components/LogView";
 import { NodeLinks } from "@/components/NodeLinks";
+import { OutsideBadge } from "@/components/OutsideBadge";
 import { PageError } from "@/components/PageError";
 import { BackLink, PageHead } from "@/components/PageHead";
 import { PageLoading } from "@/components/PageLoading";
@@ -53,6 +54,7 @@ export function JobPage() {
 function LoadedJob({ job }: { job: Job }) {
   const { t } = useTranslation();
   const isArray = job.array !== null && job.array_task_id === null;
+  const outside = job.origin === "outside";
   const { tab } = useSearch({ from: "/shell/jobs/$jobId" });
   const navigate = useNavigate({ from: "/jobs/$jobId" });
   const [line, setLine] = useState<{ line: string } | null>(null);
@@ -63,10 +65,19 @@ function LoadedJob({ job }: { job: Job }) {
     logPanel.current?.scrollIntoView({ block: "nearest" });
   };
   const sweep = isArray && job.sweep !== null;
-  const defaultTab: JobTab = sweep ? "sweep" : isArray ? "tasks" : "log";
   const ranks = job.distributed !== null && !isArray;
-  const unavailable = (tab === "sweep" && !sweep) || (isArray ? tab === "log" || tab === "metrics" || tab === "snapshot" : tab === "tasks");
-  const activeTab = tab === undefined || unavailable || (tab === "communication" && !ranks) ? defaultTab : tab;
+  const tabs: Record<JobTab, boolean> = {
+    sweep,
+    tasks: isArray && !outside,
+    log: outside ? job.log_path !== null : !isArray,
+    communication: ranks,
+    metrics: !isArray && !outside,
+    snapshot: !isArray && !outside,
+    script: !outside,
+    history: true,
+  };
+  const defaultTab: JobTab = sweep ? "sweep" : tabs.tasks ? "tasks" : tabs.log ? "log" : "history";
+  const activeTab = tab !== undefined && tabs[tab] ? tab : defaultTab;
   return (
     <>
       <Head job={job} />
@@ -87,81 +98,87 @@ function LoadedJob({ job }: { job: Job }) {
             keepMounted={false}
           >
             <Tabs.List pt={6} px={8}>
-              {sweep && (
+              {tabs.sweep && (
                 <Tabs.Tab value="sweep" leftSection={<ChartSpline size={15} />}>
                   {t("Sweep")}
                 </Tabs.Tab>
               )}
-              {isArray ? (
+              {tabs.tasks && (
                 <Tabs.Tab value="tasks" leftSection={<Layers size={15} />}>
                   {t("Tasks")}
                 </Tabs.Tab>
-              ) : (
+              )}
+              {tabs.log && (
                 <Tabs.Tab value="log" leftSection={<ScrollText size={15} />}>
                   {t("Log")}
                 </Tabs.Tab>
               )}
-              {ranks && (
+              {tabs.communication && (
                 <Tabs.Tab value="communication" leftSection={<RadioTower size={15} />}>
                   {t("Communication")}
                 </Tabs.Tab>
               )}
-              {!isArray && (
+              {tabs.metrics && (
                 <Tabs.Tab value="metrics" leftSection={<ChartLine size={15} />}>
                   {t("Metrics")}
                 </Tabs.Tab>
               )}
-              {!isArray && (
+              {tabs.snapshot && (
                 <Tabs.Tab value="snapshot" leftSection={<Camera size={15} />}>
                   {t("Snapshot")}
                 </Tabs.Tab>
               )}
-              <Tabs.Tab value="script" leftSection={<SquareTerminal size={15} />}>
-                {t("Script")}
-              </Tabs.Tab>
+              {tabs.script && (
+                <Tabs.Tab value="script" leftSection={<SquareTerminal size={15} />}>
+                  {t("Script")}
+                </Tabs.Tab>
+              )}
               <Tabs.Tab value="history" leftSection={<History size={15} />}>
                 {t("History")}
               </Tabs.Tab>
             </Tabs.List>
-            {isArray ? (
+            {tabs.tasks && (
               <Tabs.Panel value="tasks">
                 <TaskTable id={job.id} />
               </Tabs.Panel>
-            ) : (
+            )}
+            {tabs.log && (
               <Tabs.Panel value="log">
                 <LogView job={job} target={line} />
               </Tabs.Panel>
             )}
-            {ranks && (
+            {tabs.communication && (
               <Tabs.Panel value="communication">
                 <CommunicationPanel job={job} />
               </Tabs.Panel>
             )}
-            {sweep && (
+            {tabs.sweep && (
               <Tabs.Panel value="sweep">
                 <SweepPanel job={job} />
               </Tabs.Panel>
             )}
-            {!isArray && (
+            {tabs.metrics && (
               <Tabs.Panel value="metrics">
                 <MetricsPanel job={job} />
               </Tabs.Panel>
             )}
-            {!isArray && (
+            {tabs.snapshot && (
               <Tabs.Panel value="snapshot">
                 <SnapshotPanel job={job} />
               </Tabs.Panel>
             )}
-            <Tabs.Panel value="script">
-              <JobScript job={job} />
-            </Tabs.Panel>
+            {tabs.script && (
+              <Tabs.Panel value="script">
+                <JobScript job={job} />
+              </Tabs.Panel>
+            )}
             <Tabs.Panel value="history">
               <JobHistory job={job} />
             </Tabs.Panel>
           </Tabs>
         </section>
         <aside className={classes.aside}>
-          {!isArray && (
+          {!isArray && !outside && (
             <section className={`card ${classes.panel ?? ""}`} aria-labelledby="usage-title">
               <Title order={2} size="h5" mb="sm" id="usage-title">
                 {t("Resource usage")}
@@ -205,7 +222,12 @@ function Head({ job }: { job: Job }) {
       }
       icon={<TemplateIcon name={template?.icon} session={job.type === "session"} size={48} />}
       title={`${job.name}${job.array_task_id === null ? "" : ` · ${t("task {{number}}", { number: job.array_task_id })}`}`}
-      badges={<StateBadge job={job} large testId="job-state" />}
+      badges={
+        <>
+          <StateBadge job={job} large testId="job-state" />
+          <OutsideBadge job={job} />
+        </>
+      }
       sub={
         <>
           {[template?.title ?? job.template ?? (job.type === "session" ? t("Session") : t("Job")), job.owner, describeResources(job.resources)].join(" · ")}
@@ -238,15 +260,17 @@ function Actions({ job }: { job: Job }) {
       {allowed.has("extend") && <ExtendMenu job={job} size="sm" />}
       {allowed.has("continue") && <ContinueButton job={job} size="sm" />}
       {allowed.has("resubmit") && <RerunButton job={job} />}
-      <Button
-        renderRoot={(props) => <Link {...props} to="/compose" search={{ from: job.id }} />}
-        variant="default"
-        size="sm"
-        leftSection={<PenLine size={16} />}
-        data-testid="job-compose"
-      >
-        {t("Edit as new job")}
-      </Button>
+      {job.origin !== "outside" && (
+        <Button
+          renderRoot={(props) => <Link {...props} to="/compose" search={{ from: job.id }} />}
+          variant="default"
+          size="sm"
+          leftSection={<PenLine size={16} />}
+          data-testid="job-compose"
+        >
+          {t("Edit as new job")}
+        </Button>
+      )}
       {allowed.has("hold") && (
         <Button
           variant="default"

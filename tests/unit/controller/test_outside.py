@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from aitne.adapters.schedulers._slurm import outside_records
-from aitne.core.errors import SchedulerUnavailable
+from aitne.core.errors import InvalidInput, SchedulerUnavailable
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobOrigin
 from aitne.core.models.user import Project, User
@@ -177,6 +178,27 @@ async def test_silence_ends_no_job(stand: Stand) -> None:
     assert (await stand.job()).state is JobState.RUNNING
 
 
+async def test_broker_without_the_verb_does_not_end_the_watch(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "EVERY_S", 0.0)
+    looks = 0
+
+    async def list_(accounts: object) -> list[Any]:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise InvalidInput("verb: the broker has no such verb")
+        return [make_record()]
+
+    monkeypatch.setattr(stand.outside, "list", list_)
+    watch = asyncio.create_task(stand.watch.watch())
+    async with asyncio.timeout(10):
+        while not await stand.jobs():
+            await asyncio.sleep(0)
+    watch.cancel()
+
+
 async def test_job_without_any_record_is_lost_if_there_is_no_accounting(stand: Stand) -> None:
     stand.outside.accounting = None
     await stand.look(make_record(**STARTED))
@@ -208,7 +230,7 @@ async def test_message_of_an_array_counts_its_tasks(stand: Stand) -> None:
     await stand.look(make_record(**STARTED, array="0-99", tasks=tasks))
     job = await stand.job()
     assert job.is_array
-    assert job.message == "Tasks in the scheduler's queue: 98 QUEUED, 2 RUNNING."
+    assert job.message == "100 tasks: 2 running, 98 queued."
 
 
 async def test_work_is_bounded_whatever_other_users_submit(
@@ -233,7 +255,7 @@ async def test_work_is_bounded_whatever_other_users_submit(
     assert await stand.bench.store.last_event_id() - before == MOST_OF_ACCOUNT
     assert {job.owner for job in jobs} == {"ada"}
     [array] = [job for job in jobs if job.is_array]
-    assert array.message == "Tasks in the scheduler's queue: 10000 RUNNING."
+    assert array.message == "10000 tasks: 10000 running."
 
 
 async def test_new_jobs_of_one_user_are_limited_in_an_hour(

@@ -60,6 +60,14 @@ def ps(
     kind: Annotated[
         str | None, typer.Option("--type", metavar="job|session", help="Only jobs, or sessions.")
     ] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--origin",
+            metavar="platform|outside",
+            help="Only jobs of the platform, or those submitted outside it, as by sbatch.",
+        ),
+    ] = None,
     states: Annotated[
         list[str] | None, typer.Option("--state", help="Only this state; may be repeated.")
     ] = None,
@@ -103,6 +111,7 @@ def ps(
         "template": template,
         "image": image,
         "node": node,
+        "origin": origin,
         "created_from": _day(since, "--since"),
         "created_before": _day(before, "--before"),
     }

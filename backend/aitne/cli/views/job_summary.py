@@ -28,6 +28,9 @@ def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None
                 for remedy in (failure.remedies if failure else ())
             ),
             *(("Advice", _sentence(hint)) for hint in advice),
+            ("Origin", "outside the platform" if job.origin == "outside" else None),
+            ("Scheduler ID", job.scheduler_id if job.origin == "outside" else None),
+            ("Log", output.plain(job.log_path or "")),
             ("Owner", job.owner),
             ("Project", job.project),
             ("Resources", resources(job.resources)),

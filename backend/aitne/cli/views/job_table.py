@@ -71,6 +71,8 @@ def show(jobs: list[Job]) -> None:
 def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
     start = job.started_at or job.allocated_at or job.created_at
     what = f"{job.type} array" if job.is_array else job.type
+    if job.origin == "outside":
+        what = f"{what}, outside"
     note = job.message if not job.ok else None
     return (
         job.short_id,

@@ -117,7 +117,7 @@ def array_state(tasks: TaskCounts) -> ArrayState:
         state = max(live, key=PROGRESS.index)
         if goal:
             return ArrayState(state, _GOAL, None)
-        return ArrayState(state, None, None if len(counts) == 1 else _sentence(counts))
+        return ArrayState(state, None, None if len(counts) == 1 else counts_sentence(counts))
     if goal and counts[JobState.COMPLETED]:
         return ArrayState(JobState.COMPLETED, _GOAL, None)
     state = max(counts, key=SEVERITY.index)
@@ -126,10 +126,10 @@ def array_state(tasks: TaskCounts) -> ArrayState:
         for (of, reason), count in tasks.items()
         if of is state and reason is not None and count
     ]
-    return ArrayState(state, min(reasons)[1] if reasons else None, _sentence(counts))
+    return ArrayState(state, min(reasons)[1] if reasons else None, counts_sentence(counts))
 
 
-def _sentence(counts: Counter[JobState]) -> str:
+def counts_sentence(counts: Counter[JobState]) -> str:
     """Return the counts as a sentence: ``10 tasks: 3 running, 5 queued, 2 completed.``"""
     order = (*reversed(PROGRESS), *SEVERITY)
     parts = ", ".join(

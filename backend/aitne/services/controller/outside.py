@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,8 +16,14 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from aitne.core.errors import NotSupported, SchedulerUnavailable, Unavailable
-from aitne.core.jobs.arrays import array_id
+from aitne.core.errors import (
+    AitneError,
+    NotSupported,
+    StaleEpoch,
+    StoreUnavailable,
+    Unavailable,
+)
+from aitne.core.jobs.arrays import array_id, counts_sentence
 from aitne.core.jobs.states import TRANSITIONS, JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges, JobOrigin, JobSpec, JobType
 from aitne.core.models.job_options import SlurmOptions
@@ -91,7 +98,11 @@ class OutsideWatch:
             try:
                 await self.look(self._config.jobs)
                 self._silent = False
-            except SchedulerUnavailable as error:
+            except (StaleEpoch, StoreUnavailable):
+                raise
+            except AitneError as error:
+                # Also a broker of an earlier release, which lacks the verb: the platform's own jobs
+                # must not wait for it.
                 if not self._silent:
                     log.warning("Jobs from outside are not updated: %s", error.message)
                 self._silent = True
@@ -280,11 +291,12 @@ def _values(record: OutsideJob) -> dict[str, Any]:
 
 
 def _message(record: OutsideJob) -> str | None:
-    """Return why the job waits; for an array how many of its tasks are in which state."""
-    counts = ", ".join(f"{count} {state}" for state, count in record.tasks.items())
-    tasks = f"Tasks in the scheduler's queue: {counts}." if record.tasks else None
-    waits = record.pending_reason if record.state is JobState.QUEUED else None
-    return " ".join(filter(None, (tasks, waits))) or None
+    """Return why the job waits; for an array that has begun, how many of the tasks that the scheduler
+    holds are in which state.
+    """
+    if record.tasks.keys() - {JobState.QUEUED}:
+        return counts_sentence(Counter(record.tasks))
+    return record.pending_reason if record.state is JobState.QUEUED else None
 
 
 def _move(job: Job, record: OutsideJob, now: datetime) -> TransitionRequest | None:
@@ -313,8 +325,7 @@ def _move(job: Job, record: OutsideJob, now: datetime) -> TransitionRequest | No
 def _lost(job: Job, now: datetime) -> TransitionRequest:
     changes = JobChanges(
         reason=TerminationReason.LOST,
-        message="The scheduler no longer has a record of it, and there is no accounting that "
-        "would: how it ended is not known.",
+        message="The scheduler no longer has a record of it: how it ended is not known.",
         ended_at=now,
     )
     return TransitionRequest(job.id, JobState.LOST, changes, version=job.version)

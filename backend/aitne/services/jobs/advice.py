@@ -41,7 +41,9 @@ class AdviceService:
         job = await self._store.get_job(job_id)
         require(PolicyAction.JOB_READ, actor, "job", job_id, owner=job.owner, project=job.project)
         look = await self._cluster.look()
-        if job.state is not JobState.QUEUED or job.cancel_requested_at or look.stale:
+        waits = job.state is JobState.QUEUED and not job.cancel_requested_at
+        # Of a job from outside only the scheduler knows what it asks for.
+        if not waits or job.is_outside or look.stale:
             return ()
         spec = job.spec
         queue = choose_queue(

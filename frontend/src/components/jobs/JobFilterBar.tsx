@@ -120,6 +120,19 @@ function MoreFilters({ filters, projects, onChange }: Omit<Props, "children" | "
             onChange={(value) => onChange({ array: value === null ? undefined : value === "yes" })}
             comboboxProps={{ withinPortal: false }}
           />
+          <Select
+            label={t("Submitted")}
+            placeholder={t("Any")}
+            clearable
+            data={[
+              { value: "platform", label: t("Through the platform") },
+              { value: "outside", label: t("Outside, such as by sbatch") },
+            ]}
+            value={filters.origin ?? null}
+            onChange={(origin) => onChange({ origin: origin ?? undefined })}
+            comboboxProps={{ withinPortal: false }}
+            data-testid="jobs-origin"
+          />
           <TextInput type="date" label={t("Created from")} value={filters.from ?? ""} onChange={(event) => onChange({ from: event.currentTarget.value || undefined })} />
           <TextInput type="date" label={t("Created until")} value={filters.to ?? ""} onChange={(event) => onChange({ to: event.currentTarget.value || undefined })} />
         </SimpleGrid>

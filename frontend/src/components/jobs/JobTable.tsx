@@ -130,7 +130,7 @@ export function JobTable(props: Props) {
                       columns={columns}
                       current={item.index === currentIndex}
                       picked={picked.has(job.id)}
-                      expanded={job.array === null ? undefined : expandedIds.has(job.id)}
+                      expanded={job.array === null || job.origin === "outside" ? undefined : expandedIds.has(job.id)}
                       onToggle={() => {
                         setMeasuredIds((old) => new Set(old).add(job.id));
                         setExpandedIds((old) => toggled(old, job.id));

@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
 import { GpuIdleMark } from "@/components/GpuIdle";
 import { NodeLinks } from "@/components/NodeLinks";
+import { OutsideBadge } from "@/components/OutsideBadge";
 import { RunTime } from "@/components/RunTime";
 import { StateBadge } from "@/components/StateBadge";
 import { useSlowNow } from "@/hooks/use-now";
@@ -92,6 +93,7 @@ export function NameCell({ job, expanded, onToggle }: NameProps) {
       <Link to="/jobs/$jobId" params={{ jobId: job.id }} className={`${classes.link ?? ""} truncate`} title={job.name} preload={false}>
         {job.name}
       </Link>
+      <OutsideBadge job={job} short />
       <GpuIdleMark job={job} />
       {job.type === "session" && <NotebookPen size={14} className={classes.mark} aria-label={t("session")} />}
       {job.array !== null && (
