@@ -1,5 +1,4 @@
-import i18next from "i18next";
-import { Check, CircleAlert, Hourglass, Info, Minus, Trophy, X } from "lucide-react";
+import { Check, CircleAlert, Hourglass, Info, type LucideIcon, Minus, Trophy, X } from "lucide-react";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Job, Stage } from "@/api/types";
@@ -8,6 +7,7 @@ import { RelativeTime } from "@/components/Time";
 import { useNow } from "@/hooks/use-now";
 import { msg } from "@/i18n/msg";
 import { known } from "@/lib/known";
+import { type StageDetail, stageDetail } from "@/lib/stage-detail";
 import { isTerminal } from "@/lib/states";
 import { formatClock, formatDuration, formatTicking, secondsBetween } from "@/lib/time";
 import classes from "./Stages.module.css";
@@ -21,7 +21,7 @@ interface Props {
 /** The job's stages with their durations, and why it waits or failed. */
 export function Stages({ job, children }: Props) {
   const { t } = useTranslation();
-  const detail = children === undefined ? detailOf(job) : null;
+  const detail = children === undefined ? stageDetail(job) : null;
   // A session that has ended was successful, but can no longer be used: nothing is green.
   const over = job.type === "session" && isTerminal(job.state);
   return (
@@ -33,8 +33,8 @@ export function Stages({ job, children }: Props) {
       </ol>
       {children}
       {detail && (
-        <div className={`${classes.detail ?? ""} ${detail.className ?? ""}`} role="status" data-testid="stage-detail">
-          <detail.icon size={16} aria-hidden />
+        <div className={`${classes.detail ?? ""} ${classes[detail.kind] ?? ""}`} role="status" data-testid="stage-detail">
+          <Icon kind={detail.kind} />
           <span>
             <ServerText>{detail.text}</ServerText>
             {detail.expected && (
@@ -48,6 +48,13 @@ export function Stages({ job, children }: Props) {
       )}
     </div>
   );
+}
+
+const ICONS: Record<StageDetail["kind"], LucideIcon> = { detailBad: CircleAlert, detailWait: Hourglass, detailGood: Trophy, detailInfo: Info };
+
+function Icon({ kind }: { kind: StageDetail["kind"] }) {
+  const Shape = ICONS[kind];
+  return <Shape size={16} aria-hidden />;
 }
 
 const STATUS_LABELS: Record<Stage["status"], string> = {
@@ -98,20 +105,4 @@ function StageTime({ stage, last }: { stage: Stage; last: boolean }) {
   return stage.ended_at ? (
     <>{formatDuration(secondsBetween(stage.started_at, stage.ended_at, new Date()))}</>
   ) : null;
-}
-
-function detailOf(job: Job) {
-  const text = job.stages.find((stage) => stage.detail)?.detail ?? job.message;
-  const failed = job.stages.some((stage) => stage.status === "failed");
-  const expected = job.state === "QUEUED" ? job.expected_start_at : null;
-  if (failed) {
-    return { text: text ?? i18next.t("Failed without a reported reason. See the log."), className: classes.detailBad, icon: CircleAlert, expected: null };
-  }
-  if (job.state === "QUEUED") {
-    return { text: text ?? i18next.t("Waiting in the queue."), className: classes.detailWait, icon: Hourglass, expected };
-  }
-  if (!text) return null;
-  if (job.state === "COMPLETED" && job.reason === "goal_reached") return { text, className: classes.detailGood, icon: Trophy, expected: null };
-  if (isTerminal(job.state) && job.state === "COMPLETED") return null;
-  return { text, className: undefined, icon: Info, expected: null };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { findLines, firstError, matcher, pieces } from "./log-find";
+import { findLines, firstError, lastLineWith, matcher, pieces } from "./log-find";
 
 const at = (lines: string[]) => firstError(lines);
 
@@ -70,4 +70,11 @@ describe("a search", () => {
     const nothing = matcher({ text: "z*", pattern: true });
     expect(nothing && pieces("ab", nothing)).toEqual([{ text: "ab", hit: false }]);
   });
+});
+
+it("finds the last line with a text, also a shortened one", () => {
+  const lines = ["ValueError: a", "\u001b[31mValueError: a\u001b[0m and more", "end"];
+  expect(lastLineWith(lines, "ValueError: a")).toBe(1);
+  expect(lastLineWith(lines, "ValueError: a and…")).toBe(1);
+  expect(lastLineWith(lines, "KeyError")).toBeNull();
 });

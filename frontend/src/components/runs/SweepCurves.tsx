@@ -6,6 +6,7 @@ import { resultsQuery, type Results, type Sweep } from "@/api/runs";
 import { isTerminal } from "@/lib/states";
 import { firstOrder, sorted } from "@/lib/sweep";
 import { MetricCurves } from "./MetricsPanel";
+import classes from "./SweepPanel.module.css";
 
 /** Number of tasks whose curves are drawn: more lines cannot be told apart. */
 const MOST_TASKS = 8;
@@ -22,7 +23,7 @@ export function SweepCurves({ sweep }: { sweep: Sweep }) {
   const runs = tasks.map((task, index) => ({ name: t("task {{number}}", { number: task.task }), results: results[index] }));
   if (!runs.some((run) => hasCurve(run.results))) return null;
   return (
-    <section aria-label={t("Metrics")} data-testid="sweep-curves">
+    <section className={classes.curves} aria-label={t("Metrics")} data-testid="sweep-curves">
       <Title order={2} size="h6" mb="xs">
         {t("Metrics")}
       </Title>
