@@ -109,7 +109,7 @@ class CollectiveEngine:
         ask = RequestMetadata.of(request)
         ready = InputEvent.of(request.tensors)
         with self._lock:
-            self._check()
+            self.check()
             members = self._execution.sets.get(ask.set_id)
             if members is None:
                 raise ValueError("Process set does not exist or has not been registered.")
@@ -168,7 +168,7 @@ class CollectiveEngine:
     def wait(self, handle: int) -> tuple[torch.Tensor, ...]:
         """Wait for a request and return its outputs; each handle can be used once.
 
-        On a GPU, later work of the current stream may use the outputs.
+        On a GPU, the outputs are complete.
 
         Raises:
             HorovodInternalError: ranks disagree, a rank is gone, or Horovod has been shut down.
@@ -210,12 +210,17 @@ class CollectiveEngine:
         self._over.set()
         self._execution.abort(reason)
 
+    def check(self) -> None:
+        """Raise ``HorovodInternalError`` if a rank is gone, or Horovod has been shut down."""
+        if self._failed is not None or self._leaving is not None:
+            raise HorovodInternalError(self._failed or self._leaving)
+
     def begin(self, channel: int, step: int) -> None:
         """Record that this rank has started the exchange step ``step`` of ``channel``.
 
         Rank 0 is informed while a rank has joined.
         """
-        self._check()
+        self.check()
         self._progress.begin(channel, step)
         if self._progress.reporting:
             with self._lock:
@@ -288,6 +293,8 @@ class CollectiveEngine:
             raise HorovodInternalError(pending.error)
         if pending.finished is not None:
             pending.finished.wait(pending.result)
+            if self._failed is not None:  # an aborted collective also ends on the GPU
+                raise HorovodInternalError(self._failed)
         return pending.result
 
     def _hear(self, pending: PendingRequest, patience_s: float | None) -> bool:
@@ -478,9 +485,3 @@ class CollectiveEngine:
         self._told_drained = True
         self._requests.give_up(self._leaving)
         self._lead.drained()
-
-    # Helpers
-
-    def _check(self) -> None:
-        if self._failed is not None or self._leaving is not None:
-            raise HorovodInternalError(self._failed or self._leaving)
