@@ -25,7 +25,7 @@ import torch.distributed as dist
 
 from aitne.distrib.devices import QUEUED
 from aitne.distrib.transport.base import OF_BOOL, Group, Reduction, TransportError
-from aitne.launch.addresses import LOCAL, own_addresses, split
+from aitne.launch.addresses import LOCAL, chosen_interface, own_addresses, split
 
 _OPS = {
     Reduction.SUM: dist.ReduceOp.SUM,
@@ -312,6 +312,9 @@ def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, str]:
 def _gloo(store: Any, group: Group, address: str) -> Any:
     make = dist.ProcessGroupGloo
     interface = os.environ.get("GLOO_SOCKET_IFNAME")
+    if not interface and len(set(group.nodes)) > 1:
+        chosen = chosen_interface(os.environ)
+        interface = None if chosen is None else chosen[0]
     options = make._Options()
     options._devices = [
         make.create_device(interface=interface)
