@@ -141,14 +141,14 @@ class Deliveries(StorePart, NotificationStore):
 
     @override
     async def lease_deliveries(
-        self, *, epoch: int, limit: int, lease_s: float, most_of_one: int | None = None
+        self, *, epoch: int, limit: int, lease_s: float, max_per_owner: int | None = None
     ) -> Sequence[Delivery]:
         now = self._clock()
         waiting = _deliveries.c.state == DeliveryState.WAITING
         void = _deliveries.c.leased_in.is_not(None) & (_deliveries.c.leased_in != epoch)
         is_due = waiting & or_(_deliveries.c.available_at <= now, void)
         is_leased = waiting & ~is_due & (_deliveries.c.leased_in == epoch)
-        due = in_turn(_deliveries, is_due, is_leased, most_of_one).limit(limit)
+        due = in_turn(_deliveries, is_due, is_leased, max_per_owner).limit(limit)
         until = now + timedelta(seconds=lease_s)
         rows = await take_due(self._db, _deliveries, due, is_due, epoch=epoch, until=until)
         return [Delivery.model_validate(dict(row)) for row in rows]
