@@ -27,6 +27,7 @@ def test_run_returns_the_values_by_rank() -> None:
     assert results == [(0, 30.0), (1, 30.0)]
 
 
+@pytest.mark.long(third=2)
 def test_run_raises_if_a_rank_fails(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(RuntimeError, match="The ranks of scaled_sum ended with exit code 1"):
         hvd.run(scaled_sum, (10.0,), {"fails_on": 1}, np=2)
