@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import queue
+import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -13,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from aitne.distrib import context, lifecycle
 from aitne.distrib.profile import load
@@ -126,6 +130,112 @@ def test_a_stopped_rank_is_named_and_said_to_be_stopped(pool: Pool, which: int) 
     assert f"rank {which} (node 0) is late for" in log
     assert f"--- rank {which}:\naitne: process " in log
     assert "is stopped (SIGSTOP" in log
+
+
+def opened_by_the_report(size: int) -> queue.SimpleQueue[None]:
+    """A queue that gets its item once the stacks of all ranks are in files."""
+    gate: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def release() -> None:
+        # Rarely, because a process that computes is not idle.
+        while not all(file.exists() for file in others_files(size)):
+            time.sleep(0.1)
+        gate.put(None)
+
+    threading.Thread(target=release, daemon=True).start()
+    return gate
+
+
+def load_batch(gate: Any) -> None:
+    gate.get()
+
+
+def waits_for_its_input(me: Rank) -> None:
+    lifecycle.init()
+    dist.init_process_group("gloo")
+    if me.rank == 1:
+        load_batch(opened_by_the_report(2))
+    dist.barrier()
+    dist.destroy_process_group()
+    lifecycle.shutdown()
+
+
+def test_rank_late_for_torch_distributed_is_named_with_its_wait(pool: Pool) -> None:
+    outcomes = pool.outcomes(waits_for_its_input, 2, environ=LAG)
+    assert [each.error for each in outcomes] == [""] * 2
+    log = outcomes[0].output
+    assert re.search(
+        r"aitne: rank 1 \(node 0\) is late for an exchange since \d+ s; rank 0 waits for it; "
+        r"rank 1 waits in load_batch \(test_guard\.py:\d+\) since \d+ s\n",
+        log,
+    )
+    assert "in barrier" in log
+
+
+def all_wait_outside_of_collectives(me: Rank) -> None:
+    lifecycle.init()
+    reduce("first")
+    gate = opened_by_the_report(2)
+    if me.rank == 0:
+        load_batch(gate)
+    else:
+        event = threading.Event()
+        threading.Thread(target=lambda: (load_batch(gate), event.set()), daemon=True).start()
+        event.wait()
+    reduce("second")
+    lifecycle.shutdown()
+
+
+def test_ranks_that_all_wait_outside_of_collectives_are_reported(pool: Pool) -> None:
+    outcomes = pool.outcomes(all_wait_outside_of_collectives, 2, environ=LAG)
+    assert [each.error for each in outcomes] == [""] * 2
+    log = outcomes[0].output
+    assert "aitne: no rank makes progress since" in log
+    assert "; rank 1 waits in Event.wait, called by all_wait_outside_of_collectives (" in log
+    assert "rank 0 waits in load_batch (" in log
+    assert log.count("no rank makes progress") == 1
+
+
+def exchanges_in_another_thread(me: Rank) -> None:
+    lifecycle.init()
+    channel = context.current().open_channel("gradients", {})
+    gate = opened_by_the_report(2)
+    thread = threading.Thread(target=_exchange, args=(channel,), name="aitne-exchange")
+    if me.rank == 0:
+        thread.start()
+        thread.join()
+    else:
+        load_batch(gate)
+        _exchange(channel)
+    lifecycle.shutdown()
+
+
+def test_wait_for_an_exchange_of_another_thread_is_seen(pool: Pool) -> None:
+    outcomes = pool.outcomes(exchanges_in_another_thread, 2, environ=LAG)
+    assert [each.error for each in outcomes] == [""] * 2
+    log = outcomes[0].output
+    assert "rank 1 (node 0) is late for an exchange since" in log
+    assert "rank 0 waits for it; rank 1 waits in load_batch (" in log
+
+
+LONG_COMPUTATION = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 6_000_000)"
+
+
+def computes_for_long(me: Rank) -> None:
+    lifecycle.init()
+    reduce("first")
+    if me.rank == 0:
+        exec(LONG_COMPUTATION)
+    else:
+        subprocess.run([sys.executable, "-c", LONG_COMPUTATION], check=True)
+    lifecycle.shutdown()
+
+
+def test_long_computation_is_no_stall(pool: Pool) -> None:
+    """In the process itself, in one call that does not hold the interpreter, or in a child."""
+    outcomes = pool.outcomes(computes_for_long, 2, environ={"AITNE_GUARD_LAG_S": "0.5"})
+    assert [each.error for each in outcomes] == [""] * 2
+    assert "aitne:" not in outcomes[0].output + outcomes[1].output
 
 
 def trains(me: Rank) -> None:

@@ -11,14 +11,14 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from aitne.api.terminal_socket import MOST_OF_ONE_ADDRESS, MOST_WAITING
+from aitne.api.terminal_socket import MAX_PER_ADDRESS, MOST_WAITING
 from aitne.core.errors import NotAllowed
 from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Role, Scope
 from aitne.core.sessions import attach_protocol as wire
 from aitne.core.sessions.attach_protocol import ShellStart, Size
 from aitne.services.sessions.terminal import open_terminal
-from aitne.services.sessions.terminals import MOST_OF_ONE_USER, TICKET_LIFETIME_S
+from aitne.services.sessions.terminals import MAX_PER_USER, TICKET_LIFETIME_S
 from tests.support.stage import PASSWORD, Stage
 from tests.support.terminals import Socket, connected, running_job
 
@@ -187,9 +187,9 @@ async def test_terminals_of_one_user_are_limited(stage: Stage, job: UUID, token:
                 await done.wait()
 
         opened = asyncio.Semaphore(0)
-        for _ in range(MOST_OF_ONE_USER):
+        for _ in range(MAX_PER_USER):
             group.create_task(hold())
-        for _ in range(MOST_OF_ONE_USER):
+        for _ in range(MAX_PER_USER):
             await opened.acquire()
         async with connected(stage.app, path(job)) as socket:
             socket.say(opening(await ticket(stage, job, token)))
@@ -218,13 +218,13 @@ async def test_idle_connections_keep_no_other_client_out(
             socket.say(opening(await ticket(stage, job, token)))
             await socket.hear("started")
 
-        idle = [await connect("192.0.2.7") for _ in range(MOST_OF_ONE_ADDRESS)]
+        idle = [await connect("192.0.2.7") for _ in range(MAX_PER_ADDRESS)]
         await start(await connect("192.0.2.7"))
         assert (await refused(idle[0]))["status"] == 422
         assert all(each.closed is None for each in idle[1:])
         await start(idle[1])
-        for n in range(1, MOST_WAITING // MOST_OF_ONE_ADDRESS):
-            for _ in range(MOST_OF_ONE_ADDRESS):
+        for n in range(1, MOST_WAITING // MAX_PER_ADDRESS):
+            for _ in range(MAX_PER_ADDRESS):
                 await connect(f"192.0.2.{100 + n}")
         await connect("192.0.2.8")
         await connect("192.0.2.8")

@@ -222,7 +222,8 @@ class Pool:
             if not name.startswith(("OMPI_", "PMIX_", "PMI_", "SLURM_", "HOROVOD_"))
         } | {
             "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(ROOT),
+            # This checkout, which need not be the one that is installed.
+            "PYTHONPATH": f"{ROOT / 'backend'}:{ROOT}",
             HARNESS: str(self._folder),
             **variables,
         }

@@ -99,7 +99,7 @@ class Listener(Enum):
     OURS = "ours"
     ANOTHERS = "another's"
     NOBODYS = "nobody's"
-    UNTOLD = "untold"
+    UNKNOWN = "unknown"
     """The kernel does not provide this information."""
 
 
@@ -122,7 +122,7 @@ def listener(host: str, port: int) -> Listener:
                         return Listener.ANOTHERS
                     owner = Listener.OURS
     except OSError:
-        return Listener.UNTOLD
+        return Listener.UNKNOWN
     return owner
 
 

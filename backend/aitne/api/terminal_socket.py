@@ -27,7 +27,7 @@ from aitne.services.sessions.terminal import WINDOW_BYTES, InputAcknowledged, Te
 
 log = logging.getLogger(__name__)
 
-MOST_WAITING, MOST_OF_ONE_ADDRESS = 512, 32
+MOST_WAITING, MAX_PER_ADDRESS = 512, 32
 """Maximum number of WebSockets that have sent no ticket yet, which need no login: in all, and of
 one address."""
 _FIRST_WITHIN_S = 15.0
@@ -88,7 +88,7 @@ class UnauthenticatedSockets:
     def admit(self, address: str, limit: asyncio.Timeout) -> Iterator[None]:
         """Count a connection from ``address`` while in the context; its ``limit`` may expire early."""
         same = [timeout for timeout, origin in self._waiting.items() if origin == address]
-        if len(same) >= MOST_OF_ONE_ADDRESS:
+        if len(same) >= MAX_PER_ADDRESS:
             self._expire(same[0])
         elif len(self._waiting) >= MOST_WAITING:
             self._expire(next(iter(self._waiting)))

@@ -84,6 +84,7 @@ from aitne.distrib.process_sets import (
     global_process_set,
     remove_process_set,
 )
+from aitne.distrib.run_function import run
 from aitne.distrib.sync_batch_norm import SyncBatchNorm
 
 __all__ = [
@@ -152,6 +153,7 @@ __all__ = [
     "reducescatter_async",
     "remove_process_set",
     "rocm_built",
+    "run",
     "shutdown",
     "size",
     "sparse_allreduce_async",

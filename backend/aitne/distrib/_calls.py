@@ -177,8 +177,8 @@ def grouped_reducescatter(
 
 def join(device: int, process_set: ProcessSet) -> PreparedCollective:
     """Prepare a join that returns the number of the rank that joined last."""
-    device_type = "cpu" if device < 0 else "cuda"
-    return PreparedCollective(Kind.JOIN, (), process_set, int, device=device_type)
+    place = "cpu" if device < 0 else f"cuda:{device}"
+    return PreparedCollective(Kind.JOIN, (), process_set, int, device=place)
 
 
 def barrier(process_set: ProcessSet) -> PreparedCollective:

@@ -43,6 +43,12 @@ class ExchangeChannel:
         """
         self._engine.begin(self._number, step)
 
+    def check(self) -> None:
+        """Raise ``HorovodInternalError`` if a rank is gone, or Horovod has been shut down: an
+        exchange that ends on a GPU then may have been aborted.
+        """
+        self._engine.check()
+
     def on_joined(self, callback: StepCallback | None) -> None:
         """Register ``callback(n)``, which is called when other ranks exchange step n while this
         rank is in ``join``; None removes it.

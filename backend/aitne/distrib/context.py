@@ -69,7 +69,7 @@ class Context:
             name: purpose of the channel; the ranks' calls are matched by it.
             signature: JSON values that must be equal on all members.
             set_id: number of the process set.
-            device: ``cpu`` or ``cuda``, where the tensors to exchange are.
+            device: ``cpu`` or this rank's GPU such as ``cuda:1``, where the tensors to exchange are.
 
         Raises:
             JoinedError: on all calling ranks, because another rank is in ``join``; they may call

@@ -5,13 +5,82 @@ Unused for CPU tensors.
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any
 
 import torch
 
 _streams: dict[torch.device, Any] = {}
+_MOST_QUEUED = 256
+
+
+class GpuActivity(Enum):
+    """Activity of the GPUs of this process at present."""
+
+    NONE = "none"
+    COMPUTING = "computing"
+    COLLECTIVE = "collective"
+    """A collective has begun and has not ended."""
+
+
+class QueuedCollectives:
+    """The last collectives that were queued on GPUs, each with an event before and after it.
+    ``add`` and ``in_progress`` may run concurrently.
+    """
+
+    def __init__(self) -> None:
+        self._events: deque[tuple[Any, Any]] = deque(maxlen=_MOST_QUEUED)
+
+    @contextmanager
+    def queued(self, device: torch.device) -> Iterator[None]:
+        """Record the collective that is queued inside the ``with`` block on the current stream."""
+        stream = torch.cuda.current_stream(device)
+        before, after = torch.cuda.Event(), torch.cuda.Event()
+        before.record(stream)
+        yield
+        after.record(stream)
+        self._events.append((before, after))
+
+    def in_progress(self) -> bool:
+        """Return whether a GPU has reached a collective and has not completed it."""
+        return any(before.query() and not after.query() for before, after in list(self._events))
+
+
+QUEUED = QueuedCollectives()
+
+
+def gpu_activity() -> GpuActivity:
+    """Return what the GPUs do for this process, by queries that do not wait. It has never run on a
+    GPU.
+
+    Collectives of ``torch.distributed`` are known if its flight recorder records when they begin
+    (``TORCH_FR_BUFFER_SIZE`` and ``TORCH_NCCL_ENABLE_TIMING``).
+    """
+    if not torch.cuda.is_initialized():
+        return GpuActivity.NONE
+    try:
+        if QUEUED.in_progress() or _recorded_in_progress():
+            return GpuActivity.COLLECTIVE
+        for index in range(torch.cuda.device_count()):
+            # Another device has no context, which a query would create.
+            if torch.cuda.memory_reserved(index) and not torch.cuda.default_stream(index).query():
+                return GpuActivity.COMPUTING
+    except RuntimeError:
+        return GpuActivity.NONE  # a kernel has failed, which the program's next call reports
+    return GpuActivity.NONE
+
+
+def _recorded_in_progress() -> bool:
+    """Return whether PyTorch's flight recorder has a collective that has begun and not ended."""
+    dump = getattr(torch._C._distributed_c10d, "_dump_nccl_trace_json", None)
+    if dump is None:
+        return False
+    entries = json.loads(dump(includeCollectives=True, onlyActive=True)).get("entries", ())
+    return any(entry.get("state") == "started" for entry in entries)
 
 
 class InputEvent:
@@ -73,11 +142,12 @@ class CompletionEvent:
         return bool(self._event.query())
 
     def wait(self, results: Any) -> None:
-        """Make later work of the current stream wait for this point; ``results`` then belong to
-        that stream.
+        """Wait until the GPU has reached this point; ``results`` then belong to the current stream.
+
+        The stream alone could wait, but would then use the values of an aborted collective.
         """
+        self._event.synchronize()
         stream = torch.cuda.current_stream(self._device)
-        stream.wait_event(self._event)
         for tensor in results if isinstance(results, tuple) else ():
             if isinstance(tensor, torch.Tensor) and tensor.is_cuda:
                 tensor.record_stream(stream)

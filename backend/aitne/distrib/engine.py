@@ -70,7 +70,7 @@ class CollectiveEngine:
         """Whether rank 0 has been informed that this rank is blocked."""
         self._failed: str | None = None
         self._leaving: str | None = None
-        self._told_drained = False
+        self._drained_reported = False
         self._over = threading.Event()
         self._news = threading.Event()
         self._stand_in = JoinedRankProxy(self._give_up_joined)
@@ -84,12 +84,12 @@ class CollectiveEngine:
             )
         else:
             self._lead = RemoteCoordinatorClient(control)
-        control.on("do", self._told_do)
-        control.on("step", self._told_step)
+        control.on("do", self._on_do)
+        control.on("step", self._on_step)
         # Rank 0 informs itself with its lock held; the others need no lock for a message.
         self._progress = StepProgress(self._lead.begin)
         control.on("tell", lambda _sender, enabled: self._progress.want(enabled))
-        control.on("leaving", self._told_leaving)
+        control.on("leaving", self._on_leaving)
         control.on("over", lambda _sender, _payload: self._over.set())
         control.on("failed", lambda _sender, reason: self.fail(reason))
         self._lead.listen()
@@ -109,7 +109,7 @@ class CollectiveEngine:
         ask = RequestMetadata.of(request)
         ready = InputEvent.of(request.tensors)
         with self._lock:
-            self._check()
+            self.check()
             members = self._execution.sets.get(ask.set_id)
             if members is None:
                 raise ValueError("Process set does not exist or has not been registered.")
@@ -168,7 +168,7 @@ class CollectiveEngine:
     def wait(self, handle: int) -> tuple[torch.Tensor, ...]:
         """Wait for a request and return its outputs; each handle can be used once.
 
-        On a GPU, later work of the current stream may use the outputs.
+        On a GPU, the outputs are complete.
 
         Raises:
             HorovodInternalError: ranks disagree, a rank is gone, or Horovod has been shut down.
@@ -205,17 +205,22 @@ class CollectiveEngine:
             self._failed = reason
             self._queue.clear()
             self._requests.give_up(reason)
-            self._somebody_look()
+            self._wake_waiters()
         self._news.set()
         self._over.set()
         self._execution.abort(reason)
+
+    def check(self) -> None:
+        """Raise ``HorovodInternalError`` if a rank is gone, or Horovod has been shut down."""
+        if self._failed is not None or self._leaving is not None:
+            raise HorovodInternalError(self._failed or self._leaving)
 
     def begin(self, channel: int, step: int) -> None:
         """Record that this rank has started the exchange step ``step`` of ``channel``.
 
         Rank 0 is informed while a rank has joined.
         """
-        self._check()
+        self.check()
         self._progress.begin(channel, step)
         if self._progress.reporting:
             with self._lock:
@@ -242,7 +247,7 @@ class CollectiveEngine:
             self._over.set()
             self._queue.clear()
             self._requests.give_up(self._leaving)
-            self._somebody_look()
+            self._wake_waiters()
         self._lead.close()
         self.limit.close()
         self._stand_in.close(_LEAVE_S)
@@ -271,7 +276,7 @@ class CollectiveEngine:
                         self._hear(pending, None)
                     elif patience_s > 0:
                         self._hear(pending, patience_s)
-                    elif not self._tell_blocked(pending.key):
+                    elif not self._report_blocked(pending.key):
                         self._hear(pending, BLOCKED_S)
             finally:
                 self._stop_reading()
@@ -281,13 +286,15 @@ class CollectiveEngine:
                     self._blocked = False
                     self._lead.blocked(None)
                 if self._waiting or self._queue:
-                    self._somebody_look()
+                    self._wake_waiters()
             self._requests.forget(handle)
         self._execution.waited(begun_ns)
         if pending.error is not None:
             raise HorovodInternalError(pending.error)
         if pending.finished is not None:
             pending.finished.wait(pending.result)
+            if self._failed is not None:  # an aborted collective also ends on the GPU
+                raise HorovodInternalError(self._failed)
         return pending.result
 
     def _hear(self, pending: PendingRequest, patience_s: float | None) -> bool:
@@ -323,7 +330,7 @@ class CollectiveEngine:
             self._reader = None
             self._control.leave()
 
-    def _tell_blocked(self, key: RequestKey) -> bool:
+    def _report_blocked(self, key: RequestKey) -> bool:
         """Inform rank 0 that this rank is blocked, if every thread of the program waits.
 
         A thread that has not submitted a request may still do so: then rank 0 is not informed.
@@ -339,7 +346,7 @@ class CollectiveEngine:
         self._lead.blocked(key)
         return True
 
-    def _somebody_look(self) -> None:
+    def _wake_waiters(self) -> None:
         """Wake a thread to process the queue: a waiting one, else the engine's.
 
         Called with the lock held.
@@ -400,9 +407,9 @@ class CollectiveEngine:
                         pending, results[at] if results else None, finished, error
                     )
             self._lead.idle()
-            self._tell_drained()
+            self._report_drained()
             if self._waiting:
-                self._somebody_look()
+                self._wake_waiters()
 
     # Messages of rank 0
 
@@ -419,7 +426,7 @@ class CollectiveEngine:
             for pending in pendings:
                 if pending is not None and not pending.done:
                     self._requests.finish(pending, None, None, error)
-            self._somebody_look()
+            self._wake_waiters()
             return
         requests = [None if pending is None else pending.request for pending in pendings]
         rows = (
@@ -429,7 +436,7 @@ class CollectiveEngine:
             kind, set_id, requests, [RequestMetadata.from_wire(ask) for ask in asks], data, rows
         )
         self._queue.append(ExecutionTask(item, pendings))
-        self._somebody_look()
+        self._wake_waiters()
 
     def _take_part(self, channel: int, step: int) -> None:
         """Take part in a step of other ranks while this rank has joined."""
@@ -442,11 +449,11 @@ class CollectiveEngine:
             self._control.send(0, "fail", reason)
         self.fail(reason)
 
-    def _told_do(self, _sender: int, message: Any) -> None:
+    def _on_do(self, _sender: int, message: Any) -> None:
         with self._lock:
             self._take_up(message)
 
-    def _told_step(self, _sender: int, message: Any) -> None:
+    def _on_step(self, _sender: int, message: Any) -> None:
         channel, step = message
         with self._lock:
             self._take_part(channel, step)
@@ -464,23 +471,17 @@ class CollectiveEngine:
     def _lost(self, rank: int, reason: str) -> None:
         self.fail(f"Rank {rank} is gone: {reason}.")
 
-    def _told_leaving(self, _sender: int, reason: str) -> None:
+    def _on_leaving(self, _sender: int, reason: str) -> None:
         with self._lock:
             self._leaving = self._leaving or reason
-            self._tell_drained()
-            self._somebody_look()
+            self._report_drained()
+            self._wake_waiters()
         self._news.set()
 
-    def _tell_drained(self) -> None:
+    def _report_drained(self) -> None:
         """Report that all responses before a shutdown are executed; the remaining requests fail."""
-        if self._leaving is None or self._told_drained or not self._free():
+        if self._leaving is None or self._drained_reported or not self._free():
             return
-        self._told_drained = True
+        self._drained_reported = True
         self._requests.give_up(self._leaving)
         self._lead.drained()
-
-    # Helpers
-
-    def _check(self) -> None:
-        if self._failed is not None or self._leaving is not None:
-            raise HorovodInternalError(self._failed or self._leaving)

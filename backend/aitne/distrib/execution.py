@@ -99,8 +99,9 @@ class Execution:
         return _HOW[Kind(item.kind)](self, item)
 
     def connect(self, name: str, set_id: int, device: str) -> Transport:
-        """Connect a new transport between the members of a process set, which must all call this.
-        Raises ``TransportError``.
+        """Connect a new transport between the members of a process set for tensors on ``device``,
+        such as ``cuda:1``. All members must call this, in the same order for all transports, which
+        rank 0 determines. Raises ``TransportError``.
         """
         members = self.sets[set_id]
         nodes = tuple(self._nodes[rank] for rank in members)
@@ -112,7 +113,8 @@ class Execution:
         else:
             from aitne.distrib import choice  # a single rank needs none of them
 
-            chosen = choice.choose(nodes, device, os.environ.get("AITNE_TRANSPORT", "auto"))
+            kind = device.partition(":")[0]
+            chosen = choice.choose(nodes, kind, os.environ.get("AITNE_TRANSPORT", "auto"))
             transport = chosen.connect(group, device)
         with self._lock:
             self._opened.append(transport)
@@ -148,13 +150,14 @@ class Execution:
             transport.close()
         self._transports.clear()
 
-    def _transport(self, set_id: int, device: str) -> Transport:
-        transport = self._transports.get((set_id, device))
+    def _transport(self, set_id: int, device: torch.device) -> Transport:
+        # By type: ranks of a node use different GPUs, and each rank one.
+        transport = self._transports.get((set_id, device.type))
         if transport is None:
             if self._aborted is not None:
                 raise TransportError(self._aborted)
-            transport = self.connect(f"set{set_id}.{device}", set_id, device)
-            self._transports[set_id, device] = transport
+            transport = self.connect(f"set{set_id}.{device.type}", set_id, str(device))
+            self._transports[set_id, device.type] = transport
         return transport
 
     def waited(self, begun_ns: int) -> None:
@@ -193,7 +196,7 @@ class Execution:
             results.append(tuple(made))
         if head is None or not inputs:
             return results
-        transport = self._transport(item.set_id, inputs[0].device.type)
+        transport = self._transport(item.set_id, inputs[0].device)
         op = ReduceOp(head.op)
         for dtype in dict.fromkeys(tensor.dtype for tensor in inputs):
             chosen = [at for at, tensor in enumerate(inputs) if tensor.dtype == dtype]
@@ -247,7 +250,7 @@ class Execution:
             later = tensor.shape[1:]
             row = later.numel()
             out = flat.new_empty(sum(rows) * row)
-            transport = self._transport(item.set_id, tensor.device.type)
+            transport = self._transport(item.set_id, tensor.device)
             if out.numel():
                 counts = [count * row for count in rows]
                 call = partial(transport.allgather, out, flat, counts)
@@ -265,7 +268,7 @@ class Execution:
             row = output.detach().view(-1)
             if request.root == self._rank and output is not tensor:
                 row.copy_(tensor.detach().view(-1))
-            transport = self._transport(item.set_id, row.device.type)
+            transport = self._transport(item.set_id, row.device)
             if row.numel():
                 self._timed(
                     "broadcast",
@@ -278,7 +281,7 @@ class Execution:
     def _alltoall(self, item: ExecutableResponse) -> list[Any]:
         request = item.own()
         (tensor,) = request.tensors
-        transport = self._transport(item.set_id, tensor.device.type)
+        transport = self._transport(item.set_id, tensor.device)
         flat = tensor.detach().view(-1)
         later = tensor.shape[1:]
         row = later.numel()
@@ -297,7 +300,7 @@ class Execution:
         request = item.own()
         results = []
         for tensor in request.tensors:
-            transport = self._transport(item.set_id, tensor.device.type)
+            transport = self._transport(item.set_id, tensor.device)
 
             def call(tensor: torch.Tensor = tensor, transport: Transport = transport) -> None:
                 results.append(
@@ -310,7 +313,7 @@ class Execution:
         return [tuple(results)]
 
     def _barrier(self, item: ExecutableResponse) -> list[Any]:
-        transport = self._transport(item.set_id, "cpu")
+        transport = self._transport(item.set_id, torch.device("cpu"))
         self._timed("barrier", 0, transport.size, transport.barrier)
         return [()]
 

@@ -1,9 +1,10 @@
 """Monitoring of a run from inside: the ranks for which others wait, and the stacks of every rank.
 
-A thread of each rank reports every few seconds how long the main thread has waited; rank 0 receives
-the reports. If a collective does not progress for ``AITNE_GUARD_LAG_S`` (30 s; 0: no monitoring),
-rank 0 requests the stacks of all ranks and writes them to the log, once, with the names of the late
-ranks. Rank 1 does the same if rank 0 sends nothing any more.
+A thread of each rank reports every few seconds how long the main thread has waited, and in what;
+rank 0 receives the reports. If a collective does not progress for ``AITNE_GUARD_LAG_S`` (30 s; 0: no
+monitoring), or all ranks wait outside of collectives, rank 0 requests the stacks of all ranks and
+writes them to the log, once, with the late ranks and what these wait for. Rank 1 does the same if
+rank 0 sends nothing any more.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aitne.distrib import profiling, stacks, timeline, watch
+from aitne.distrib.activity import MainThreadObserver
 from aitne.distrib.recording import RecordRing
 
 if TYPE_CHECKING:
@@ -98,8 +100,7 @@ class RankMonitor:
         run_dir = os.environ.get("AITNE_RUN_DIR")
         self._folder = Path(run_dir) if run_dir else None
         self._ring = context.recorder if isinstance(context.recorder, RecordRing) else None
-        self._seen: tuple[int, int] = (-1, 0)
-        self._since = 0.0
+        self._observer = MainThreadObserver(self._ring, lag_s / 2)
         began = time.monotonic()
         self._answered = threading.Condition()
         self._beats = {rank: watch.Heartbeat(began, 0.0) for rank in range(self._size)}
@@ -124,30 +125,19 @@ class RankMonitor:
         self._thread.join()
 
     def _run(self) -> None:
-        payload: list[Any] = [0.0, dict(stacks.address())]
+        payload: list[Any] = [0.0, 0.0, "", dict(stacks.address())]
         while True:
             # Rank 1 receives the heartbeats of rank 0, rank 0 those of all others.
             self._control.send(1 if self._rank == 0 else 0, "guard.beat", payload)
             if self._stop.wait(self._beat_s):
                 return
-            payload = [self._waiting_s(), None]
+            activity = self._observer.observe()
+            payload = [*activity, None]
             if self._rank == 0:
                 self._heard(0, payload)
                 self._look()
             elif self._rank == 1:
-                self._look_at_rank_0(payload[0])
-
-    def _waiting_s(self) -> float:
-        """Return how many seconds the main thread has been in the runtime without any exchange."""
-        frame = watch.entry(stacks.main_frame())
-        if frame is None:
-            self._seen = (-1, 0)
-            return 0.0
-        state = (id(frame), self._ring.newest() if self._ring is not None else 0)
-        now = time.monotonic()
-        if state != self._seen:
-            self._seen, self._since = state, now
-        return now - self._since
+                self._look_at_rank_0(max(activity.waiting_s, activity.idle_s))
 
     # Late ranks
 
@@ -227,9 +217,9 @@ class RankMonitor:
     # Messages; each on the control thread, or on this rank's guard thread for its own
 
     def _heard(self, sender: int, payload: Any) -> None:
-        waiting_s, address = payload
+        waiting_s, idle_s, place, address = payload
         with self._answered:
-            self._beats[sender] = watch.Heartbeat(time.monotonic(), waiting_s)
+            self._beats[sender] = watch.Heartbeat(time.monotonic(), waiting_s, idle_s, place)
             if address is not None:
                 self._addresses[sender] = address
 

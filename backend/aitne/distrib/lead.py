@@ -129,16 +129,16 @@ class LocalCoordinatorClient:
         self._inbox = {rank: wire.RequestDecoder() for rank in range(1, control.size)}
         self._leaving = False
         self._drained: set[int] = set()
-        self._told_to_tell = False
+        self._steps_requested = False
 
     def listen(self) -> None:
         """Receive the messages of the other ranks, once this one can receive its own."""
         control = self._control
-        control.on("ask", self._told_ask)
-        control.on("blocked", self._told_blocked)
-        control.on("begin", self._told_begin)
-        control.on("leave", self._told_leave)
-        control.on("drained", self._told_drained)
+        control.on("ask", self._on_ask)
+        control.on("blocked", self._on_blocked)
+        control.on("begin", self._on_begin)
+        control.on("leave", self._on_leave)
+        control.on("drained", self._on_drained)
         control.on("fail", lambda _sender, reason: control.broadcast("failed", reason))
 
     def submit(self, handle: int, number: int, ask: RequestMetadata) -> None:
@@ -185,9 +185,9 @@ class LocalCoordinatorClient:
             key = RequestKey(ask.set_id, ask.kind, ask.name, number)
             TIMELINE.ready(key.row, negotiating(key.kind), rank)
         self._coordinator.submit(rank, handle, ask, number)
-        if self._coordinator.some_joined != self._told_to_tell:
-            self._told_to_tell = self._coordinator.some_joined
-            self._control.broadcast("tell", self._told_to_tell)
+        if self._coordinator.some_joined != self._steps_requested:
+            self._steps_requested = self._coordinator.some_joined
+            self._control.broadcast("tell", self._steps_requested)
         self._make_up(self._coordinator.behind())
         self.idle()
 
@@ -209,29 +209,29 @@ class LocalCoordinatorClient:
             else:
                 self._control.send(rank, "step", [channel, step])
 
-    def _told_ask(self, sender: int, message: Any) -> None:
+    def _on_ask(self, sender: int, message: Any) -> None:
         with self._lock:
             handle, number, ask = self._inbox[sender].unpack(message)
             if not self._leaving:
                 self._submit(sender, handle, number, ask)
 
-    def _told_blocked(self, sender: int, key: Any) -> None:
+    def _on_blocked(self, sender: int, key: Any) -> None:
         with self._lock:
             self._coordinator.blocked(sender, None if key is None else RequestKey(*key))
             self.idle()
 
-    def _told_begin(self, sender: int, message: Any) -> None:
+    def _on_begin(self, sender: int, message: Any) -> None:
         channel, step = message
         with self._lock:
             self._make_up(self._coordinator.begin(sender, channel, step))
 
-    def _told_leave(self, _sender: int, reason: str) -> None:
+    def _on_leave(self, _sender: int, reason: str) -> None:
         with self._lock:
             first, self._leaving = not self._leaving, True
         if first:
             self._control.broadcast("leaving", reason)
 
-    def _told_drained(self, sender: int, _message: Any) -> None:
+    def _on_drained(self, sender: int, _message: Any) -> None:
         with self._lock:
             self._drained.add(sender)
             self._end_if_drained()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import socket
 import threading
@@ -12,15 +13,19 @@ from aitne.distrib import context, guard
 from aitne.distrib.context import Context
 from aitne.distrib.control import Control
 from aitne.distrib.errors import HorovodInternalError
+from aitne.distrib.ignored_variables import ignored
 from aitne.distrib.meeting import connect
 from aitne.distrib.process_sets import ProcessSet, initialise
 from aitne.distrib.transport.base import Store
 from aitne.launch import rendezvous
 from aitne.launch.world import RankTopology, detect, settled
 
+log = logging.getLogger("aitne.distrib")
+
 _lock = threading.RLock()
 _generations: dict[Store, int] = {}
 _registered = False
+_warned: set[str] = set()
 
 
 def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
@@ -49,6 +54,8 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
             return
         here = _connected()
         context.replace(here)
+        if here.world.rank == 0:
+            _warn_of_ignored()
         if not _registered:
             _registered = True
             atexit.register(_leave)
@@ -58,6 +65,17 @@ def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
         except BaseException:
             shutdown()
             raise
+
+
+def _warn_of_ignored() -> None:
+    names = [name for name in ignored(os.environ) if name not in _warned]
+    if names:
+        _warned.update(names)
+        log.warning(
+            "%s %s no effect in aitne.distrib.",
+            ", ".join(names),
+            "has" if len(names) == 1 else "have",
+        )
 
 
 def shutdown() -> None:

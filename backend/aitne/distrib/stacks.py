@@ -56,11 +56,6 @@ def here() -> str:
     )[:MOST_CHARACTERS]
 
 
-def main_frame() -> FrameType | None:
-    """Return the current frame of the main thread."""
-    return sys._current_frames().get(threading.main_thread().ident or 0)
-
-
 @cache
 def address() -> Mapping[str, Any]:
     """Return the address with which other processes of this user ``ask`` for stacks.

@@ -31,15 +31,15 @@ class StallInspector:
         self._check = check
         self._late_s, self._shutdown_s = _limits()
         self._off = self._late_s <= 0
-        self._somebody = False
+        self._any_waits = False
         self._waits = threading.Event()
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def watch(self, somebody_waits: bool) -> None:
+    def watch(self, any_waits: bool) -> None:
         """Set whether any rank waits; costs nothing without a change."""
-        self._somebody = somebody_waits
-        if not somebody_waits or self._off or self._waits.is_set():
+        self._any_waits = any_waits
+        if not any_waits or self._off or self._waits.is_set():
             return
         self._waits.set()
         if self._thread is None:
@@ -57,9 +57,9 @@ class StallInspector:
             self._waits.wait()
             if self._end.wait(period):
                 return
-            if not self._somebody:
+            if not self._any_waits:
                 self._waits.clear()
-                if self._somebody or self._end.is_set():  # changed since the check
+                if self._any_waits or self._end.is_set():  # changed since the check
                     self._waits.set()
                 continue
             for words in self._check(period / 2, self._shutdown_s):

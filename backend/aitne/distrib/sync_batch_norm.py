@@ -1,16 +1,23 @@
-"""Batch normalization over the combined batches of all ranks, on CPU and GPU alike."""
+"""Batch normalization over the combined batches of all ranks, on CPU and GPU alike.
+
+Statistics are exchanged over a transport of their own, in the order in which the layers run, so that
+nothing is negotiated and on a GPU the host waits for nothing. On GPUs it has never run.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from aitne.distrib._submit import synchronize
-from aitne.distrib.context import current
-from aitne.distrib.ops import Sum, allgather_async, allreduce_async
+from aitne.distrib.context import Context, current
+from aitne.distrib.transport.base import Reduction, TransportError
 
 
 class SyncBatchNorm(_BatchNorm):
@@ -51,11 +58,11 @@ class SyncBatchNorm(_BatchNorm):
         """
         self._check_input_dim(input)
         tracks = self.track_running_stats
-        weight_of_batch = 0.0 if self.momentum is None else self.momentum
+        momentum: Any = self.momentum
         if self.training and tracks:
             self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                weight_of_batch = 1.0 / float(self.num_batches_tracked)
+            if momentum is None:
+                momentum = 1.0 / self.num_batches_tracked
         if not self.training and tracks:
             return F.batch_norm(
                 input,
@@ -71,10 +78,9 @@ class SyncBatchNorm(_BatchNorm):
             (self.running_mean, self.running_var) if self.training and tracks else (None, None)
         )
         if current().world.size == 1:
-            return F.batch_norm(
-                input, mean, var, self.weight, self.bias, True, weight_of_batch, self.eps
-            )
-        return _Normalize.apply(input, self.weight, self.bias, mean, var, self.eps, weight_of_batch)
+            momentum = 0.0 if momentum is None else float(momentum)
+            return F.batch_norm(input, mean, var, self.weight, self.bias, True, momentum, self.eps)
+        return _Normalize.apply(input, self.weight, self.bias, mean, var, self.eps, momentum)
 
 
 class _Normalize(torch.autograd.Function):
@@ -87,70 +93,134 @@ class _Normalize(torch.autograd.Function):
         running_mean: torch.Tensor | None,
         running_var: torch.Tensor | None,
         eps: float,
-        momentum: float,
+        momentum: Any,
     ) -> torch.Tensor:
-        rows = _channels_last(input)
-        count, mean, var = _whole_batch(rows)
+        count, mean, var = _whole_batch(input)
         if running_mean is not None and running_var is not None:
-            running_mean.lerp_(mean.to(running_mean.dtype), momentum)
-            unbiased = var * (count / max(count - 1, 1))
-            running_var.lerp_(unbiased.to(running_var.dtype), momentum)
-        scale = torch.rsqrt(var + eps).to(rows.dtype)
-        centre = mean.to(rows.dtype)
-        normal = (rows - centre) * scale
-        ctx.save_for_backward(normal, weight, scale)
-        ctx.count, ctx.dtype = count, input.dtype
-        output = normal if weight is None else normal * weight.to(rows.dtype)
-        if bias is not None:
-            output = output + bias.to(rows.dtype)
-        return _channels_second(output, input.shape).to(input.dtype)
+            share = momentum
+            if isinstance(share, torch.Tensor):
+                share = share.to(running_mean.dtype)
+            running_mean.lerp_(mean.to(running_mean.dtype), share)
+            unbiased = var * (count / (count - 1).clamp(min=1))
+            running_var.lerp_(unbiased.to(running_var.dtype), share)
+        wide = _wide(input)
+        mean, var = mean.to(wide), var.to(wide)
+        ctx.save_for_backward(input, weight, mean, torch.rsqrt(var + eps), count.to(wide))
+        return F.batch_norm(
+            input,
+            mean,
+            var,
+            None if weight is None else weight.to(wide),
+            None if bias is None else bias.to(wide),
+            False,
+            0.0,
+            eps,
+        )
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        normal, weight, scale = ctx.saved_tensors
-        rows = _channels_last(grad)
-        sum_grad, sum_product = rows.sum(0), (rows * normal).sum(0)
+        input, weight, mean, scale, count = ctx.saved_tensors  # noqa: A001
+        wide = _wide(input)
+        over = _all_but_channels(input)
+        per_channel = [1, -1, *[1] * (input.dim() - 2)]
+        grads = grad.to(wide)
+        centred = input - mean.view(per_channel)
+        sum_grad = grads.sum(over)
+        sum_product = (grads * centred).sum(over) * scale
         grad_input = None
         if ctx.needs_input_grad[0]:
             sums = torch.stack((sum_grad, sum_product))
-            whole = synchronize(allreduce_async(sums, name="sync_batch_norm.backward", op=Sum))
-            means = whole / ctx.count
-            grad_rows = (rows - means[0] - normal * means[1]) * scale
-            if weight is not None:
-                grad_rows = grad_rows * weight.to(rows.dtype)
-            grad_input = _channels_second(grad_rows, grad.shape).to(ctx.dtype)
+            mean_grad, mean_product = _exchange(input.device).allreduced(sums) / count
+            slope = scale if weight is None else scale * weight.to(wide)
+            centred.mul_((scale * mean_product).view(per_channel))
+            rest = torch.sub(grads, mean_grad.view(per_channel)).sub_(centred)
+            grad_input = rest.mul_(slope.view(per_channel)).to(input.dtype)
         grad_weight = sum_product.to(weight.dtype) if ctx.needs_input_grad[1] else None
         grad_bias = sum_grad.to(weight.dtype) if ctx.needs_input_grad[2] else None
         return grad_input, grad_weight, grad_bias, None, None, None, None
 
 
-def _whole_batch(rows: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
-    """Return size, mean and variance of all ranks' rows (Chan et al. 1983).
+def _whole_batch(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return size, mean and variance of all ranks' batches in float64 (Chan et al. 1983).
 
     Computed from means and variances, as sums of squares would lose all digits if the mean is
     large.
     """
-    values = rows.double()
-    count = values.new_full((1,), rows.shape[0])
-    if rows.shape[0]:
-        statistics = torch.cat((count, values.mean(0), values.var(0, correction=0)))
-    else:
-        statistics = torch.cat((count, values.new_zeros(2 * rows.shape[1])))
-    handle = allgather_async(statistics[None], name="sync_batch_norm.forward")
-    every = synchronize(handle)
+    channels = tensor.shape[1]
+    size = tensor.numel() // channels if channels else 0
+    local = tensor.new_zeros(1 + 2 * channels, dtype=torch.float64)
+    if size:
+        local[0] = size
+        var, mean = torch.var_mean(
+            tensor.to(_wide(tensor)), _all_but_channels(tensor), correction=0
+        )
+        local[1:] = torch.cat((mean, var))
+    every = _exchange(tensor.device).gathered(local)
     counts = every[:, :1]
     means, variances = every[:, 1:].chunk(2, dim=1)
-    total = counts.sum()
+    total = counts.sum().clamp(min=1)
     mean = (counts * means).sum(0) / total
     var = (counts * (variances + (means - mean) ** 2)).sum(0) / total
-    return float(total), mean, var
+    return total, mean, var
 
 
-def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
-    """Return ``(N, C, ...)`` as rows of C, in at least float32."""
-    rows = tensor.movedim(1, -1).reshape(-1, tensor.shape[1])
-    return rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
+def _all_but_channels(tensor: torch.Tensor) -> list[int]:
+    return [dim for dim in range(tensor.dim()) if dim != 1]
 
 
-def _channels_second(rows: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    return rows.reshape(shape[0], *shape[2:], shape[1]).movedim(-1, 1).contiguous()
+def _wide(tensor: torch.Tensor) -> torch.dtype:
+    """Return the type in which values of the tensor are summed."""
+    return torch.float64 if tensor.dtype is torch.float64 else torch.float32
+
+
+class _StatisticsExchange:
+    """Exchange of statistics between all ranks, which call it in the same order."""
+
+    def __init__(self, here: Context, device: torch.device) -> None:
+        self._channel = here.open_channel("sync_batch_norm", {}, device=str(device))
+        self._channel.on_joined(_refuse)
+        self._recorder = here.recorder
+        self._step = 0
+
+    def gathered(self, row: torch.Tensor) -> torch.Tensor:
+        """Return the rows of all ranks."""
+        transport = self._channel.transport
+        every = row.new_empty(transport.size, row.numel())
+        call = partial(transport.allgather, every.view(-1), row, [row.numel()] * transport.size)
+        self._call("allgather", row.nbytes, call)
+        return every
+
+    def allreduced(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return the sum of ``rows`` of all ranks, in place."""
+        call = partial(self._channel.transport.allreduce, rows.view(-1), Reduction.SUM)
+        self._call("allreduce", rows.nbytes, call)
+        return rows
+
+    def _call(self, op: str, nbytes: int, call: Callable[[], None]) -> None:
+        self._step += 1
+        self._channel.begin(self._step)
+        began = time.monotonic_ns()
+        try:
+            with self._channel.limit:
+                call()
+        except TransportError as error:
+            raise self._channel.failure(error) from error
+        size = self._channel.transport.size
+        self._recorder.add(op, nbytes, size, began, time.monotonic_ns())
+
+
+_exchanges: WeakKeyDictionary[Context, dict[str, _StatisticsExchange]] = WeakKeyDictionary()
+
+
+def _exchange(device: torch.device) -> _StatisticsExchange:
+    """Return the exchange of tensors on this device; the first call on each rank connects it."""
+    here = current()
+    of_context = _exchanges.setdefault(here, {})
+    if device.type not in of_context:
+        of_context[device.type] = _StatisticsExchange(here, device)
+    return of_context[device.type]
+
+
+def _refuse(_step: int) -> None:
+    """Refuse a batch of other ranks while this rank has joined."""
+    raise RuntimeError("SyncBatchNorm needs a batch of every rank; it may be empty.")

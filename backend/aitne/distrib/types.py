@@ -102,7 +102,8 @@ class RequestMetadata(NamedTuple):
             None if request.splits is None else tuple(request.splits),
             request.prescale,
             request.postscale,
-            request.device or (tensors[0].device.type if tensors else "cpu"),
+            # The type alone: ranks of a node use different GPUs.
+            (request.device or (tensors[0].device.type if tensors else "cpu")).partition(":")[0],
             request.extra,
         )
 

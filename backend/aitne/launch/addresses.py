@@ -14,6 +14,10 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
     from collections.abc import Mapping
 
 LOCAL = "127.0.0.1"
+INTERFACE = "AITNE_NETWORK_INTERFACE"
+"""Environment variable: network interface for connections between nodes; of several names, separated
+by commas, the first that a node has."""
+_OF_HOROVOD = "HOROVOD_GLOO_IFACE"
 
 
 def split(address: str) -> tuple[str, int]:
@@ -26,19 +30,26 @@ def split(address: str) -> tuple[str, int]:
 
 
 def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str]:
-    """Return the addresses under which other ranks may reach a port of this machine.
+    """Return the addresses under which other ranks may reach a port of this machine: that of the
+    chosen network interface, or else all.
 
     Names come first, because they are valid across networks.
+
+    Raises:
+        LaunchError: this node does not have the chosen interface.
     """
     if nodes == 1:
         return [f"{LOCAL}:{port}"]
+    chosen = chosen_interface(environ)
+    if chosen is not None:
+        return [f"{chosen[1]}:{port}"]
     name = socket.gethostname()
     candidates = [environ.get("SLURMD_NODENAME", ""), name]
     with contextlib.suppress(OSError):  # no entry for the own name: addresses follow
         candidates += [
             str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
         ]
-    candidates += _interfaces()
+    candidates += _interfaces().values()
     # A name may stand for 127.0.1.1 in its owner's /etc/hosts and for another address elsewhere, so
     # names stay whatever they mean here. Loopback comes last: several nodes may be one machine.
     hosts = [
@@ -50,14 +61,47 @@ def own_addresses(port: int, environ: Mapping[str, str], nodes: int) -> list[str
     return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts]
 
 
-def _interfaces() -> list[str]:
-    """Return the IPv4 addresses of this machine's interfaces (netdevice(7), SIOCGIFADDR)."""
+def chosen_interface(environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return name and IPv4 address of the network interface that ``AITNE_NETWORK_INTERFACE`` or
+    ``HOROVOD_GLOO_IFACE`` chooses on this node; None: none is chosen.
+
+    Raises:
+        LaunchError: this node does not have it.
+    """
+    variable = INTERFACE if environ.get(INTERFACE) else _OF_HOROVOD
+    text = environ.get(variable, "")
+    if not text:
+        return None
+    present = _interfaces()
+    for name in text.split(","):
+        if name.strip() in present:
+            return name.strip(), present[name.strip()]
+    raise LaunchError(
+        f"{variable} is {text[:80]!r}, and this node has no such network interface with an IPv4 address, but "
+        f"{', '.join(sorted(present))}: name one of them"
+    )
+
+
+def interface_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that make gloo and NCCL use the chosen network interface of this node;
+    none if none is chosen. Raises ``LaunchError``.
+    """
+    chosen = chosen_interface(environ)
+    if chosen is None:
+        return {}
+    return {"GLOO_SOCKET_IFNAME": chosen[0], "NCCL_SOCKET_IFNAME": f"={chosen[0]}"}
+
+
+def _interfaces() -> dict[str, str]:
+    """Return the IPv4 addresses of this machine's interfaces by name (netdevice(7),
+    SIOCGIFADDR).
+    """
     import fcntl
 
-    addresses = []
+    addresses = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for _, name in socket.if_nameindex():
             with contextlib.suppress(OSError):  # it has no address
                 answer = fcntl.ioctl(sock, 0x8915, struct.pack("256s", name.encode()[:15]))
-                addresses.append(socket.inet_ntoa(answer[20:24]))
+                addresses[name] = socket.inet_ntoa(answer[20:24])
     return addresses

@@ -149,7 +149,7 @@ def _shared_memory(_environ: Mapping[str, str], facts: NodeFacts) -> str | None:
         return None
     has = "is missing" if facts.shm_bytes is None else f"has {facts.shm_bytes >> 20} MiB free"
     return (
-        f"{_SHM} {has}, and {facts.ranks} ranks may need {needed_bytes >> 20}: NCCL, the shm transport and DataLoader "
+        f"{_SHM} {has}, and {facts.ranks} ranks may need {needed_bytes >> 20}: NCCL and DataLoader "
         "workers fail when it is full. Give a container more (docker: --shm-size=8g or --ipc=host)"
     )
 

@@ -9,6 +9,7 @@ import socket
 import sys
 
 from aitne.launch import hosts, lint, remote, scheduler
+from aitne.launch import options as command_line
 from aitne.launch import run as courses
 from aitne.launch.errors import LaunchError
 from aitne.launch.output import say
@@ -25,17 +26,6 @@ if TYPE_CHECKING:  # typing costs as much time as the launcher's own code
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 _LOCAL_NAMES = ("localhost", "127.0.0.1")
-_EXAMPLES = """\
-examples:
-  aitne-run -np 4 python train.py            four ranks on this node
-  aitne-run -H n1:2,n2:2 python train.py     two on each of two nodes, by ssh
-  aitne-run python train.py                  in a job of the platform or of Slurm: one for each of its tasks
-  srun --ntasks=8 aitne-run python train.py  Slurm starts the ranks; each becomes the program
-  aitne-run -np 4 --restarts 3 python train.py
-                                             all are restarted when one fails, at most three times
-
-The exit code is that of the rank that failed first, or 128 + n if signal n ended it.
-"""
 
 
 def run() -> NoReturn:
@@ -51,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
             return _node(arguments[1:])
         if arguments[:1] == ["_follow"]:
             return remote.follow(int(arguments[2]) if len(arguments) == 3 else None)
-        return _run(_parser().parse_args(arguments))
+        return _run(command_line.parser().parse_args(arguments))
     except NotStarted as error:
         say(str(error))
         return error.code
@@ -65,8 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 def _run(options: argparse.Namespace) -> int:
     argv = _program(options)
     settings = _settings(options, argv)
-    if options.transport:
-        os.environ["AITNE_TRANSPORT"] = options.transport
+    os.environ.update(command_line.variables(options))
     world = detect(os.environ)
     if _is_rank(world, options):
         _advise_rank(world)
@@ -81,6 +70,11 @@ def _run(options: argparse.Namespace) -> int:
                 "--restarts does not work where MPI starts the ranks: omit it, or use another --transport"
             )
         command = courses.as_mpi(host_list, launcher, settings)
+        if options.network_interface and len(host_list) > 1:
+            raise LaunchError(
+                "--network-interface does not work where MPI exchanges: use the variables of MPI, such as "
+                "OMPI_MCA_btl_tcp_if_include"
+            )
         os.execvp(command[0], command)  # noqa: S606
     if launcher == "local":
         return courses.alone(host_list[0].ranks, settings)
@@ -92,12 +86,14 @@ def _node(arguments: Sequence[str]) -> int:
         prog="aitne-run node",
         description="One node's part of a run whose nodes are started by another program and share a folder.",
     )
-    parser.add_argument("--nodes", type=_positive, required=True, help="number of nodes of the run")
+    parser.add_argument(
+        "--nodes", type=command_line.positive, required=True, help="number of nodes of the run"
+    )
     parser.add_argument("--node-rank", type=int, required=True, help="number of this node, from 0")
     parser.add_argument("--ranks", required=True, help="ranks of each node: 2, or 2(x3),1")
     parser.add_argument("--run-dir", required=True, help="folder that all nodes share")
     parser.add_argument("--job", required=True, help="unique identifier of this run")
-    _common(parser)
+    command_line.common(parser)
     options = parser.parse_args(arguments)
     ranks = hosts.counts(options.ranks)
     if len(ranks) == 1:
@@ -106,6 +102,7 @@ def _node(arguments: Sequence[str]) -> int:
         parser.error(
             f"node {options.node_rank} with ranks {options.ranks} is not one of {options.nodes} nodes"
         )
+    os.environ.update(command_line.variables(options))
     settings = _settings(options, _program(options))
     if options.node_rank == 0:
         environ = {name: text for name, text in os.environ.items() if name not in _PLATFORMS}
@@ -114,79 +111,6 @@ def _node(arguments: Sequence[str]) -> int:
         os.environ["AITNE_RUN_DIR"] = options.run_dir
         return courses.alone(ranks[0], settings)
     return courses.node(options.node_rank, ranks, options.run_dir, options.job, settings)
-
-
-# --- the command line ----------------------------------------------------------------------------
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="aitne-run",
-        usage="aitne-run [options] [--] program [arguments ...]",
-        description="Start the ranks of a distributed program, and end them all when one fails.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("-np", type=_positive, metavar="N", help="number of ranks")
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument("-H", metavar="HOSTS", dest="hosts", help="nodes and their ranks: a:2,b:2")
-    group.add_argument(
-        "--hostfile", metavar="FILE", help="the same in a file, a line `name slots=2` for each"
-    )
-    parser.add_argument(
-        "--launcher",
-        choices=("auto", "local", "ssh", "srun", "mpirun"),
-        default="auto",
-        help="program that starts the ranks on their nodes (auto: an available one)",
-    )
-    parser.add_argument(
-        "--transport", metavar="NAME", help="transport of the collectives; sets AITNE_TRANSPORT"
-    )
-    _common(parser)
-    return parser
-
-
-def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--prefix", action="store_true", help="begin each line of output with its rank: [3] ..."
-    )
-    parser.add_argument(
-        "--bind", action="store_true", help="bind each rank to CPUs of its own, if there are enough"
-    )
-    parser.add_argument(
-        "--restarts",
-        type=_count,
-        default=0,
-        metavar="N",
-        help="restart all ranks up to N times when one fails",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=_positive,
-        default=120,
-        metavar="SECONDS",
-        help="time for nodes and ranks to join (120)",
-    )
-    parser.add_argument(
-        "--grace",
-        type=_positive,
-        default=30,
-        metavar="SECONDS",
-        help="time for ranks to end after a signal (30)",
-    )
-    parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-
-
-def _positive(text: str) -> int:
-    count = hosts.number(text)
-    if not count or count > hosts.MOST_RANKS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
-    return count
-
-
-def _count(text: str) -> int:
-    return 0 if text == "0" else _positive(text)
 
 
 def _program(options: argparse.Namespace) -> list[str]:
@@ -207,6 +131,7 @@ def _settings(options: argparse.Namespace, argv: Sequence[str]) -> courses.Launc
         restarts=options.restarts,
         timeout_s=options.timeout,
         grace_s=options.grace,
+        ssh_options=command_line.ssh_options(options) if "ssh_port" in options else (),
     )
 
 

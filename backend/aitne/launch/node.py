@@ -10,6 +10,7 @@ import socket
 import time
 
 from aitne.launch import rendezvous, spawn
+from aitne.launch.addresses import interface_variables
 from aitne.launch.coordinator import excerpt
 from aitne.launch.keeper import CleanupProcess
 from aitne.launch.output import say
@@ -62,6 +63,7 @@ class LaunchNode:
     ) -> None:
         self._index = index
         self._worlds = layout(ranks)
+        self._alone = len(ranks) == 1
         self._own = range(sum(ranks[:index]), sum(ranks[: index + 1]))
         self._argv = list(argv)
         self._environ = dict(environ)
@@ -159,7 +161,9 @@ class LaunchNode:
         }
         environments = {
             rank: spawn.environment(
-                self._environ,
+                self._environ
+                if self._alone
+                else {**interface_variables(self._environ), **self._environ},
                 self._run_id,
                 len(self._own),
                 {**spawn.variables(self._worlds[rank], self._index), **variables},

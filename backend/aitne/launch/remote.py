@@ -91,7 +91,9 @@ def from_outside(targets: Sequence[Host], launcher: str, settings: LaunchSetting
         outer.supervisor.passed_on = range(len(targets))
         # The environment contains secrets: it is sent through ssh, which encrypts, not through the store.
         way = json.dumps({"addresses": addresses, "token": token, "environ": _passed_on(launcher)})
-        starts = _ssh(targets, way) if launcher == "ssh" else _srun(targets, way)
+        starts = (
+            _ssh(targets, way, settings.ssh_options) if launcher == "ssh" else _srun(targets, way)
+        )
         relay = _started(starts, outer)
         return outer.run()
     finally:
@@ -115,9 +117,9 @@ class _Start:
         self.environ = environ
 
 
-def _ssh(targets: Sequence[Host], way: str) -> list[_Start]:
+def _ssh(targets: Sequence[Host], way: str, more: Sequence[str]) -> list[_Start]:
     command = " ".join(shlex.quote(word) for word in own_command())
-    options = ["-o", "BatchMode=yes", "-T"]
+    options = ["-o", "BatchMode=yes", "-T", *more]
     return [
         _Start(["ssh", *options, host.name, f"{command} _follow --index {index}"], [index], way)
         for index, host in enumerate(targets)

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from aitne.launch import rendezvous, scheduler
-from aitne.launch.addresses import LOCAL, own_addresses
+from aitne.launch.addresses import LOCAL, interface_variables, own_addresses
 from aitne.launch.coordinator import LaunchCoordinator
 from aitne.launch.errors import LaunchError
 from aitne.launch.keeper import CleanupProcess
@@ -45,6 +45,7 @@ class LaunchSettings:
         restarts: int = 0,
         timeout_s: float = 120.0,
         grace_s: float = 30.0,
+        ssh_options: Sequence[str] = (),
     ) -> None:
         self.argv = list(argv)
         self.prefix = prefix
@@ -52,6 +53,7 @@ class LaunchSettings:
         self.restarts = restarts
         self.timeout_s = timeout_s
         self.grace_s = grace_s
+        self.ssh_options = list(ssh_options)
 
 
 class Launcher:
@@ -285,6 +287,8 @@ def become(
             ":", 1
         )
         program_environ["MASTER_ADDR"], program_environ["MASTER_PORT"] = host, port
+    if world.local_size < world.size:
+        program_environ = {**interface_variables(environ), **program_environ}
     program_environ.setdefault("OMP_NUM_THREADS", str(threads(world.local_size)))
     if world.source != "torchrun":  # its ranks share one stream, where pieces of lines would mix
         program_environ.setdefault("PYTHONUNBUFFERED", "1")

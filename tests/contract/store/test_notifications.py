@@ -246,7 +246,7 @@ class TestDeliveries:
 
         async def lease(limit: int) -> list[str]:
             found = await store.lease_deliveries(
-                epoch=epoch, limit=limit, lease_s=60, most_of_one=2
+                epoch=epoch, limit=limit, lease_s=60, max_per_owner=2
             )
             leased.extend(found)
             return sorted(each.owner for each in found)

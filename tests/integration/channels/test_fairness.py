@@ -11,7 +11,7 @@ from pathlib import Path
 from aitne.adapters.store.sql import SqlStore
 from aitne.core.models.notification import DeliveryState, NewDelivery, Webhook
 from aitne.core.models.user import Project, User
-from aitne.services.controller.deliverer import MOST_AT_ONCE, MOST_OF_ONE, NotificationDispatcher
+from aitne.services.controller.deliverer import MAX_PER_USER, MOST_AT_ONCE, NotificationDispatcher
 from aitne.services.controller.leader import Leader
 from tests.integration.channels.test_webhook import LOOPBACK, Receiver, channel
 from tests.support import realtime
@@ -55,12 +55,12 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(tmp_path: Path, migrat
     task = asyncio.create_task(deliverer.run())
     try:
         async with asyncio.timeout(30):
-            while len(slow.requests) < MOST_OF_ONE:
+            while len(slow.requests) < MAX_PER_USER:
                 await store.wait_for_change(0.1)
             await add("bob", 3)
             while await states("bob") != [DeliveryState.SENT] * 3:
                 await store.wait_for_change(0.5)
-            assert len(slow.requests) == MOST_OF_ONE
+            assert len(slow.requests) == MAX_PER_USER
             assert set(await states("ada")) == {DeliveryState.WAITING}
             slow.silent = False
             slow.waiting.set()

@@ -64,6 +64,38 @@ def test_wait_without_missing_rank_is_reported() -> None:
     assert "no rank is missing" in sentence(found, (0, 0))
 
 
+def test_run_stalls_if_every_rank_waits_for_something_else() -> None:
+    said = {
+        0: Heartbeat(NOW, 0.0, 31.0, "load (a.py:1)"),
+        1: Heartbeat(NOW - 2, 0.0, 40.0, "train (a.py:9)"),
+    }
+    found = late(said, [], NOW, 30)
+    assert found is not None
+    assert sentence(found, (0, 0)) == (
+        "no rank makes progress since 31 s: rank 0 waits in load (a.py:1) since 31 s;"
+        " rank 1 waits in train (a.py:9) since 42 s"
+    )
+
+
+def test_rank_may_wait_while_another_one_computes() -> None:
+    said = {0: Heartbeat(NOW, 0.0, 31.0, "load (a.py:1)"), 1: Heartbeat(NOW, 0.0, 2.0, "")}
+    assert late(said, [], NOW, 30) is None
+
+
+def test_late_rank_is_named_with_what_it_waits_for() -> None:
+    said = {
+        **beats(r0=31, r3=33),
+        1: Heartbeat(NOW, 0.0, 35.0, "load (a.py:1)"),
+        2: Heartbeat(NOW, 0.0, 0.0, "train (a.py:9)"),
+    }
+    found = late(said, [], NOW, 30)
+    assert found is not None
+    assert sentence(found, (0, 0, 0, 0)) == (
+        "ranks 1 (node 0), 2 (node 0) are late for an exchange since 33 s; ranks 0, 3 wait for them;"
+        " rank 1 waits in load (a.py:1) since 35 s"
+    )
+
+
 def test_the_sentence_names_ranks_and_nodes() -> None:
     one = StalledCollective((2,), "allreduce 'a'", (0, 1, 3), 31.4, frozenset({2}))
     assert sentence(one, (0, 0, 1, 1)) == (

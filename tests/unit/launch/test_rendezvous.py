@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aitne.launch import rendezvous, wire
-from aitne.launch.addresses import own_addresses, split
+from aitne.launch.addresses import interface_variables, own_addresses, split
 from aitne.launch.errors import LaunchError
 from aitne.launch.rendezvous import RendezvousClient
 from aitne.launch.server import RendezvousServer
@@ -210,3 +210,14 @@ def test_addresses() -> None:
     assert own_addresses(40, {}, 1) == ["127.0.0.1:40"]
     assert own_addresses(40, {"SLURMD_NODENAME": "n1"}, 2)[0] == "n1:40"
     assert [each.startswith("127.") for each in own_addresses(40, {}, 2)].index(True) > 0
+
+
+@pytest.mark.parametrize("name", ["AITNE_NETWORK_INTERFACE", "HOROVOD_GLOO_IFACE"])
+def test_chosen_interface_is_the_only_address_for_other_nodes(name: str) -> None:
+    assert own_addresses(40, {name: "ib7,lo", "SLURMD_NODENAME": "n1"}, 2) == ["127.0.0.1:40"]
+    assert interface_variables({name: "ib7,lo"}) == {
+        "GLOO_SOCKET_IFNAME": "lo",
+        "NCCL_SOCKET_IFNAME": "=lo",
+    }
+    with pytest.raises(LaunchError, match=f"{name} is 'ib7', and this node has no such network"):
+        own_addresses(40, {name: "ib7"}, 2)

@@ -69,12 +69,12 @@ def in_turn(
     table: Table,
     is_due: ColumnElement[bool],
     is_leased: ColumnElement[bool],
-    most_of_one: int | None = None,
+    max_per_owner: int | None = None,
 ) -> Select[tuple[int]]:
     """Select the IDs of the rows that are due, such that the owners take turns: the first row of
     every owner comes before any owner's second.
 
-    Reserved rows (``is_leased``) count as the first of their owner. ``most_of_one`` is the maximum
+    Reserved rows (``is_leased``) count as the first of their owner. ``max_per_owner`` is the maximum
     number of rows of one owner; None: no maximum.
     """
     leased = (
@@ -97,7 +97,7 @@ def in_turn(
         .subquery()
     )
     ids = select(turns.c.id).order_by(turns.c.turn, turns.c.available_at, turns.c.id)
-    return ids if most_of_one is None else ids.where(turns.c.turn <= most_of_one)
+    return ids if max_per_owner is None else ids.where(turns.c.turn <= max_per_owner)
 
 
 async def take_due(

@@ -141,7 +141,7 @@ class Deliveries(StorePart, NotificationStore):
 
     @override
     async def lease_deliveries(
-        self, *, epoch: int, limit: int, lease_s: float, most_of_one: int | None = None
+        self, *, epoch: int, limit: int, lease_s: float, max_per_owner: int | None = None
     ) -> Sequence[Delivery]:
         now = self._clock()
         waiting = _deliveries.c.state == DeliveryState.WAITING
@@ -152,7 +152,7 @@ class Deliveries(StorePart, NotificationStore):
         rows = await take_due(
             self._db,
             _deliveries,
-            lambda: in_turn(_deliveries, is_due, is_leased, most_of_one).limit(limit),
+            lambda: in_turn(_deliveries, is_due, is_leased, max_per_owner).limit(limit),
             is_due,
             epoch=epoch,
             until=until,

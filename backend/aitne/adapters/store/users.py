@@ -249,7 +249,7 @@ class Credentials(StorePart, UserStore):
         return count
 
     @override
-    async def take_back_noted(self, key: str) -> None:
+    async def delete_last_attempt(self, key: str) -> None:
         last = (
             select(_attempts.c.id)
             .where(_attempts.c.key == key)

@@ -229,6 +229,9 @@ class Gradients:
             self._send(lane)
         with self._channel.limit:
             strategy.on_step()
+        if self._parameters[0].is_cuda:
+            # An aborted exchange also ends on the GPU, with any values.
+            self._channel.check()
         for number, wait in waits:
             self._parameters[number].grad = wait()
         for number, place, dim in self._made_dense:
@@ -269,7 +272,7 @@ class Gradients:
                 return
             self._tuner = None
             transport = self._channel.transport
-            local = torch.tensor(tuner.best, dtype=torch.float64)
+            local = torch.tensor(tuner.best, dtype=torch.float64, device=self._parameters[0].device)
             every = local.new_empty(len(local) * transport.size)
             transport.allgather(every, local, [len(local)] * transport.size)
             self._make_lanes(tuner.choose(every.view(transport.size, -1).tolist()))
@@ -285,11 +288,11 @@ class Gradients:
         self._context = current
         if size == 1 or not self._parameters:
             return
-        kinds = {parameter.device.type for parameter in self._parameters}
-        if len(kinds) > 1:
+        places = {str(parameter.device) for parameter in self._parameters}
+        if len(places) > 1:
             raise ValueError(
-                f"Parameters of one optimizer are on {' and '.join(sorted(kinds))}: make one "
-                "DistributedOptimizer for each kind of device."
+                f"Parameters of one optimizer are on {' and '.join(sorted(places))}: make one "
+                "DistributedOptimizer for each device."
             )
         cap = int(os.environ.get("HOROVOD_FUSION_THRESHOLD") or DEFAULT_BYTES)
         numbers = _channels.setdefault(current, {})
@@ -297,7 +300,7 @@ class Gradients:
         name = f"optimizer.{set_id}.{number}"
         local_signature = signature(options, self._names, self._parameters, cap)
         try:
-            self._channel = current.open_channel(name, local_signature, set_id, kinds.pop())
+            self._channel = current.open_channel(name, local_signature, set_id, places.pop())
         except JoinedError:  # the next step tries again
             exchange_by_name(options, name, self._names, self._parameters)
             return

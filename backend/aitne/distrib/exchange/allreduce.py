@@ -68,10 +68,12 @@ class AllReduce:
             self._left.append(bucket)
 
     def on_step(self) -> None:
-        """Wait until all buckets of the step are exchanged."""
+        """Wait until all buckets of the step are exchanged, on a GPU as well: otherwise the
+        optimizer would apply the gradients of an aborted exchange.
+        """
         buckets, self._left = self._left, []
         if self._side is not None:
-            torch.cuda.current_stream(self._side.device).wait_stream(self._side)
+            self._side.synchronize()
             return
         if self._last > 0 and self._settings.overlap:
             now = time.monotonic_ns()

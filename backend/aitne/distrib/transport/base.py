@@ -98,7 +98,8 @@ class Transport(Protocol):
 
     @classmethod
     def connect(cls, group: Group, device: str) -> Transport:
-        """Connect the members of a group.
+        """Connect the members of a group for tensors on ``device``: ``cpu``, or this rank's GPU such
+        as ``cuda:1``.
 
         Raises ``TransportError``, also if a member does not connect in time.
         """

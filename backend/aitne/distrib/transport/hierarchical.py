@@ -39,7 +39,7 @@ class Hierarchical:
         self._device = device
         self._inside = inside
         self._across = across
-        self._everybody: Transport | None = None
+        self._all_ranks: Transport | None = None
         numbers = sorted(set(group.nodes))
         self._per_node = [group.nodes.count(node) for node in numbers]
         self._node = numbers.index(group.nodes[group.rank])
@@ -169,13 +169,13 @@ class Hierarchical:
     def abort(self, reason: str) -> None:
         """Abort all connected transports."""
         self._aborted = self._aborted or reason
-        for part in (self._inside, self._across, self._everybody):
+        for part in (self._inside, self._across, self._all_ranks):
             if part is not None:
                 part.abort(reason)
 
     def close(self) -> None:
         """Close all connected transports."""
-        for part in (self._everybody, self._across, self._inside):
+        for part in (self._all_ranks, self._across, self._inside):
             if part is not None:
                 part.close()
 
@@ -204,13 +204,13 @@ class Hierarchical:
 
     def _all(self) -> Transport:
         """Return the transport of all ranks, connected collectively when it is first needed."""
-        if self._everybody is None:
+        if self._all_ranks is None:
             self.barrier()
             group = replace(self._group, name=f"{self._group.name}/all")
-            self._everybody = _across().connect(group, self._device)
+            self._all_ranks = _across().connect(group, self._device)
             if self._aborted:
-                self._everybody.abort(self._aborted)
-        return self._everybody
+                self._all_ranks.abort(self._aborted)
+        return self._all_ranks
 
     def _room(self, count: int, dtype: torch.dtype) -> torch.Tensor:
         """Return memory that is reused between calls."""

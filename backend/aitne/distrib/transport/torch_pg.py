@@ -3,7 +3,10 @@
 Groups are made directly, never through ``torch.distributed.init_process_group``: a program's own
 default group is its own. Operations that gloo lacks (parts of different sizes, 16-bit integers, a
 scatter that sends each part once) are composed of others. The NCCL half follows PyTorch's
-documentation and has never run: no machine with a GPU was at hand.
+documentation and has never run on GPUs: its tests use stand-ins for PyTorch's classes.
+
+How PyTorch handles errors and timeouts of NCCL (``TORCH_NCCL_*``) is the program's choice. By default
+its watchdog ends the process after an error of NCCL.
 """
 
 from __future__ import annotations
@@ -13,15 +16,16 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
 
+from aitne.distrib.devices import QUEUED
 from aitne.distrib.transport.base import OF_BOOL, Group, Reduction, TransportError
-from aitne.launch.addresses import LOCAL, own_addresses, split
+from aitne.launch.addresses import LOCAL, chosen_interface, own_addresses, split
 
 _OPS = {
     Reduction.SUM: dist.ReduceOp.SUM,
@@ -52,12 +56,14 @@ class TorchProcessGroup:
     name: ClassVar[str] = "torch_pg"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
 
-    def __init__(self, group: Group, pg: Any, store: Any, backend: str) -> None:
+    def __init__(self, group: Group, pg: Any, store: Any, device: torch.device) -> None:
         self.rank = group.rank
         self.size = group.size
+        self._ranks = group.ranks
         self._pg = pg
         self._store = store
-        self._backend = backend
+        self._device = device
+        self._backend = "NCCL" if device.type == "cuda" else "gloo"
         self._aborted = ""
 
     @classmethod
@@ -78,18 +84,25 @@ class TorchProcessGroup:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> TorchProcessGroup:
-        """Connect by the run's store, which requires the run's token."""
+        """Connect by the run's store, which requires the run's token. NCCL connects the given GPU,
+        such as ``cuda:1``, and supports tensors on this one alone; ``cuda`` is the current GPU.
+        """
         store = _RunStore(group)
+        place = torch.device(device)
+        if place.type == "cuda" and place.index is None:
+            place = torch.device("cuda", torch.cuda.current_device())
         try:
-            with _meeting(group) as address:
-                make = _nccl if device == "cuda" else _gloo
-                pg = make(store, group, address)
+            if place.type == "cuda":
+                pg = _nccl(store, group, place)
+            else:
+                with _meeting(group) as address:
+                    pg = _gloo(store, group, address)
         except (RuntimeError, TimeoutError, ConnectionError, ValueError) as error:
             raise TransportError(
                 f"torch_pg: the ranks {_listed(group.ranks)} did not all connect within "
                 f"{group.timeout_s:g} s: {_first_line(error)}"
             ) from error
-        return cls(group, pg, store, "NCCL" if device == "cuda" else "gloo")
+        return cls(group, pg, store, place)
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
         """Return whether the type is supported.
@@ -107,7 +120,7 @@ class TorchProcessGroup:
             self.allreduce(wide, op)
             flat.copy_(wide)
         else:
-            self._run(lambda pg: [pg.allreduce([flat], _OPS[op])])
+            self._run(flat, lambda pg: [pg.allreduce([flat], _OPS[op])])
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
@@ -127,7 +140,7 @@ class TorchProcessGroup:
         elif flat.dtype in _NATIVE and len(set(counts)) == 1:
             options = dist.ReduceScatterOptions()
             options.reduceOp = _OPS[op]
-            self._run(lambda pg: [pg._reduce_scatter_base(out, flat, options)])
+            self._run(flat, lambda pg: [pg._reduce_scatter_base(out, flat, options)])
         else:
             self.allreduce(flat, op)
             before = sum(counts[: self.rank])
@@ -138,18 +151,21 @@ class TorchProcessGroup:
         concurrently."""
         out, flat = out.view(-1).view(torch.uint8), flat.view(-1).view(torch.uint8)
         if len(set(counts)) == 1:
-            self._run(lambda pg: [pg._allgather_base(out, flat)])
+            self._run(flat, lambda pg: [pg._allgather_base(out, flat)])
             return
         width = out.numel() // sum(counts)
         parts = out.split([count * width for count in counts])
         parts[self.rank].copy_(flat)
         self._run(
-            lambda pg: [pg.broadcast(part, root) for root, part in enumerate(parts) if part.numel()]
+            flat,
+            lambda pg: [
+                pg.broadcast(part, root) for root, part in enumerate(parts) if part.numel()
+            ],
         )
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Broadcast the elements as bytes, which supports any dtype."""
-        self._run(lambda pg: [pg.broadcast(flat.view(torch.uint8), root)])
+        self._run(flat, lambda pg: [pg.broadcast(flat.view(torch.uint8), root)])
 
     def alltoall(
         self,
@@ -163,15 +179,14 @@ class TorchProcessGroup:
         sent = [count * width for count in send_counts]
         received = [count * width for count in receive_counts]
         to, of = out.view(torch.uint8), flat.view(torch.uint8)
-        self._run(lambda pg: [pg.alltoall_base(to, of, received, sent)])
+        self._run(flat, lambda pg: [pg.alltoall_base(to, of, received, sent)])
 
     def barrier(self) -> None:
         """Wait until all ranks have called this, by an allreduce of one element on the device.
 
         With NCCL the call may return earlier; later work on the GPU waits instead.
         """
-        device = "cuda" if self._backend == "NCCL" else "cpu"
-        self.allreduce(torch.zeros(1, device=device), Reduction.SUM)
+        self.allreduce(torch.zeros(1, device=self._device), Reduction.SUM)
 
     def abort(self, reason: str) -> None:
         """Break the connections, so that waiting peers notice it too."""
@@ -195,15 +210,22 @@ class TorchProcessGroup:
         self._pg = None
         self._store = None
 
-    def _run(self, start: Callable[[Any], list[Any]]) -> None:
+    def _run(self, flat: torch.Tensor, start: Callable[[Any], list[Any]]) -> None:
         if self._aborted:
             raise TransportError(self._aborted)
         pg = self._pg
         if pg is None:
             raise TransportError("torch_pg: it was closed")
+        if flat.device != self._device:
+            # NCCL would connect this one too, and wait for ranks that do not.
+            raise TransportError(
+                f"torch_pg: the ranks {_listed(self._ranks)} are connected for tensors on {self._device}, and a tensor "
+                f"is on {flat.device}: keep all tensors of a rank on one device"
+            )
         try:
-            for work in start(pg):
-                work.wait()
+            with QUEUED.queued(self._device) if self._backend == "NCCL" else nullcontext():
+                for work in start(pg):
+                    work.wait()
         except RuntimeError as error:
             raise TransportError(
                 self._aborted or f"torch_pg: {self._backend} failed: {_first_line(error)}"
@@ -290,6 +312,9 @@ def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, str]:
 def _gloo(store: Any, group: Group, address: str) -> Any:
     make = dist.ProcessGroupGloo
     interface = os.environ.get("GLOO_SOCKET_IFNAME")
+    if not interface and len(set(group.nodes)) > 1:
+        chosen = chosen_interface(os.environ)
+        interface = None if chosen is None else chosen[0]
     options = make._Options()
     options._devices = [
         make.create_device(interface=interface)
@@ -303,13 +328,13 @@ def _gloo(store: Any, group: Group, address: str) -> Any:
     return pg
 
 
-def _nccl(store: Any, group: Group, address: str) -> Any:
-    # PyTorch's watchdog would end the whole process when a peer is gone; here that is an error.
-    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
+def _nccl(store: Any, group: Group, device: torch.device) -> Any:
     options = dist.ProcessGroupNCCL.Options()
     options._timeout = timedelta(seconds=group.timeout_s)
-    pg = dist.ProcessGroupNCCL(store, group.rank, group.size, options)
-    pg.eager_connect_single_device(torch.device("cuda", torch.cuda.current_device()))
+    # This thread may be one of the runtime, whose current GPU is the first.
+    with torch.cuda.device(device):
+        pg = dist.ProcessGroupNCCL(store, group.rank, group.size, options)
+        pg.eager_connect_single_device(device)
     pg._set_default_timeout(_FOREVER)
     return pg
 

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 TEST = "test"
 """Kind of a test message that a user has requested; it is tried once."""
 MOST_AT_ONCE = 32
-MOST_OF_ONE = 2
+MAX_PER_USER = 2
 """Maximum number of one user's messages at a time, so that a silent server delays no others."""
 LEASE_S = 120.0
 FOLLOW_S = 5.0
@@ -62,7 +62,7 @@ class NotificationDispatcher:
                     epoch=self._leader.epoch,
                     limit=room,
                     lease_s=LEASE_S,
-                    most_of_one=MOST_OF_ONE,
+                    max_per_owner=MAX_PER_USER,
                 )
                 fresh = [delivery for delivery in items or () if delivery.id not in in_hand]
                 for delivery in fresh:

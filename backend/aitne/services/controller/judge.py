@@ -254,7 +254,7 @@ def _moved(before: int | None, now: int | None) -> bool:
     return abs(now - before) >= PRIORITY_NOISE * max(abs(before), 1)
 
 
-def told_by_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, JobChanges]:
+def state_from_agent(job: Job, agent_record: ProgramOutcome) -> tuple[JobState, JobChanges]:
     """Return the state and changes for a run that the scheduler no longer knows, from its agent's
     record.
     """

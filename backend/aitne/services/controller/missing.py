@@ -20,7 +20,7 @@ from aitne.core.models.node import Cluster, NodeState
 from aitne.core.ports.files import CLOSED, Fence, JobFiles, JobLocation, ProgramOutcome
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 from aitne.core.ports.store import Store
-from aitne.services.controller.judge import named, told_by_agent
+from aitne.services.controller.judge import named, state_from_agent
 from aitne.services.controller.runs import records_of, run_of
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class MissingRunResolver:
                     ended_at=outcome.ended_at,
                 )
                 return RunVerdict(JobState.LOST, lost)
-            return RunVerdict(*told_by_agent(job, outcome))
+            return RunVerdict(*state_from_agent(job, outcome))
         return await self._dead(job, since, cluster)
 
     async def turned_away(
@@ -135,7 +135,7 @@ class MissingRunResolver:
             same_run = (
                 outcome.owner == record.scheduler_id and outcome.exit_code == record.exit_code
             )
-            return FenceOwner(record) if same_run else RunVerdict(*told_by_agent(job, outcome))
+            return FenceOwner(record) if same_run else RunVerdict(*state_from_agent(job, outcome))
         if fence.owner == record.scheduler_id:
             # An earlier start with the same ID: slurmctld assigned it twice after losing its state.
             return await self._dead(job, since, cluster)
@@ -165,7 +165,7 @@ class MissingRunResolver:
         outcome = await self._files.outcome(place, task)
         if outcome is None or outcome.owner != fence.owner or outcome.interrupted:
             return None
-        return RunVerdict(*told_by_agent(job, outcome))
+        return RunVerdict(*state_from_agent(job, outcome))
 
     async def found_no_fence(self, job: Job) -> RunVerdict | None:
         """Decide about a run that ended with the agent's exit code for "the job folder cannot be
@@ -210,7 +210,7 @@ class MissingRunResolver:
         fence = await self._files.fence(place, task)
         if fence is None or not _by(outcome, fence):
             return None
-        return RunVerdict(*told_by_agent(job, outcome))
+        return RunVerdict(*state_from_agent(job, outcome))
 
     async def has_begun(self, job: Job) -> bool:
         """Return whether a run of the job's present attempt has created the fence. Raises as

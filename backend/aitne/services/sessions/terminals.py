@@ -37,7 +37,7 @@ from aitne.services.sessions.terminal import Terminal, open_terminal
 TICKET_LIFETIME_S = 60
 HOLD_S = 60.0
 """Seconds for which a terminal with a broken connection waits for its user."""
-MOST_OF_ONE_USER = 20
+MAX_PER_USER = 20
 ATTACHED = "job.attached"
 """Event kind of a terminal that a user opened beside the job's program."""
 _TICKET = "terminal"
@@ -257,9 +257,9 @@ class TerminalService:
     def _count(self, owner: str) -> None:
         """Count a terminal; the caller counts it down again. Raises ``RateLimited``."""
         has = sum(entry.terminal.owner == owner for entry in self._held.values())
-        if has + self._opening.get(owner, 0) >= MOST_OF_ONE_USER:
+        if has + self._opening.get(owner, 0) >= MAX_PER_USER:
             raise RateLimited(
-                f"You have {MOST_OF_ONE_USER} terminals and SSH connections open. Close one first.",
+                f"You have {MAX_PER_USER} terminals and SSH connections open. Close one first.",
                 10.0,
             )
         self._opening[owner] = self._opening.get(owner, 0) + 1

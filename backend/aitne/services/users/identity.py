@@ -187,7 +187,7 @@ class IdentityService:
             max_failures = self._settings.auth.max_failures
             await self._store.take_back_attempt(key, self._clock(), most=max_failures)
             if browser_number is None:
-                await self._store.take_back_noted(address_key)
+                await self._store.delete_last_attempt(address_key)
             await self._record(username, "failed", visit, {"why": error.code})
             raise
         except AitneError as error:
@@ -198,7 +198,7 @@ class IdentityService:
         await self._store.clear_lockout(key)
         if browser_number is None:
             # Remove only this attempt: a login to another account must not reset the count of guesses.
-            await self._store.take_back_noted(address_key)
+            await self._store.delete_last_attempt(address_key)
         return await self._enter(user, source, visit, may_have_to_enrol=True)
 
     async def finish(self, ticket: str, code: str, visit: RequestOrigin) -> WebLogin:

@@ -158,12 +158,12 @@ class NotificationStore(Protocol):
         ...
 
     async def lease_deliveries(
-        self, *, epoch: int, limit: int, lease_s: float, most_of_one: int | None = None
+        self, *, epoch: int, limit: int, lease_s: float, max_per_owner: int | None = None
     ) -> Sequence[Delivery]:
         """Reserve up to ``limit`` due deliveries for the controller of this ``epoch``, and return
         them. A reservation ends after ``lease_s`` seconds, or as soon as another controller leads.
 
-        The users who own the deliveries take turns; ``most_of_one`` is the maximum number of
+        The users who own the deliveries take turns; ``max_per_owner`` is the maximum number of
         reserved deliveries of one user (None: no maximum). Raises ``StaleEpoch``.
         """
         ...

@@ -128,7 +128,7 @@ class UserStore(Protocol):
         """
         ...
 
-    async def take_back_noted(self, key: str) -> None:
+    async def delete_last_attempt(self, key: str) -> None:
         """Delete the newest event that ``note_attempt`` counted under ``key``.
 
         For logins: a successful one does not count toward the limit of its address.

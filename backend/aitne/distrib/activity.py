@@ -1,0 +1,147 @@
+"""Activity of this rank's main thread: it computes, waits in a collective, or waits for something
+else.
+
+Waiting must not be confused with a long computation, which looks the same in a stack. A thread that
+waits is at one instruction of the program while the process and its children use no processor, or
+while a collective is known not to progress.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from aitne.distrib import devices, watch
+from aitne.distrib.devices import GpuActivity
+from aitne.distrib.recording import RecordRing
+
+IDLE_SHARE = 0.05
+"""Share of one processor below which the process and its descendants count as idle."""
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_UTIME, _CSTIME = 11, 14
+_OWN_THREADS = "aitne-"
+_MOST_PLACE = 200
+
+
+class MainThreadActivity(NamedTuple):
+    """Activity of the main thread at present: for how long it has waited, in what and where."""
+
+    waiting_s: float
+    """Seconds for which this rank has waited in a collective without any exchange."""
+    idle_s: float
+    """Seconds for which the main thread has waited for something else."""
+    place: str
+    """Where in the program the main thread is."""
+
+
+class MainThreadObserver:
+    """Observer of the main thread, which is asked every few seconds by one thread.
+
+    Args:
+        ring: collectives that this rank has executed; None if they are not recorded.
+        gpu_after_s: seconds at one instruction after which the GPU is asked what it does. Not
+            before, because a query would disturb the capture of a CUDA graph.
+    """
+
+    def __init__(self, ring: RecordRing | None, gpu_after_s: float) -> None:
+        self._ring = ring
+        self._gpu_after_s = gpu_after_s
+        self._state: tuple[Any, ...] = ()
+        self._same_since = self._idle_since = self._observed = time.monotonic()
+        self._used_s = 0.0
+
+    def observe(self) -> MainThreadActivity:
+        """Return what the main thread does, in comparison with the last call."""
+        frames = sys._current_frames()
+        main = threading.main_thread().ident or 0
+        frame = frames.pop(main, None)
+        del frames[threading.get_ident()]
+        runtime = watch.entry(frame)
+        program, place = watch.program(frame if runtime is None else runtime.f_back)
+        others = _in_collectives(frames)
+        state = (
+            id(runtime),
+            id(program),
+            -1 if program is None else program.f_lasti,
+            others,
+            self._ring.newest() if self._ring is not None else 0,
+        )
+        collective = runtime is not None or bool(others) or watch.in_torch_collective(frame)
+        now = time.monotonic()
+        same, self._state = state == self._state, state
+        if not same:
+            self._same_since = self._idle_since = now
+        elif not collective and self._computes(now):
+            self._idle_since = now
+        same_s = now - self._same_since
+        if not collective and same_s >= self._gpu_after_s:
+            gpu = devices.gpu_activity()
+            collective = gpu is GpuActivity.COLLECTIVE
+            if gpu is GpuActivity.COMPUTING:
+                self._idle_since = now
+        if collective:
+            return MainThreadActivity(same_s, 0.0, place[:_MOST_PLACE])
+        return MainThreadActivity(0.0, now - self._idle_since, place[:_MOST_PLACE])
+
+    def _computes(self, now: float) -> bool:
+        """Return whether the main thread computes, or this process or its descendants have computed
+        since the last call.
+        """
+        before_s, self._used_s = self._used_s, used_processor_s()
+        elapsed_s, self._observed = now - self._observed, now
+        return _runs(threading.main_thread()) or self._used_s - before_s > IDLE_SHARE * elapsed_s
+
+
+def used_processor_s() -> float:
+    """Return the processor time that this process and its descendants have used, in seconds."""
+    reaped = os.times()
+    ticks = 0
+    waiting, seen = _children("self"), set()
+    while waiting:
+        pid = waiting.pop()
+        if pid in seen:
+            continue
+        seen.add(pid)
+        with contextlib.suppress(OSError):  # it has just ended
+            fields = _fields(f"/proc/{pid}/stat")
+            ticks += sum(int(field) for field in fields[_UTIME : _CSTIME + 1])
+            waiting += _children(pid)
+    return (
+        time.process_time() + reaped.children_user + reaped.children_system + ticks / _TICKS_PER_S
+    )
+
+
+def _children(pid: str) -> list[str]:
+    found: list[str] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has just ended
+            found += path.read_text().split()
+    return found
+
+
+def _runs(thread: threading.Thread) -> bool:
+    """Return whether the thread uses a processor or is ready to."""
+    return _fields(f"/proc/self/task/{thread.native_id}/stat")[0] == "R"
+
+
+def _fields(path: str) -> list[str]:
+    """Return the fields of a ``stat`` file of proc(5) from the state on, the third field."""
+    return Path(path).read_text().rpartition(")")[2].split()
+
+
+def _in_collectives(frames: dict[int, FrameType]) -> tuple[int, ...]:
+    """Return the frames, by ``id``, in which threads other than the main one wait in a collective."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    inside = []
+    for ident, frame in frames.items():
+        own = names.get(ident, "").startswith(_OWN_THREADS)
+        entered = watch.in_transport(frame) if own else watch.entry(frame)
+        if entered is not None:
+            inside.append(id(entered))
+    return tuple(sorted(inside))

@@ -1,0 +1,23 @@
+"""Program of the ranks that ``run_function.run`` starts: call the function and store its result."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from pathlib import Path
+
+from aitne.distrib.run_function import FUNCTION, dumped, result_file
+
+
+def main(folder: str) -> None:
+    """Call the function in ``folder``, and store the result there for this rank."""
+    path, data = pickle.loads(Path(folder, FUNCTION).read_bytes())  # noqa: S301 - a private folder
+    sys.path += [entry for entry in path if entry not in sys.path]
+    func, args, kwargs = pickle.loads(data)  # noqa: S301 - likewise
+    result = dumped(func(*args, **kwargs))
+    result_file(folder, int(os.environ["RANK"])).write_bytes(result)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
