@@ -93,6 +93,13 @@ const jobRoute = createRoute({
   component: lazyRouteComponent(() => import("@/pages/Job"), "JobPage"),
 });
 
+const deviceRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/device",
+  validateSearch: (search: Record<string, unknown>): { code?: string } => (typeof search.code === "string" ? { code: search.code } : {}),
+  component: lazyRouteComponent(() => import("@/pages/Device"), "DevicePage"),
+});
+
 const compareRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/compare",
@@ -290,7 +297,7 @@ export const router = createRouter({
     inviteRoute,
     resetRoute,
     shellRoute.addChildren([
-      dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, clusterRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
+      dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, deviceRoute, clusterRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
       projectsRoute, projectRoute, projectReportRoute, notificationsRoute,
       accountRoute.addChildren([profileRoute, securityRoute, signInsRoute, accountNotificationsRoute, accountTokensRoute, accountSecretsRoute]),
       adminRoute.addChildren([
