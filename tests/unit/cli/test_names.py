@@ -116,3 +116,4 @@ def test_option_of_sbatch_names_the_one_here(aitne: Aitne, line: list[str], hint
     done = aitne(*line)
     assert done.status == 2
     assert hint in done.err
+    assert "Possible options" not in done.err
