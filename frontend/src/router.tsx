@@ -95,6 +95,13 @@ const jobRoute = createRoute({
   component: lazyRouteComponent(() => import("@/pages/Job"), "JobPage"),
 });
 
+const deviceRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/device",
+  validateSearch: (search: Record<string, unknown>): { code?: string } => (typeof search.code === "string" ? { code: search.code } : {}),
+  component: lazyRouteComponent(() => import("@/pages/Device"), "DevicePage"),
+});
+
 const compareRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/compare",
@@ -304,7 +311,7 @@ export const router = createRouter({
     inviteRoute,
     resetRoute,
     shellRoute.addChildren([
-      dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, clusterRoute, nodeRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
+      dashboardRoute, jobsRoute, composeRoute, jobRoute, terminalRoute, compareRoute, deviceRoute, clusterRoute, nodeRoute, imagesRoute, imageRoute, datasetsRoute, datasetRoute,
       projectsRoute, projectRoute, projectReportRoute, notificationsRoute, helpRoute,
       accountRoute.addChildren([profileRoute, securityRoute, signInsRoute, accountNotificationsRoute, accountTokensRoute, accountSecretsRoute]),
       adminRoute.addChildren([

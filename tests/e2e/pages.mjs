@@ -37,6 +37,7 @@ export const pages = (ids) => [
   { name: "project", path: "/projects/vision" },
   { name: "project-report", path: "/projects/vision/report" },
   { name: "compose", path: "/compose" },
+  { name: "device", path: "/device?code=BCD-FGH-JKL" },
   { name: "compare", path: `/compare?a=${ids.finished}&b=${ids.other}` },
   { name: "sweep", path: `/jobs/${ids.sweep}?tab=sweep` },
   { name: "job-metrics", path: `/jobs/${ids.finished}?tab=metrics` },

@@ -124,6 +124,9 @@ ROUTES: dict[str, Route] = {
         PUBLIC, body={"token": "unknown", "password": NEW}, refused=frozenset()
     ),
     "create_login_link": writes(ANYONE, full_login=True),
+    "begin_device_login": reads(PUBLIC, body={"name": "laptop"}),
+    "redeem_device_login": reads(PUBLIC, body={"device_code": "unknown"}, refused=frozenset()),
+    "confirm_device_login": writes(ANYONE, body={"user_code": "BCD-FGH-JKL", "scopes": ["read"]}),
     "get_me": reads(ANYONE),
     # Accounts.
     "list_tokens": reads(ANYONE),

@@ -73,6 +73,7 @@ from aitne.services.sessions.terminals import TerminalService
 from aitne.services.sweeps import SweepService
 from aitne.services.users.account import AccountService
 from aitne.services.users.arrivals import LoginService
+from aitne.services.users.device_logins import DeviceLoginService
 from aitne.services.users.hub_logins import HubLogouts
 from aitne.services.users.identity import IdentityService
 from aitne.services.users.oauth import OAuthService
@@ -288,6 +289,7 @@ def make_stage(
         images=images,
         datasets=datasets,
         oauth=OAuthService(store, settings, clock),
+        device_logins=DeviceLoginService(store, settings, clock, users),
         events=events,
         cluster=cluster,
         terminals=TerminalService(store, renderer, attacher, OwnAccount(settings), clock),

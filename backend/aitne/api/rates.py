@@ -17,6 +17,9 @@ from aitne.core.users.settings import RateSettings
 _MOST_KEYS = 20_000
 """Maximum number of buckets; the least recently used is removed, and begins full again."""
 
+_DEVICE_POLLS_PER_MINUTE, _DEVICE_POLLS_BURST = 15, 3
+"""Requests of one program for its token: slightly more than one in each interval."""
+
 
 @dataclass(slots=True)
 class _Bucket:
@@ -61,8 +64,10 @@ class TokenBuckets:
 
 
 class RateLimits:
-    """Rate limits of one application: the token buckets of changing requests and of logins."""
+    """Rate limits of one application: the token buckets of changing requests, of logins, and of
+    programs that wait for the confirmation of their login."""
 
     def __init__(self, settings: RateSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self.changes = TokenBuckets(settings.changes_per_minute, settings.changes_burst, clock)
         self.logins = TokenBuckets(settings.logins_per_minute, settings.logins_burst, clock)
+        self.device_polls = TokenBuckets(_DEVICE_POLLS_PER_MINUTE, _DEVICE_POLLS_BURST, clock)

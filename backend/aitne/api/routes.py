@@ -21,6 +21,7 @@ from aitne.api.routers import (
     cluster,
     compose,
     datasets,
+    device_login,
     events,
     health,
     images,
@@ -67,6 +68,7 @@ def _routes() -> list[BaseRoute]:
     for part in (
         *(
             auth,
+            device_login,
             account,
             users,
             projects,

@@ -85,6 +85,7 @@ from aitne.services.storage import StorageService
 from aitne.services.sweeps import SweepService
 from aitne.services.users.account import AccountService
 from aitne.services.users.arrivals import LoginService
+from aitne.services.users.device_logins import DeviceLoginService
 from aitne.services.users.hub_logins import HubLogouts
 from aitne.services.users.identity import IdentityService
 from aitne.services.users.oauth import OAuthService
@@ -122,6 +123,7 @@ class PlatformServices:
     images: ImageService
     datasets: DatasetService
     oauth: OAuthService
+    device_logins: DeviceLoginService
     events: EventHub
     cluster: ClusterService
     agents: AgentService
@@ -248,6 +250,7 @@ def build(settings: Settings) -> PlatformServices:
         images=images,
         datasets=datasets,
         oauth=OAuthService(store, settings, utc_now),
+        device_logins=DeviceLoginService(store, settings, utc_now, users),
         events=events,
         cluster=cluster,
         bulk=BulkCancel(jobs, store, utc_now),

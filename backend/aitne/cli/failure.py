@@ -119,6 +119,8 @@ def _report_usage(error: Any, *, as_json: bool) -> int:
     context = getattr(error, "ctx", None)
     path = "aitne" if context is None else context.command_path
     more = hints.of(error)
+    if more is not None:  # what Typer suggests from the letters alone would mislead
+        message = message.partition(" (Possible options")[0]
     output.say("\n".join(filter(None, [f"aitne: {message}", more, f"See `{path} --help`."])))
     if as_json:
         output.answer_json({"error": {"code": "usage", "message": message}})

@@ -1,5 +1,5 @@
-"""Exchange of a name and a password for a personal access token, the only credential a client
-keeps."""
+"""Exchange of a name and a password, or of a code that the user confirms in the portal, for a
+personal access token, the only credential a client keeps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aitne.client.discovery import Platform
 from aitne.client.http import ConnectionFailed
+from aitne.client.record import Record
 from aitne.client.session import API, TIMEOUT_S, ApiSession, RequestBackoff, transport_to
 
 if TYPE_CHECKING:
@@ -45,6 +46,49 @@ def token_for_password(
     )
     browser.post("/auth/logout", None)
     return str(made["token"])
+
+
+class DeviceCodes(Record):
+    """Codes of a login that has begun: the user confirms ``user_code`` in the portal."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    expires_in: int
+    interval: int
+
+
+def begin_device_login(session: ApiSession, token_name: str) -> DeviceCodes:
+    """Begin a login that the user confirms in the portal; the token will have that name.
+
+    Raises:
+        RateLimited: too many logins.
+        Unavailable: the platform does not answer.
+    """
+    body = {"name": token_name[:100]}
+    return DeviceCodes(session.json("POST", "/auth/device", body=body, repeatable=True))
+
+
+def token_for_device(session: ApiSession, codes: DeviceCodes) -> str:
+    """Wait until the user has confirmed the code, and return the token.
+
+    Raises:
+        NotAllowed: the user has refused, or the code has expired (``NotAuthenticated``).
+        Unavailable: the platform does not answer.
+    """
+    from aitne.core.errors import AuthorizationPending, RateLimited
+
+    body = {"device_code": codes.device_code}
+    while True:
+        session.sleep(codes.interval)
+        try:
+            # An answer that is lost has used up the code, so this request is never repeated.
+            return str(session.json("POST", "/auth/device/token", body=body)["token"])
+        except AuthorizationPending:
+            continue
+        except RateLimited as error:
+            session.sleep(error.retry_after_s)
 
 
 def _code(challenge: Mapping[str, Any], code: Callable[[], str] | None) -> str:

@@ -126,6 +126,12 @@ class Conflict(AitneError):
     code = "conflict"
 
 
+class AuthorizationPending(Conflict):
+    """The user has not confirmed the login of a program yet (RFC 8628); ask again later."""
+
+    code = "authorization_pending"
+
+
 class IdempotencyConflict(Conflict):
     """The idempotency key was used before with another request body."""
 

@@ -1,6 +1,6 @@
 /** What the portal asks the API to change. */
 import { client, done, must, setCsrfToken } from "@/api/client";
-import type { CancelResults, ClusterNode, ImportedJobFile, Job, JobFile, NewToken, NewUser, ResubmitOptions, TokenSecret, User, UserChanges } from "@/api/types";
+import type { CancelResults, ClusterNode, DeviceLoginAnswer, ImportedJobFile, Job, JobFile, NewToken, NewUser, ResubmitOptions, TokenSecret, User, UserChanges } from "@/api/types";
 import type { JobSearch } from "@/lib/job-filters";
 
 export async function logout(): Promise<void> {
@@ -62,6 +62,11 @@ export function resumeNode(name: string): Promise<ClusterNode> {
 
 export function createToken(body: NewToken): Promise<TokenSecret> {
   return must(client.POST("/api/v1/tokens", { body }));
+}
+
+/** Lets a program that shows a code have a token of the user, or refuses that. */
+export function confirmDeviceLogin(body: DeviceLoginAnswer): Promise<void> {
+  return done(client.POST("/api/v1/auth/device/confirm", { body }));
 }
 
 export function revokeToken(id: string): Promise<void> {

@@ -224,6 +224,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/auth/device": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin the login of a program
+         * @description Begin the login of a program: its user confirms the code in the portal.
+         */
+        post: operations["begin_device_login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/device/token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Return the program's token once its user has confirmed the code, a single time
+         * @description Return the program's token once its user has confirmed the code, a single time.
+         *
+         *     Until then the answer is 409 with the code `authorization_pending`; requests in quicker
+         *     succession than the interval are answered 429.
+         */
+        post: operations["redeem_device_login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/auth/device/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm or refuse the login of the program that shows this code
+         * @description Confirm or refuse the login of the program that shows this code. A confirmation lets the
+         *     program have an access token of yours.
+         */
+        post: operations["confirm_device_login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/account": {
         parameters: {
             query?: never;
@@ -3597,6 +3661,54 @@ export interface components {
             next_attempt_at: string | null;
             /** @description Time at which it was sent or given up. */
             finished_at: string | null;
+        };
+        /** @description The device code of a program that waits for its token. */
+        DeviceCodeUse: {
+            /** @description The program's secret. */
+            device_code: string;
+        };
+        /** @description A user's answer to a program that shows a code. */
+        DeviceLoginAnswer: {
+            /** @description The code, as the program shows it. */
+            user_code: string;
+            /**
+             * @description False refuses the login.
+             * @default true
+             */
+            approve: boolean;
+            /**
+             * @description Scopes of the program's token.
+             * @default [
+             *       "read",
+             *       "write"
+             *     ]
+             */
+            scopes: components["schemas"]["Scope"][];
+            /**
+             * @description Validity of the token, such as 90d; null: unlimited.
+             * @default 7776000
+             */
+            expires_in: number | string | null;
+        };
+        /** @description Codes of a login that has begun, named as in RFC 8628. */
+        DeviceLoginCodes: {
+            /** @description Secret of the program, to be exchanged for a token. */
+            device_code: string;
+            /** @description Code that the program shows and the user confirms. */
+            user_code: string;
+            /** @description Page of the portal where the code is confirmed. */
+            verification_uri: string;
+            /** @description The same page with the code filled in. */
+            verification_uri_complete: string;
+            /** @description Seconds for which the codes are valid. */
+            expires_in: number;
+            /** @description Seconds to wait between two requests for the token. */
+            interval: number;
+        };
+        /** @description A program that wants to log in. */
+        DeviceLoginStart: {
+            /** @description Name of the token to create, such as the program and its machine. */
+            name: string;
         };
         /** @description One difference between Slurm's accounting and the platform, in words. */
         Difference: {
@@ -8374,6 +8486,128 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Me"];
                 };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    begin_device_login: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "name": "aitne login on laptop"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DeviceLoginStart"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeviceLoginCodes"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    redeem_device_login: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "device_code": "WyJxMEpwM21YblQycyJd.0f3c"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DeviceCodeUse"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenSecret"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    confirm_device_login: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "user_code": "BCD-FGH-JKL",
+                 *       "expires_in": "90d"
+                 *     }
+                 */
+                "application/json": components["schemas"]["DeviceLoginAnswer"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description A problem (RFC 9457). */
             default: {

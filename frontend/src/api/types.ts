@@ -35,6 +35,7 @@ export type FieldProblem = Answered<Schemas["FieldProblemView"]>;
 
 /** What the portal sends. */
 export type JobFile = Schemas["JobFile-Input"];
+export type DeviceLoginAnswer = Schemas["DeviceLoginAnswer"];
 export type NewToken = Schemas["NewToken"];
 export type NewUser = Schemas["NewUser"];
 export type UserChanges = Schemas["UserChanges"];

@@ -59,7 +59,7 @@ def test_names_of_platform_are_completed(
 
 
 @pytest.mark.parametrize("answer", [Refused, problem(401, "not_authenticated", "No.")])
-def test_nothing_is_offered_without_an_answer(
+def test_completion_offers_nothing_without_an_answer(
     api: FakeApi, complete: Complete, answer: Given
 ) -> None:
     api.on("GET", "/me", answer)

@@ -14,7 +14,8 @@ from aitne.cli.options import Json
 from aitne.cli.registry import OPERATE, command
 from aitne.client import Client, credentials
 from aitne.client.discovery import Platform
-from aitne.client.login import token_for_password
+from aitne.client.login import begin_device_login, token_for_device, token_for_password
+from aitne.client.session import ApiSession
 from aitne.core.errors import InvalidInput
 
 STDIN = "-"
@@ -25,6 +26,7 @@ STDIN = "-"
     OPERATE,
     example="""
 aitne login https://cluster.example.org
+aitne login https://cluster.example.org --user ada
 aitne login https://cluster.example.org --token - < token-file
 """,
 )
@@ -32,7 +34,10 @@ def login(
     address: Annotated[
         str, typer.Argument(metavar="URL", help="Such as https://cluster.example.org.")
     ],
-    user: Annotated[str | None, typer.Option("--user", "-u", help="Your login name.")] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", "-u", help="Your login name, to log in with the password."),
+    ] = None,
     token: Annotated[
         str | None,
         typer.Option("--token", help="A personal access token; - reads it from standard input."),
@@ -45,7 +50,10 @@ def login(
         typer.Option("--code", help="Code of your second factor; asked for if it is required."),
     ] = None,
     expires: Annotated[
-        str, typer.Option("--expires", help="How long the login lasts, such as 90d; or never.")
+        str,
+        typer.Option(
+            "--expires", help="With a password: how long the login lasts, such as 90d; or never."
+        ),
     ] = "90d",
     ca_file: Annotated[
         str | None,
@@ -59,27 +67,28 @@ def login(
 ) -> int:
     """Log in to a platform and remember it.
 
-    A token for this machine is created and kept in ~/.config/aitne/credentials.json, readable only
-    by you. The platform of the last login is used unless another one is named or runs on this
-    machine. If users log in through an identity provider, create a token in the portal and pass it
-    with --token -.
+    Shows a code to confirm in the portal, in any browser in which you are logged in. With --user it
+    asks for the password instead. A token for this machine is created and kept in
+    ~/.config/aitne/credentials.json, readable only by you. The platform of the last login is used
+    unless another one is named or runs on this machine.
     """
     url = credentials.normal_url(address)
     ca_file = str(Path(ca_file).absolute()) if ca_file else credentials.ca_file_for(url)
+    token_name = f"aitne login on {socket.gethostname()}"
     if token == STDIN:
         token = sys.stdin.readline().strip()
-    if token is None:
-        name = user or _ask("Name: ")
-        password = sys.stdin.readline().rstrip("\n") if password_stdin else _ask_password()
+    if token is None and (user or password_stdin):
         token = token_for_password(
             url,
-            name,
-            password,
-            token_name=f"aitne login on {socket.gethostname()}",
+            user or _ask("Name: "),
+            sys.stdin.readline().rstrip("\n") if password_stdin else _ask_password(),
+            token_name=token_name,
             expires_in=None if expires == "never" else expires,
             code=lambda: code or _ask("Code of your second factor: "),
             ca_file=ca_file,
         )
+    if token is None:
+        token = _confirmed(ApiSession(Platform(url, None, ca_file=ca_file)), token_name)
     me = Client(platform=Platform(url, token, ca_file=ca_file)).me()
     credentials.keep(url, token, me.user.name, ca_file=ca_file)
     return output.done(
@@ -87,6 +96,17 @@ def login(
         {"url": url, "user": me.user.name},
         f"Logged in to {me.platform.title} at {url} as {me.user.name}.",
     )
+
+
+def _confirmed(session: ApiSession, token_name: str) -> str:
+    """Show a code and return the token once the user has confirmed it in the portal."""
+    codes = begin_device_login(session, token_name)
+    output.say(
+        f"Open {codes.verification_uri_complete}\n"
+        f"and confirm the code {codes.user_code}\n"
+        f"It expires in {output.duration(codes.expires_in)}. Waiting for the confirmation ..."
+    )
+    return token_for_device(session, codes)
 
 
 def _terminal() -> None:

@@ -201,7 +201,30 @@ class UserService:
     ) -> tuple[Token, str]:
         """Create a token; the second value is its secret, which is not stored.
 
-        Its owner is notified, unless ``notify`` is False.
+        Its owner is notified, unless ``notify`` is False. Raises as ``check_token``.
+        """
+        whose = owner or actor.name
+        expires_at = await self.check_token(
+            actor, scopes=scopes, lifetime_s=lifetime_s, owner=whose
+        )
+        return await self.issue_token(
+            owner=whose,
+            name=name,
+            scopes=scopes,
+            expires_at=expires_at,
+            created_by=actor.token_created_by if whose == actor.name else actor.name,
+            notify=notify,
+        )
+
+    async def check_token(
+        self,
+        actor: Actor,
+        *,
+        scopes: frozenset[Scope],
+        lifetime_s: int | None,
+        owner: str | None = None,
+    ) -> datetime | None:
+        """Check that the actor may create a token, and return the time at which it expires.
 
         Raises:
             NotFound: the actor may not see ``owner``.
@@ -232,15 +255,31 @@ class UserService:
                 f"The token in use ends at {actor.until:%Y-%m-%d %H:%M} UTC: a token cannot create one "
                 "that is valid for longer."
             )
+        return expires_at
+
+    async def issue_token(
+        self,
+        *,
+        owner: str,
+        name: str,
+        scopes: frozenset[Scope],
+        expires_at: datetime | None,
+        created_by: str | None,
+        notify: bool = True,
+    ) -> tuple[Token, str]:
+        """Create a token that ``check_token`` permitted; the second value is its secret.
+
+        Raises ``NotFound`` if the owner no longer exists.
+        """
         secret = new_secret(TOKEN_PREFIX)
         token = Token(
             id=secrets.token_hex(8),
-            owner=whose,
+            owner=owner,
             name=name,
             scopes=scopes,
-            created_at=now,
+            created_at=self._clock(),
             expires_at=expires_at,
-            created_by=actor.token_created_by if whose == actor.name else actor.name,
+            created_by=created_by,
         )
         await self._store.create_token(token, hashed(secret), notify=notify)
         return token, secret

@@ -1,0 +1,129 @@
+"""Routes of the login of programs without a browser (RFC 8628)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from aitne.api.audited import NotesDep
+from aitne.api.deps import Limited, MetricsDep, PlatformDep, Writer, rates_of, visit_of
+from aitne.api.routers import V1
+from aitne.api.views import TokenSecret
+from aitne.core.errors import AitneError, AuthorizationPending, NotAuthenticated
+from aitne.core.models.base import Flag, Frozen, Seconds, Strict
+from aitne.core.models.user import Scope
+from aitne.services.users.identity import network_of
+
+router = APIRouter(prefix=V1, tags=["auth"])
+
+
+class DeviceLoginStart(Strict):
+    """A program that wants to log in."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=100,
+        pattern=r"^[^\x00-\x1f\x7f]+$",
+        description="Name of the token to create, such as the program and its machine.",
+    )
+
+
+class DeviceLoginCodes(Frozen):
+    """Codes of a login that has begun, named as in RFC 8628."""
+
+    device_code: str
+    """Secret of the program, to be exchanged for a token."""
+    user_code: str
+    """Code that the program shows and the user confirms."""
+    verification_uri: str
+    """Page of the portal where the code is confirmed."""
+    verification_uri_complete: str
+    """The same page with the code filled in."""
+    expires_in: int
+    """Seconds for which the codes are valid."""
+    interval: int
+    """Seconds to wait between two requests for the token."""
+
+
+class DeviceCodeUse(Strict):
+    """The device code of a program that waits for its token."""
+
+    device_code: str = Field(min_length=1, max_length=2_000, description="The program's secret.")
+
+
+class DeviceLoginAnswer(Strict):
+    """A user's answer to a program that shows a code."""
+
+    user_code: str = Field(
+        min_length=1, max_length=40, description="The code, as the program shows it."
+    )
+    approve: Flag = Field(True, description="False refuses the login.")
+    scopes: list[Scope] = Field(
+        [Scope.READ, Scope.WRITE], min_length=1, description="Scopes of the program's token."
+    )
+    expires_in: Annotated[
+        Seconds | None, Field(description="Validity of the token, such as 90d; null: unlimited.")
+    ] = 90 * 86_400
+
+
+@router.post("/auth/device")
+async def begin_device_login(
+    body: DeviceLoginStart, platform: PlatformDep, _: Limited
+) -> DeviceLoginCodes:
+    """Begin the login of a program: its user confirms the code in the portal."""
+    login = platform.device_logins.begin(body.name)
+    return DeviceLoginCodes(
+        device_code=login.device_code,
+        user_code=login.user_code,
+        verification_uri=login.verification_url,
+        verification_uri_complete=login.complete_url,
+        expires_in=login.expires_in_s,
+        interval=login.interval_s,
+    )
+
+
+@router.post("/auth/device/token")
+async def redeem_device_login(
+    body: DeviceCodeUse, request: Request, platform: PlatformDep, metrics: MetricsDep
+) -> TokenSecret:
+    """Return the program's token once its user has confirmed the code, a single time.
+
+    Until then the answer is 409 with the code `authorization_pending`; requests in quicker
+    succession than the interval are answered 429.
+    """
+    try:
+        rates_of(request).device_polls.take(platform.device_logins.read(body.device_code))
+        token, secret = await platform.device_logins.redeem(body.device_code)
+    except AuthorizationPending:
+        raise
+    except AitneError as error:
+        metrics.auth_failed("device", error)
+        if isinstance(error, NotAuthenticated):  # only a valid code has a limit of its own
+            rates_of(request).logins.take(network_of(visit_of(request).address))
+        raise
+    await platform.audit.record(
+        actor=token.owner,
+        action="redeem_device_login",
+        object=token.id,
+        outcome="allowed",
+        address=visit_of(request).address,
+        details={"name": token.name, "scopes": sorted(token.scopes)},
+    )
+    return TokenSecret(**dict(token), token=secret)
+
+
+@router.post("/auth/device/confirm", status_code=204)
+async def confirm_device_login(
+    body: DeviceLoginAnswer, actor: Writer, platform: PlatformDep, notes: NotesDep
+) -> None:
+    """Confirm or refuse the login of the program that shows this code. A confirmation lets the
+    program have an access token of yours."""
+    notes |= {"approve": body.approve, "scopes": sorted(body.scopes)}
+    if body.approve:
+        await platform.device_logins.confirm(
+            actor, body.user_code, scopes=frozenset(body.scopes), lifetime_s=body.expires_in
+        )
+    else:
+        await platform.device_logins.deny(actor, body.user_code)
