@@ -683,7 +683,8 @@ export interface paths {
         put?: never;
         /**
          * Approve a requested project, for administrators
-         * @description Approve a requested project, for administrators. Slurm has it after the next sync.
+         * @description Approve a requested project, for administrators. A scheduler with accounts has it after the next
+         *     sync.
          */
         post: operations["approve_project"];
         delete?: never;
@@ -872,8 +873,8 @@ export interface paths {
         get: operations["get_limits"];
         /**
          * Replace the limits that the project is granted, for administrators
-         * @description Replace the limits that the project is granted, for administrators. Slurm has them after the
-         *     next sync.
+         * @description Replace the limits that the project is granted, for administrators. The scheduler applies them at
+         *     once or, if its accounting holds them, after the next sync.
          */
         put: operations["set_limits"];
         post?: never;
@@ -4789,7 +4790,7 @@ export interface components {
             max_submitted?: number | null;
             /** @description Longest time limit of one job, whole minutes (MaxWall). */
             max_wall_s?: number | string | null;
-            /** @description GPU-hours in total (GrpTRESMins gres/gpu); past usage decays with Slurm's PriorityDecayHalfLife. */
+            /** @description GPU-hours in total (GrpTRESMins gres/gpu). On Slurm past usage decays with PriorityDecayHalfLife. */
             gpu_hours?: number | null;
             /**
              * @description The QOS that its jobs may name; empty: the cluster's own.
@@ -4820,7 +4821,7 @@ export interface components {
             max_submitted?: number | null;
             /** @description Longest time limit of one job, whole minutes (MaxWall). */
             max_wall_s?: number | null;
-            /** @description GPU-hours in total (GrpTRESMins gres/gpu); past usage decays with Slurm's PriorityDecayHalfLife. */
+            /** @description GPU-hours in total (GrpTRESMins gres/gpu). On Slurm past usage decays with PriorityDecayHalfLife. */
             gpu_hours?: number | null;
             /**
              * @description The QOS that its jobs may name; empty: the cluster's own.
@@ -4828,6 +4829,11 @@ export interface components {
              */
             qos: string[];
         };
+        /**
+         * @description When the scheduler applies changed limits of projects and members.
+         * @enum {string}
+         */
+        LimitsApplied: "at_once" | "after_sync" | "never";
         /** @description A user name and its password. */
         Login: {
             /** @description The login name. */
@@ -5742,6 +5748,11 @@ export interface components {
             scheduler: string;
             /** @description Whether administrators can drain nodes of this cluster. */
             can_drain: boolean;
+            /**
+             * @description When changed limits of projects and members apply: `at_once`; `after_sync`, once an
+             *     administrator has synchronized Slurm's accounts; `never`, the scheduler holds none.
+             */
+            limits: components["schemas"]["LimitsApplied"];
             /** @description Origin of sessions; JupyterHub's where each user has a host of its own. */
             sessions_origin: string;
             /** @description Unix account under which all users' jobs run, where users trust each other; else null. */
