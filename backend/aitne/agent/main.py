@@ -6,6 +6,7 @@ fence and the final report.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -101,6 +102,7 @@ def main(arguments: Sequence[str]) -> None:
         )
     except OSError as error:
         _say(f"the outcome could not be written: {error}")
+    _remove_empty_folders(spec)
     reporter.finish(ending.code, ending.message)
     _leave(ending.code)
 
@@ -143,6 +145,15 @@ def _offer_folders(spec: Spec) -> None:
             fence.write(path, json.dumps(spec.setting.values).encode(), os.O_TRUNC)
         except OSError as error:
             _say(f"the file {path} could not be written: {error}. The job continues")
+
+
+def _remove_empty_folders(spec: Spec) -> None:
+    """Remove the folders that ``_offer_folders`` created and no program used: files and folders in
+    a home count toward its quota. Folders of other tasks are not touched.
+    """
+    for folder in (spec.checkpoints, spec.metrics):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
 
 
 def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Reporter) -> NoReturn:
