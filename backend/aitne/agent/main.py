@@ -89,6 +89,7 @@ def main(arguments: Sequence[str]) -> None:
     if stop_requested and ending.code == PREEMPTED:
         ending.reason = "preempted"
         ending.message = "it was asked to end, has saved its state and will be resumed"
+    interrupted = programs.stop_signal is not None or ending.reason == "preempted"
     try:
         fence.leave_outcome(
             job_dir,
@@ -96,14 +97,17 @@ def main(arguments: Sequence[str]) -> None:
             spec.owner,
             spec.restart_count,
             ending.code,
-            interrupted=programs.stop_signal is not None or ending.reason == "preempted",
+            interrupted=interrupted,
             reason=ending.reason,
             message=ending.message,
         )
     except OSError as error:
         _say(f"the outcome could not be written: {error}")
+        interrupted = True
     _remove_empty_folders(spec)
     reporter.finish(ending.code, ending.message)
+    if not interrupted and spec.task is None:
+        spec.remove_token()
     _leave(ending.code)
 
 
