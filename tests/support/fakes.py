@@ -34,6 +34,7 @@ class FakeScheduler:
         drains=True,
         partitions=False,
         slurm_options=False,
+        limits=False,
     )
     settle_s = 15.0
 

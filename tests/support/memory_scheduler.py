@@ -288,6 +288,7 @@ class MemoryScheduler:
         drains=True,
         partitions=True,
         slurm_options=False,
+        limits=False,
     )
     settle_s = 0.0
 

@@ -27,9 +27,11 @@ from aitne.api.deps import cookie_name
 from aitne.api.routers.health import METRICS_TOKEN
 from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import NotAllowed
+from aitne.core.models.limits import LimitsApplied
 from aitne.core.models.node import Cluster, Node, NodeState
 from aitne.core.models.user import Actor, Role, Scope, User
 from aitne.core.ports.identity import IdentitySource
+from aitne.core.ports.scheduler import scheduler_capabilities
 from aitne.core.settings import Settings
 from aitne.services.audit import AuditService
 from aitne.services.cluster.capacity import CapacityService
@@ -60,7 +62,7 @@ from aitne.services.platform.maintenance import MaintenanceService
 from aitne.services.platform.process_restarts import ProcessRestarts
 from aitne.services.projects.invitations import InvitationService
 from aitne.services.projects.life_cycle import ProjectLife
-from aitne.services.projects.limits import LimitCheck
+from aitne.services.projects.limits import LimitCheck, LimitSupport
 from aitne.services.projects.projects import ProjectService
 from aitne.services.projects.report import ReportService
 from aitne.services.projects.sync import SyncService
@@ -267,6 +269,7 @@ def make_stage(
     events = EventHub(store)
     extensions = ExtensionService(store, settings, clock)
     users = UserService(store, settings, clock, accounts)
+    support = LimitSupport(scheduler_capabilities("slurm_cli"), LimitsApplied.AFTER_SYNC)
     platform = PlatformServices(
         settings=settings,
         store=store,
@@ -279,8 +282,8 @@ def make_stage(
         identity=IdentityService(store, settings, clock, arrivals, factors, audit),
         account=AccountService(store, settings, clock, accounts, factors, arrivals),
         users=users,
-        projects=ProjectService(store, clock, {}),
-        project_life=ProjectLife(store, settings.projects, clock),
+        projects=ProjectService(store, clock, support, {}),
+        project_life=ProjectLife(store, settings.projects, support, clock),
         invitations=InvitationService(store, settings.portal_url, clock),
         reports=ReportService(store, usage, clock),
         sync=SyncService(store, accounting, unix_name, operators=frozenset(), runs_as=None),

@@ -25,6 +25,7 @@ from aitne.core.models.event import Event
 from aitne.core.models.job import JobType, Sample
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch, JobSort, SessionSearch
+from aitne.core.models.limits import LimitsApplied
 from aitne.core.models.node import Node, Reservation, SchedulerStatus
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token
@@ -260,6 +261,9 @@ class PlatformInfo(Frozen):
     """Scheduler that runs its jobs: ``local``, ``slurm_cli``, …"""
     can_drain: bool
     """Whether administrators can drain nodes of this cluster."""
+    limits: LimitsApplied
+    """When changed limits of projects and members apply: ``at_once``; ``after_sync``, once an
+    administrator has synchronized Slurm's accounts; ``never``, the scheduler holds none."""
     sessions_origin: str
     """Origin of sessions; JupyterHub's where each user has a host of its own."""
     shared_account: str | None

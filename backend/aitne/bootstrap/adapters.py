@@ -16,6 +16,7 @@ from aitne.adapters.files import OwnFiles
 from aitne.adapters.node_software import SoftwareFolder
 from aitne.adapters.places import BrokerUserFolders, OwnUserFolders
 from aitne.adapters.store.sql import SqlStore
+from aitne.core.models.limits import LimitsApplied
 from aitne.core.platform.registry import Registry
 from aitne.core.ports.accounting import Accounting
 from aitne.core.ports.accounts import Accounts
@@ -130,6 +131,15 @@ def accounting_of(scheduler: object, settings: Settings, command: Command) -> Ac
     """Return the accounting adapter of a scheduler or scheduler class; None if it has none."""
     make: Callable[[Settings, Command], Accounting] | None = getattr(scheduler, "accounting", None)
     return None if make is None else make(settings, command)
+
+
+def limits_applied(settings: Settings) -> LimitsApplied:
+    """Return when the scheduler applies changed limits of projects and members."""
+    if settings.capabilities.limits:
+        return LimitsApplied.AT_ONCE
+    if getattr(SCHEDULERS.get(settings.scheduler), "accounting", None) is not None:
+        return LimitsApplied.AFTER_SYNC
+    return LimitsApplied.NEVER
 
 
 def make_accounting(settings: Settings) -> Accounting | None:

@@ -22,6 +22,7 @@ from aitne.bootstrap.adapters import (
     identity_sources,
     job_accounts,
     job_files,
+    limits_applied,
     make_accounting,
     make_attacher,
     make_outside,
@@ -71,7 +72,7 @@ from aitne.services.platform.secrets import read_secret
 from aitne.services.projects.import_accounts import AccountImport
 from aitne.services.projects.invitations import InvitationService
 from aitne.services.projects.life_cycle import ProjectLife
-from aitne.services.projects.limits import LimitCheck
+from aitne.services.projects.limits import LimitCheck, LimitSupport
 from aitne.services.projects.projects import ProjectService
 from aitne.services.projects.report import ReportService
 from aitne.services.projects.sync import SyncService
@@ -196,7 +197,7 @@ def build(settings: Settings) -> PlatformServices:
         settings,
         unix_accounts,
         cluster,
-        LimitCheck(store, utc_now, own_account_name()),
+        LimitCheck(store, utc_now, None if settings.capabilities.limits else own_account_name()),
         offers,
         secrets,
         utc_now,
@@ -222,6 +223,7 @@ def build(settings: Settings) -> PlatformServices:
     imports = AccountImport(
         store, accounting, unix, utc_now, map_=settings.accounts.map, operators=operators
     )
+    support = LimitSupport(settings.capabilities, limits_applied(settings))
     return PlatformServices(
         settings=settings,
         store=store,
@@ -234,8 +236,13 @@ def build(settings: Settings) -> PlatformServices:
         identity=IdentityService(store, settings, utc_now, arrivals, factors, audit),
         account=AccountService(store, settings, utc_now, accounts, factors, arrivals),
         users=users,
-        projects=ProjectService(store, utc_now, None if alone else settings.accounts.map),
-        project_life=ProjectLife(store, settings.projects, utc_now),
+        projects=ProjectService(
+            store,
+            utc_now,
+            support,
+            None if alone else settings.accounts.map,
+        ),
+        project_life=ProjectLife(store, settings.projects, support, utc_now),
         invitations=InvitationService(store, settings.portal_url, utc_now),
         reports=ReportService(store, usage, utc_now),
         sync=SyncService(

@@ -10,6 +10,7 @@ import typer
 from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, ProjectArgument, Url
+from aitne.client import Client
 from aitne.client.project_records import ProjectLimitsRecord
 
 NONE = "none"
@@ -24,6 +25,14 @@ WORDS = {
     "gpu_hours": "GPU-hours",
     "qos": "QOS",
 }
+
+
+def sync_note(client: Client) -> str:
+    """Return a sentence that a change applies after a sync of Slurm's accounts, preceded by a space;
+    empty where changes apply at once.
+    """
+    after_sync = client.me().platform.limits == "after_sync"
+    return " Slurm has it after `aitne admin sync`." if after_sync else ""
 
 
 def _limit(name: str, what: str) -> Any:
@@ -88,7 +97,8 @@ def limits_verb(*, granted: bool) -> Callable[..., int]:
             output.answer_json(project_limits.raw)
             return 0
         if changed != present:
-            output.say(f"{name}: new limits. Slurm applies them after `aitne admin sync`.")
+            when = sync_note(client) or " They apply at once; running jobs continue."
+            output.say(f"{name}: new limits.{when}")
         show_limits(project_limits)
         return 0
 

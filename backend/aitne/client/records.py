@@ -381,6 +381,7 @@ class PlatformInfoRecord(Record):
     cluster: str
     scheduler: str
     can_drain: bool
+    limits: str
     sessions_origin: str
     shared_account: str | None
     user_domains: bool

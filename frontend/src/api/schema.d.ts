@@ -747,7 +747,8 @@ export interface paths {
         put?: never;
         /**
          * Approve a requested project, for administrators
-         * @description Approve a requested project, for administrators. Slurm has it after the next sync.
+         * @description Approve a requested project, for administrators. A scheduler with accounts has it after the next
+         *     sync.
          */
         post: operations["approve_project"];
         delete?: never;
@@ -936,8 +937,8 @@ export interface paths {
         get: operations["get_limits"];
         /**
          * Replace the limits that the project is granted, for administrators
-         * @description Replace the limits that the project is granted, for administrators. Slurm has them after the
-         *     next sync.
+         * @description Replace the limits that the project is granted, for administrators. The scheduler applies them at
+         *     once or, if its accounting holds them, after the next sync.
          */
         put: operations["set_limits"];
         post?: never;
@@ -5121,7 +5122,7 @@ export interface components {
             max_submitted?: number | null;
             /** @description Longest time limit of one job, whole minutes (MaxWall). */
             max_wall_s?: number | string | null;
-            /** @description GPU-hours in total (GrpTRESMins gres/gpu); past usage decays with Slurm's PriorityDecayHalfLife. */
+            /** @description GPU-hours in total (GrpTRESMins gres/gpu). On Slurm past usage decays with PriorityDecayHalfLife. */
             gpu_hours?: number | null;
             /**
              * @description The QOS that its jobs may name; empty: the cluster's own.
@@ -5152,7 +5153,7 @@ export interface components {
             max_submitted?: number | null;
             /** @description Longest time limit of one job, whole minutes (MaxWall). */
             max_wall_s?: number | null;
-            /** @description GPU-hours in total (GrpTRESMins gres/gpu); past usage decays with Slurm's PriorityDecayHalfLife. */
+            /** @description GPU-hours in total (GrpTRESMins gres/gpu). On Slurm past usage decays with PriorityDecayHalfLife. */
             gpu_hours?: number | null;
             /**
              * @description The QOS that its jobs may name; empty: the cluster's own.
@@ -5160,6 +5161,11 @@ export interface components {
              */
             qos: string[];
         };
+        /**
+         * @description When the scheduler applies changed limits of projects and members.
+         * @enum {string}
+         */
+        LimitsApplied: "at_once" | "after_sync" | "never";
         /** @description A line of a job's log. */
         LogLine: {
             /** @description The line without escape sequences, shortened if it is long. */
@@ -6093,6 +6099,11 @@ export interface components {
             scheduler: string;
             /** @description Whether administrators can drain nodes of this cluster. */
             can_drain: boolean;
+            /**
+             * @description When changed limits of projects and members apply: `at_once`; `after_sync`, once an
+             *     administrator has synchronized Slurm's accounts; `never`, the scheduler holds none.
+             */
+            limits: components["schemas"]["LimitsApplied"];
             /** @description Origin of sessions; JupyterHub's where each user has a host of its own. */
             sessions_origin: string;
             /** @description Unix account under which all users' jobs run, where users trust each other; else null. */

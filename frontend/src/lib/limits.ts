@@ -1,6 +1,7 @@
 /** Labels and amounts of project limits, and the months of usage reports. */
 import i18next from "i18next";
 import type { LimitUse, ProjectLimits } from "@/api/projects";
+import type { Me } from "@/api/types";
 import { msg } from "@/i18n/msg";
 import { durationWords } from "@/lib/time";
 import { formatBytes, formatNumber } from "@/lib/units";
@@ -15,6 +16,20 @@ const TITLES: Record<string, string> = {
   gpu_hours: msg("Total GPU-hours"),
   max_wall_s: msg("Maximum run time"),
 };
+/** When the scheduler applies changed limits. */
+export type LimitsApplied = Me["platform"]["limits"];
+
+/** When changed limits apply, as a sentence. */
+export function limitsApplied(applied: LimitsApplied): string {
+  if (applied === "at_once") return i18next.t("Applied at once; running jobs continue.");
+  return applied === "after_sync" ? i18next.t("Applied to Slurm at the next sync.") : i18next.t("The scheduler holds no limits of projects.");
+}
+
+/** The message after limits were saved. */
+export function limitsSaved(applied: LimitsApplied): string {
+  return `${i18next.t("Limits saved.")} ${limitsApplied(applied)}`;
+}
+
 const TYPED = "max_gpus_by_type.";
 
 export interface LimitRow {

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from aitne.adapters.schedulers.local import LocalScheduler
 from aitne.agent import cgroup
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.states import JobState, TerminationReason
+from aitne.core.models.limits import HeldLimit, HeldLimits, Limits
 from aitne.core.models.node import Holder
+from aitne.core.models.resources import GpuRequest
 from tests.support.alive import alive
 from tests.support.schedulers import Bench
 
@@ -140,3 +143,91 @@ async def test_a_change_wakes_who_waits(local: Bench) -> None:
     number, _ = await local.submit("true")
     await asyncio.wait_for(waiter, 5)
     await local.ended(number)
+
+
+def _held(limits: Limits, user: str | None = None, gpu_s: int = 0) -> HeldLimits:
+    return HeldLimits(
+        entries=(HeldLimit(project="engines", user=user, limits=limits, gpu_s=gpu_s),)
+    )
+
+
+async def test_job_above_limit_waits_with_its_reason_until_there_is_room(local: Bench) -> None:
+    scheduler = local.scheduler
+    assert isinstance(scheduler, LocalScheduler)
+    await scheduler.hold_limits(_held(Limits(max_cpus=1)))
+    first, request = await local.submit("echo up; while ! [ -e done ]; do sleep .02; done")
+    await local.running(first)
+    second, _ = await local.submit("true", owner="bob")
+    other, _ = await local.submit("true", project="speech")
+    assert (await local.ended(other)).state is JobState.COMPLETED
+    waiting = (await local.rows(second))[0]
+    assert (waiting.state, waiting.pending_reason) == (
+        JobState.QUEUED,
+        "Waits for the limit of project engines: 1 of 1 CPUs in use by ada 1.",
+    )
+    await local.restart()
+    assert isinstance(local.scheduler, LocalScheduler)
+    assert (await local.rows(second))[0].state is JobState.QUEUED
+    usage = await local.scheduler.hold_limits(_held(Limits(max_cpus=2)))
+    assert (await local.ended(second)).state is JobState.COMPLETED
+    project = usage.of("engines")
+    assert project is not None
+    assert project.tres["cpu"].limit == 2
+    (Path(request.job_dir) / "done").touch()
+    assert (await local.ended(first)).state is JobState.COMPLETED
+
+
+async def test_job_that_could_never_run_within_limits_is_rejected(local: Bench) -> None:
+    scheduler = local.scheduler
+    assert isinstance(scheduler, LocalScheduler)
+    for limits, changes, text in (
+        (Limits(max_cpus=1), {"resources": {"cpu": 2}}, "project engines may use 1 at once"),
+        (Limits(max_wall_s=60), {"time_limit_s": 61}, "max_duration: it is longer"),
+        (Limits(max_jobs=0), {}, "may run no jobs"),
+        (Limits(max_submitted=0), {}, "at most 0 are accepted at a time"),
+        (Limits(gpu_hours=1), GPUS_FOR_AN_HOUR, "it may take 2 GPU-hours"),
+        (Limits(max_gpus_by_type={"a100": 1}), GPUS_FOR_AN_HOUR, "as many a100 GPUs at once"),
+    ):
+        await scheduler.hold_limits(_held(limits))
+        with pytest.raises(SchedulerRejected, match=text):
+            await local.submit("true", **changes)
+    await scheduler.hold_limits(_held(Limits(max_cpus=0), user="bob"))
+    number, _ = await local.submit("true")
+    assert (await local.ended(number)).state is JobState.COMPLETED
+
+
+GPUS_FOR_AN_HOUR = {
+    "resources": {"gpu": GpuRequest(count=2)},
+    "time_limit_s": 3600,
+}
+
+
+async def test_extension_above_limits_is_rejected(local: Bench) -> None:
+    scheduler = local.scheduler
+    assert isinstance(scheduler, LocalScheduler)
+    await scheduler.hold_limits(_held(Limits(max_wall_s=120, gpu_hours=1), gpu_s=3400))
+    number, _ = await local.submit(
+        "echo up; sleep 60", resources={"gpu": GpuRequest(count=1)}, time_limit_s=60
+    )
+    await local.running(number)
+    with pytest.raises(SchedulerRejected, match="may run a job for 2m at most"):
+        await local.extend(number, 121)
+    await scheduler.hold_limits(_held(Limits(gpu_hours=1), gpu_s=3400))
+    with pytest.raises(SchedulerRejected, match="The GPU-hours of project engines do not suffice"):
+        await local.extend(number, 600)
+
+
+async def test_waiting_job_above_a_lowered_limit_names_the_limit(local: Bench) -> None:
+    scheduler = local.scheduler
+    assert isinstance(scheduler, LocalScheduler)
+    await scheduler.hold_limits(_held(Limits(max_jobs=1)))
+    first, _ = await local.submit("sleep 60")
+    await local.running(first)
+    second, _ = await local.submit("true", resources={"cpu": 2})
+    assert (await local.rows(second))[0].pending_reason == (
+        "Waits for the limit of project engines: 1 of 1 jobs run."
+    )
+    await scheduler.hold_limits(_held(Limits(max_cpus=1)))
+    assert (await local.rows(second))[0].pending_reason == (
+        "Can start only if a limit is raised: it asks for 2 CPUs, and project engines may use 1 at once."
+    )

@@ -4,7 +4,15 @@ import pytest
 
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
-from aitne.core.models.limits import AssociationUse, Gauge, Limits, LimitUsage, Membership, QosUse
+from aitne.core.models.limits import (
+    AssociationUse,
+    Gauge,
+    Limits,
+    LimitUsage,
+    Membership,
+    ProjectLayers,
+    QosUse,
+)
 from aitne.core.models.user import Project
 from tests.contract.store.conftest import Clock
 from tests.contract.store.test_users import add, user
@@ -31,6 +39,7 @@ async def test_a_projects_life(store: SqlStore) -> None:
         await store.create_project(project(), Limits(), actor="root")
     assert await store.limits_of("vision") == LIMITS
     assert await store.limits_of("nlp") == Limits()
+    assert await store.limit_layers() == {"vision": ProjectLayers(granted=LIMITS)}
     await store.put_member("vision", "bob", limits=Limits(max_jobs=3), actor="root")
     await store.put_member("vision", "ada", actor="root")
     found = await store.get_project("vision")

@@ -81,7 +81,12 @@ async def test_project_creation_follows_setting(
 ) -> None:
     ada = await stage.add_user("ada")
     token = await stage.token(ada)
-    life = ProjectLife(stage.store, ProjectSettings(creation=creation), stage.clock)
+    life = ProjectLife(
+        stage.store,
+        ProjectSettings(creation=creation),
+        stage.platform.projects.support,
+        stage.clock,
+    )
     object.__setattr__(stage.platform, "project_life", life)
     async with stage.client(token) as client:
         made = await client.post(f"{API}/projects", json={"name": "vision"})

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aitne.core.models.limits import AssociationUse, Gauge, Limits, LimitUsage, Usage
+from aitne.core.models.limits import (
+    AssociationUse,
+    Gauge,
+    Limits,
+    LimitsApplied,
+    LimitUsage,
+    Usage,
+)
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Role
 from aitne.core.ports.accounting import (
@@ -20,7 +28,9 @@ from aitne.core.ports.accounting import (
     SetLimit,
     SlurmUser,
 )
+from aitne.core.ports.scheduler import scheduler_capabilities
 from aitne.services.projects.import_accounts import AccountImport
+from aitne.services.projects.limits import LimitSupport
 from tests.support.stage import Stage, make_begun, open_stage, unix_name
 
 WHO = ("member", "manager", "stranger", "administrator")
@@ -360,3 +370,24 @@ async def test_a_database_that_is_down_keeps_no_platform_from_starting(
     await importing(stage).run()
     assert "No user was imported from Slurm" in caplog.text
     assert (await stage.store.list_users()).total == 0
+
+
+async def test_limits_that_the_scheduler_cannot_hold_are_refused(stage: Stage) -> None:
+    tokens = await people(stage)
+    support = LimitSupport(scheduler_capabilities("local"), LimitsApplied.AT_ONCE)
+    for applied, body, text in (
+        (LimitsApplied.AT_ONCE, {"qos": ["long"]}, "the local scheduler has no QOS"),
+        (LimitsApplied.NEVER, {"max_cpus": 1}, "the local scheduler holds no limits of projects"),
+    ):
+        stage.platform.projects.support = replace(support, applied=applied)
+        async with stage.client(tokens["administrator"]) as client:
+            for path, sent in (
+                ("limits", body),
+                ("limits/own", body),
+                ("members/ada", {"limits": body}),
+            ):
+                answer = await client.put(f"/api/v1/projects/vision/{path}", json=sent)
+                assert (answer.status_code, text in answer.text) == (422, True), path
+            assert (await client.get("/api/v1/me")).json()["platform"]["limits"] == applied
+            cleared = await client.put("/api/v1/projects/vision/limits", json={})
+            assert cleared.status_code == 200

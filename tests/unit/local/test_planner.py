@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aitne.adapters.schedulers._local.planner import (
+from aitne.adapters.schedulers._local.planner import forecast, plan
+from aitne.adapters.schedulers._local.resources import (
     Demand,
     FreeResources,
     Gpu,
     NodeCapacity,
     RunningTask,
     WaitingTask,
-    forecast,
-    plan,
 )
 
 G = 1 << 30

@@ -15,9 +15,10 @@ from datetime import UTC, datetime, timedelta
 from aitne.adapters.schedulers._local.attach import LocalAttacher
 from aitne.adapters.schedulers._local.cgroups import agent_cgroups
 from aitne.adapters.schedulers._local.engine import SchedulingEngine
+from aitne.adapters.schedulers._local.limits import TaskLimits
 from aitne.adapters.schedulers._local.machine import capacities
-from aitne.adapters.schedulers._local.planner import FreeResources, NodeCapacity, describe
 from aitne.adapters.schedulers._local.records import LocalJobRecord, Records
+from aitne.adapters.schedulers._local.resources import FreeResources, NodeCapacity, describe
 from aitne.adapters.schedulers._local.tasks import (
     LocalJob,
     LocalTask,
@@ -25,6 +26,7 @@ from aitne.adapters.schedulers._local.tasks import (
     dependencies_of,
 )
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
+from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.node import Cluster, GpuCount, Holder, Node, NodeState
 from aitne.core.ports.scheduler import (
     Forecast,
@@ -59,6 +61,7 @@ class LocalScheduler:
         drains=False,
         partitions=False,
         slurm_options=False,
+        limits=True,
     )
     attacher = LocalAttacher
     settle_s = 0.0
@@ -100,9 +103,12 @@ class LocalScheduler:
             self._agent_cgroups = await asyncio.to_thread(agent_cgroups)
             records, highest = await asyncio.to_thread(self._records.load)
             self._next_number = highest + 1
+            limits = TaskLimits(self._root / "limits.json", self._nodes, grace_s=self._grace_s)
+            await asyncio.to_thread(limits.load)
             self._engine_or_none = SchedulingEngine(
                 self._records,
                 self._nodes,
+                limits,
                 cluster=self._settings.cluster,
                 grace_s=self._grace_s,
                 clock=self._clock,
@@ -192,19 +198,37 @@ class LocalScheduler:
         engine.schedule()
 
     def _check(self, request: SubmitRequest) -> None:
-        job = LocalJobRecord(number=0, submitted_at=self._clock(), request=request)
-        demand = LocalJob(job).demand
-        if not FreeResources(self._nodes).fits(demand):
+        now, engine = self._clock(), self._engine
+        job = LocalJob(LocalJobRecord(number=0, submitted_at=now, request=request))
+        if not FreeResources(self._nodes).fits(job.demand):
             raise SchedulerRejected(_why_never(self._nodes, request))
+        problem = engine.limits.problem(request, engine.book.tasks(), job, now)
+        if problem is not None:
+            raise SchedulerRejected(problem)
         for name in request.files:
             if name in ("", ".", "..") or "/" in name or "\0" in name:
                 raise SchedulerRejected(f"files: {name!r} is not a plain file name.")
         for name in dependencies_of(request):
-            if not self._engine.book.select(name):
+            if not engine.book.select(name):
                 raise SchedulerRejected(
                     f"after: job {name} is not known to the local scheduler. It removes a job "
                     f"{format_duration(int(_KEEP_ENDED.total_seconds()))} after its end."
                 )
+
+    async def hold_limits(self, limits: HeldLimits) -> LimitUsage:
+        """Apply these limits from now on; return them with what is in use.
+
+        Raises:
+            SchedulerUnavailable: the limits could not be stored; those before still apply.
+        """
+        engine = self._engine
+        try:
+            await engine.hold_limits(limits)
+        except OSError as error:
+            raise SchedulerUnavailable(
+                f"The limits could not be stored below {self._root}: {error.strerror or error}."
+            ) from error
+        return engine.limit_usage()
 
     async def forecast(self, request: SubmitRequest) -> Forecast | None:
         """Check whether the job could ever run; no start time is planned. Raises as ``submit``."""
@@ -320,7 +344,8 @@ class LocalScheduler:
         """Set the time limit of the running tasks, counted from their start.
 
         Raises:
-            SchedulerRejected: no task runs, or that time has passed already.
+            SchedulerRejected: no task runs, that time has passed already, or a limit does not
+                permit it.
             SchedulerUnavailable: the time limit could not be stored.
         """
         engine = self._engine
@@ -334,6 +359,11 @@ class LocalScheduler:
             raise SchedulerRejected(
                 f"Job {scheduler_id} does not run: only a running job's time can be extended."
             )
+        problem = engine.limits.extension_problem(
+            running, engine.book.tasks(), time_limit_s, self._clock()
+        )
+        if problem is not None:
+            raise SchedulerRejected(f"Job {scheduler_id} cannot be extended: {problem}")
         for task in running:
             started = task.started_at or self._clock()
             passed = (self._clock() - started).total_seconds()

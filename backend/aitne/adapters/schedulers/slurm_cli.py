@@ -68,6 +68,7 @@ class SlurmCliScheduler:
         drains=True,
         partitions=True,
         slurm_options=True,
+        limits=False,
     )
     attacher = SlurmAttacher
     accounting = SlurmAccounting

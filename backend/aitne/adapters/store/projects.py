@@ -16,6 +16,7 @@ from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.groups import INVITED, keep_a_manager, revoke_invitations_of
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.project_rows import (
+    MANAGERS,
     WHOLE,
     dump_limits,
     lock_project,
@@ -24,7 +25,7 @@ from aitne.adapters.store.project_rows import (
     with_members,
 )
 from aitne.core.errors import Conflict, NotFound
-from aitne.core.models.limits import Limits, LimitUsage, Membership
+from aitne.core.models.limits import Limits, LimitUsage, Membership, ProjectLayers
 from aitne.core.models.project import ProjectRole
 from aitne.core.models.user import Project
 from aitne.core.ports.store import Check, ProjectStore
@@ -154,6 +155,23 @@ class SqlProjects(StorePart, ProjectStore):
         )
         async with self._db.read() as connection:
             return Limits.model_validate((await connection.execute(query)).scalar() or {})
+
+    @override
+    async def limit_layers(self) -> Mapping[str, ProjectLayers]:
+        layers: dict[str, dict[str, Limits]] = {}
+        async with self._db.read() as connection:
+            for row in await connection.execute(select(_limits)):
+                limits = Limits.model_validate(row.data)
+                if not limits.empty:
+                    layers.setdefault(row.project, {})[row.user_name] = limits
+        return {
+            project: ProjectLayers(
+                granted=by_user.pop(WHOLE, Limits()),
+                own=by_user.pop(MANAGERS, Limits()),
+                members=by_user,
+            )
+            for project, by_user in layers.items()
+        }
 
     @override
     async def memberships(self, project: str | None = None) -> Sequence[Membership]:

@@ -87,7 +87,8 @@ async def update_project(
 async def approve_project(
     name: Name, body: Approval, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> Project:
-    """Approve a requested project, for administrators. Slurm has it after the next sync."""
+    """Approve a requested project, for administrators. A scheduler with accounts has it after the next
+    sync."""
     return tags.of(
         await platform.project_life.approve(
             actor, name, expires_at=body.expires_at, budget=body.budget, limits=body.limits
@@ -183,8 +184,8 @@ async def get_limits(
 async def set_limits(
     name: Name, body: Limits, actor: Admin, platform: PlatformDep, tags: TagsDep
 ) -> ProjectLimits:
-    """Replace the limits that the project is granted, for administrators. Slurm has them after the
-    next sync."""
+    """Replace the limits that the project is granted, for administrators. The scheduler applies them at
+    once or, if its accounting holds them, after the next sync."""
     limits = await platform.projects.set_limits(actor, name, body, check=tags.expect)
     tags.of(limits.granted)
     return limits

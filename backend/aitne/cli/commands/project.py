@@ -164,7 +164,8 @@ def add(
 projects.command(
     "limits",
     help="Show the limits of a project or a member, or set lower ones than granted.\n\n"
-    "Others are not changed; `none` is no limit. Slurm applies them after `aitne admin sync`.",
+    "Others are not changed; `none` is no limit. The local scheduler applies them at once, "
+    "Slurm after `aitne admin sync`.",
     epilog=examples(
         "aitne project limits vision\n"
         "aitne project limits vision --max-gpus 4\n"

@@ -3,6 +3,7 @@ can hold."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -14,12 +15,15 @@ from aitne.core.models.base import (
     ProjectName,
     Strict,
     UserName,
+    UtcTime,
     read_duration,
     read_memory,
 )
 from aitne.core.models.project import ProjectRole
 
 MIB = 1 << 20
+GPU_TRES = "gres/gpu"
+"""Slurm's name of the resource GPU."""
 GPU_TYPE = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$"
 QOS_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 MOST = 1 << 40
@@ -77,7 +81,7 @@ class Limits(Strict):
     )
     gpu_hours: _Count | None = Field(
         None,
-        description="GPU-hours in total (GrpTRESMins gres/gpu); past usage decays with Slurm's "
+        description="GPU-hours in total (GrpTRESMins gres/gpu). On Slurm past usage decays with "
         "PriorityDecayHalfLife.",
     )
     qos: tuple[Annotated[str, Field(pattern=QOS_NAME)], ...] = Field(
@@ -99,6 +103,47 @@ class Membership(Frozen):
     limits: Limits = Limits()
     """Limits of this user here, beside the project's limits."""
     role: ProjectRole = Field(ProjectRole.MEMBER, description="Role of the user in the project.")
+
+
+class ProjectLayers(Frozen):
+    """All limits that are set in one project."""
+
+    granted: Limits = Limits()
+    """Limits that an administrator granted."""
+    own: Limits = Limits()
+    """Limits that its managers set."""
+    members: dict[str, Limits] = Field(default_factory=dict)
+    """Own limits of members, by user."""
+
+
+class HeldLimit(Frozen):
+    """Limits of a project or of one member that the scheduler itself holds."""
+
+    project: ProjectName
+    user: UserName | None = None
+    """The member; None: the project as a whole."""
+    limits: Limits
+    gpu_s: int = 0
+    """GPU-seconds used until ``HeldLimits.used_until``, where ``gpu_hours`` is limited."""
+
+
+class HeldLimits(Frozen):
+    """All limits that the scheduler itself holds."""
+
+    entries: tuple[HeldLimit, ...] = ()
+    used_until: UtcTime | None = None
+    """Time until which ``gpu_s`` counts; None: nothing is counted."""
+
+
+class LimitsApplied(StrEnum):
+    """When the scheduler applies changed limits of projects and members."""
+
+    AT_ONCE = "at_once"
+    """The scheduler takes them from the platform."""
+    AFTER_SYNC = "after_sync"
+    """The scheduler takes them from its accounting, which an administrator synchronizes."""
+    NEVER = "never"
+    """The scheduler holds no limits of projects."""
 
 
 class Usage(Frozen):

@@ -13,6 +13,7 @@ from aitne.core.errors import SetupError
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources
 from aitne.core.platform.registry import Registry
@@ -141,6 +142,9 @@ class SchedulerCapabilities(Frozen):
     """Jobs run in partitions, whose limits are checked before a submission."""
     slurm_options: bool
     """``SubmitRequest.slurm``, which is the job file's ``slurm`` section, is applied."""
+    limits: bool
+    """The scheduler itself holds the limits of projects and members: it is a ``LimitHolder``. False:
+    its accounting holds them, if it has one."""
 
 
 class Scheduler(Protocol):
@@ -274,6 +278,20 @@ class Scheduler(Protocol):
     async def changed(self) -> None:
         """Wait until jobs or nodes may have changed, so that the caller polls at once. A scheduler
         that cannot detect changes never returns.
+        """
+        ...
+
+
+class LimitHolder(Protocol):
+    """Part of the port that a scheduler with the capability ``limits`` has too."""
+
+    async def hold_limits(self, limits: HeldLimits) -> LimitUsage:
+        """Apply these limits instead of those before, also after a restart; return them with what is
+        in use of them. Running jobs continue; a job above a limit waits and its ``pending_reason``
+        names the limit. ``submit`` rejects a job that could never run within the limits.
+
+        Raises:
+            SchedulerUnavailable: the limits could not be stored.
         """
         ...
 

@@ -67,11 +67,12 @@ class Controller:
     ) -> None:
         self._store = store
         counts = ControllerCounters()
+        self._leader = leader = Leader(store, holder, counts)
+        self._limits = LimitWatch(store, scheduler, accounting, leader, clock)
         self._scheduler = scheduler = CountedScheduler(scheduler, counts)
         self._clock = clock
         self._poll_interval_s = poll_interval_s
         self._cancellation_polled_at = float("-inf")
-        self._leader = leader = Leader(store, holder, counts)
         self._live = live = LiveJobs(store)
         self._submitter = Submitter(store, scheduler, files, renderer, leader, clock, counts, live)
         outside = outside or OutsideConfig()
@@ -84,7 +85,6 @@ class Controller:
         )
         self._timetable = ScheduleWatch(store, clock)
         self._node_hold = NodeHold(store, scheduler, clock)
-        self._limits = LimitWatch(store, accounting, self._leader, clock)
         months = UsageMonths(store, accounting, clock)
         self._projects = ProjectWatch(store, months, leader, clock)
         self._connector_parts = (store, hub, scheduler, leader, live, clock, sessions_url)
@@ -138,6 +138,7 @@ class Controller:
         """Read changes that other processes write."""
         while True:
             for event in await self._live.catch_up():
+                self._limits.on_event(event)
                 await connector.on_event(event)
             if connector.interrupted:
                 connector.resume()

@@ -218,7 +218,7 @@ class Admission:
 
         Raises ``InvalidInput`` if the job could never run within the limits.
         """
-        verdict = await self._limits.check(job.spec, job.account)
+        verdict = await self._limits.check(job.spec, job.owner, job.account)
         problems = Problems()
         problems.extend(verdict.problems)
         problems.check()

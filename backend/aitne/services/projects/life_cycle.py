@@ -15,6 +15,7 @@ from aitne.core.ports.store.groups import ProjectChange
 from aitne.core.projects.settings import ProjectSettings
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.projects.balance import month_of
+from aitne.services.projects.limits import LimitSupport
 
 MOST_REQUESTS = 5
 """Maximum number of projects that a user may have requested at a time."""
@@ -27,9 +28,14 @@ class ProjectLife:
     """
 
     def __init__(
-        self, store: Store, settings: ProjectSettings, clock: Callable[[], datetime]
+        self,
+        store: Store,
+        settings: ProjectSettings,
+        support: LimitSupport,
+        clock: Callable[[], datetime],
     ) -> None:
         self._store = store
+        self._support = support
         self._settings = settings
         self._clock = clock
 
@@ -58,6 +64,7 @@ class ProjectLife:
         """
         require(PolicyAction.PROJECT_REQUEST, actor, "project", name)
         self._check_end(expires_at)
+        self._support.check(limits, "limits.")
         project = Project(
             name=name,
             title=title,
@@ -134,6 +141,7 @@ class ProjectLife:
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         self._check_end(expires_at)
+        self._support.check(limits, "limits.")
         fields: dict[str, Any] = {"note": None}
         if expires_at is not None:
             fields["expires_at"] = expires_at

@@ -11,15 +11,23 @@ from pydantic import Field
 
 from aitne.core.errors import Conflict, InvalidInput
 from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
-from aitne.core.models.limits import MIB, AssociationUse, Limits, LimitUsage, Membership
+from aitne.core.models.limits import (
+    GPU_TRES,
+    MIB,
+    AssociationUse,
+    Limits,
+    LimitUsage,
+    Membership,
+)
 from aitne.core.models.project import ProjectRole, ProjectState
 from aitne.core.models.user import Actor, Project
 from aitne.core.ports.store import Check, Store
+from aitne.core.projects.limit_check import summary
 from aitne.core.projects.limits import exceeding, tightest
 from aitne.core.users.policy import PolicyAction, require
-from aitne.services.projects.limits import GPU, summary
+from aitne.services.projects.limits import LimitSupport
 
-_BY_TRES = {GPU: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem": "max_memory_bytes"}
+_BY_TRES = {GPU_TRES: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem": "max_memory_bytes"}
 
 
 class Use(Frozen):
@@ -70,14 +78,19 @@ class ProjectService:
     """Service for projects: members may read them, managers and administrators change them."""
 
     def __init__(
-        self, store: Store, clock: Callable[[], datetime], accounts: Mapping[str, str] | None = None
+        self,
+        store: Store,
+        clock: Callable[[], datetime],
+        support: LimitSupport,
+        accounts: Mapping[str, str] | None = None,
     ) -> None:
         """Store the dependencies of the service.
 
         ``accounts``: user to Unix account, where the names differ; None means that all jobs run as
-        one account.
+        one account. ``support``: the limits that the scheduler can hold.
         """
         self._store = store
+        self.support = support
         self._clock = clock
         self._accounts = accounts
 
@@ -121,8 +134,10 @@ class ProjectService:
             raise Conflict(
                 f"{name} waits for an administrator to approve it; add members after that."
             )
-        if limits is not None and not actor.is_admin:
-            _check_within(limits, await self._in_force(name), "limits.")
+        if limits is not None:
+            self.support.check(limits, "limits.")
+            if not actor.is_admin:
+                _check_within(limits, await self._in_force(name), "limits.")
         made = await self._store.put_member(
             name, user, limits=limits, default=default, actor=actor.name
         )
@@ -144,11 +159,12 @@ class ProjectService:
     async def set_limits(
         self, actor: Actor, name: str, limits: Limits, *, check: Check[Limits] = None
     ) -> ProjectLimits:
-        """Replace the limits granted to the project; Slurm has them after the next sync.
+        """Replace the limits granted to the project, which apply as ``support.applied`` says.
 
-        Raises ``NotFound``, ``NotAllowed``.
+        Raises ``NotFound``, ``NotAllowed``, and ``InvalidInput`` if the scheduler cannot hold them.
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
+        self.support.check(limits)
         await self._store.set_limits(name, limits, actor=actor.name, check=check)
         return await self.limits(actor, name)
 
@@ -157,9 +173,10 @@ class ProjectService:
         ones.
 
         Raises ``NotFound``, ``NotAllowed``, and ``InvalidInput`` if a limit exceeds the granted
-        one.
+        one, or the scheduler cannot hold it.
         """
         require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        self.support.check(limits)
         _check_within(limits, await self._store.limits_of(name), "")
         await self._store.set_own_limits(name, limits, actor=actor.name)
         return await self.limits(actor, name)
@@ -225,7 +242,7 @@ def use_of(account: str, look: LimitUsage) -> tuple[Use, ...]:
             summary=summary(association, tres, look),
         )
         for tres, gauge in sorted(association.tres.items())
-        if tres in _BY_TRES or tres.startswith(f"{GPU}:")
+        if tres in _BY_TRES or tres.startswith(f"{GPU_TRES}:")
     ]
     jobs = {one.user or "": one.grp_jobs.used for one in users if one.grp_jobs.used}
     waiting = {one.user or "": one.grp_submitted.used for one in users if one.grp_submitted.used}
@@ -233,7 +250,7 @@ def use_of(account: str, look: LimitUsage) -> tuple[Use, ...]:
         _counted("max_jobs", association, jobs),
         _counted("max_submitted", association, waiting),
     ]
-    budget = association.tres_minutes.get(GPU)
+    budget = association.tres_minutes.get(GPU_TRES)
     if budget is not None and budget.limit is not None:
         used, limit = budget.used // 60, budget.limit // 60
         uses.append(Use(limit="gpu_hours", used=used, maximum=limit, by={}, summary=None))
@@ -247,7 +264,7 @@ def _counted(name: str, association: AssociationUse, by: Mapping[str, int]) -> U
 
 def _limit_name(tres: str) -> str:
     name = _BY_TRES.get(tres)
-    return name or f"max_gpus_by_type.{tres.removeprefix(f'{GPU}:')}"
+    return name or f"max_gpus_by_type.{tres.removeprefix(f'{GPU_TRES}:')}"
 
 
 def _unit(tres: str) -> int:

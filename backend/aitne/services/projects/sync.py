@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from aitne.core.errors import AitneError, Conflict
 from aitne.core.models.base import Frozen, deprecated_copy
-from aitne.core.models.limits import Limits
+from aitne.core.models.limits import Limits, ProjectLayers
 from aitne.core.models.project import ProjectState
 from aitne.core.models.user import Actor, User
 from aitne.core.ports.accounting import (
@@ -181,15 +181,15 @@ class SyncService:
         Both are by the project's name.
         """
         in_force, closed = {}, set()
+        layers = await self._store.limit_layers()
         for project in await self._store.list_projects(visible_to=None):
             if project.name == ROOT:
                 notes.append("project root: Slurm's account root is the parent of all others")
             elif project.state is ProjectState.REQUESTED:
                 notes.append(f"project {project.name}: it waits for its approval")
             else:
-                granted = await self._store.limits_of(project.name)
-                own_limits = await self._store.own_limits_of(project.name)
-                in_force[project.name] = tightest(granted, own_limits)
+                layer = layers.get(project.name, ProjectLayers())
+                in_force[project.name] = tightest(layer.granted, layer.own)
                 if project.state is not ProjectState.ACTIVE:
                     closed.add(project.name)
         return in_force, closed

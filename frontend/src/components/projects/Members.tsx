@@ -1,10 +1,11 @@
 import { ActionIcon, Button, Group, Menu, Modal, Text, TextInput, Title, Tooltip } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import i18next from "i18next";
 import { Ellipsis, Gauge, LogOut, Send, ShieldCheck, ShieldOff, UserPlus, UserX } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { meQuery } from "@/api/queries";
 import { limitsQuery, type Limits, type LimitsInput, type Member, membersQuery, type Project, projectKeys, putMember, removeMember } from "@/api/projects";
 import { Confirm } from "@/components/Confirm";
 import { FormModal } from "@/components/FormModal";
@@ -15,7 +16,7 @@ import { LimitsForm } from "@/components/projects/LimitsForm";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import { ToneBadge } from "@/components/ToneBadge";
 import tableClasses from "@/components/table.module.css";
-import { limitAmount, limitRows } from "@/lib/limits";
+import { limitAmount, limitRows, limitsSaved } from "@/lib/limits";
 import { type Rights, roleLabel } from "@/lib/projects";
 import classes from "./Projects.module.css";
 
@@ -272,11 +273,13 @@ function MemberLimits({ project, member, onClose }: { project: string; member: M
   const { t } = useTranslation();
   const cache = useQueryClient();
   const within = useQuery(limitsQuery(project)).data?.value.limits;
+  const { data: me } = useSuspenseQuery(meQuery);
+  const applied = me.platform.limits;
   const save = useMutation({
     mutationFn: (limits: LimitsInput) => putMember(project, member.user, { limits }),
     onSuccess: () => {
       void cache.invalidateQueries({ queryKey: projectKeys.one(project) });
-      notifyDone(t("Limits saved. Applied to Slurm at the next sync."));
+      notifyDone(limitsSaved(applied));
       onClose();
     },
   });

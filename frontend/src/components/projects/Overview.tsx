@@ -1,8 +1,9 @@
 import { Group, Stack, Text, Title } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { Gauge, Hourglass } from "lucide-react";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
+import { meQuery } from "@/api/queries";
 import { limitsQuery, type Project, type ProjectLimits, type WaitingJob, waitingQuery } from "@/api/projects";
 import { UsageBar } from "@/components/Capacity";
 import { DetailRow } from "@/components/DetailRow";
@@ -171,6 +172,7 @@ function LimitList({ limits }: { limits: ProjectLimits }) {
 
 function LimitItem({ row }: { row: LimitRow }) {
   const { t } = useTranslation();
+  const { data: me } = useSuspenseQuery(meQuery);
   const by = row.by.map(([user, used]) => `${user} ${limitAmount(row.name, used)}`).join(", ");
   const limit = row.most === null ? null : limitAmount(row.name, row.most);
   const used = row.used === null ? null : limitAmount(row.name, row.used);
@@ -194,7 +196,7 @@ function LimitItem({ row }: { row: LimitRow }) {
           {by}
         </Text>
       )}
-      {row.held !== null && (
+      {row.held !== null && me.platform.limits === "after_sync" && (
         <Text size="xs" c="dimmed" mt={4}>
           {t("Slurm applies {{amount}} until the next sync.", { amount: limitAmount(row.name, row.held) })}
         </Text>

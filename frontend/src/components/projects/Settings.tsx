@@ -1,9 +1,10 @@
 import { Button, Group, NumberInput, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { Lock } from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Seen } from "@/api/client";
+import { meQuery } from "@/api/queries";
 import {
   closeProject, describeProject, limitsQuery, type LimitsInput, type Project, type ProjectLimits, projectKeys, setGrantedLimits,
   setOwnLimits, setProjectBudget, setProjectEnd,
@@ -16,6 +17,7 @@ import { LimitsForm } from "@/components/projects/LimitsForm";
 import { PeriodSelect } from "@/components/projects/Requests";
 import { TimeModal } from "@/components/projects/TimeModal";
 import { TableSkeleton } from "@/components/TableSkeleton";
+import { type LimitsApplied, limitsApplied, limitsSaved } from "@/lib/limits";
 import { dayAhead, dayInput, dayOf, fromDayInput, type Rights } from "@/lib/projects";
 import classes from "./Projects.module.css";
 
@@ -28,6 +30,8 @@ interface Props {
 export function Settings({ seen, rights }: Props) {
   const { t } = useTranslation();
   const { value: project } = seen;
+  const { data: me } = useSuspenseQuery(meQuery);
+  const applied = me.platform.limits;
   const limits = useQuery(limitsQuery(project.name));
   return (
     <div className={classes.column}>
@@ -42,12 +46,12 @@ export function Settings({ seen, rights }: Props) {
       {limits.isError && !limits.data && <PageError compact error={limits.error} onRetry={() => void limits.refetch()} />}
       {limits.data && (
         <Panel id="own" title={t("Project limits")} about={t("Cannot exceed the administrator's limits. Leave blank to inherit.")}>
-          <OwnLimits limits={limits.data.value} />
+          <OwnLimits limits={limits.data.value} applied={applied} />
         </Panel>
       )}
       {rights.admin && limits.data && (
-        <Panel id="granted" title={t("Administrator limits")} about={t("Administrators only. Applied to Slurm at the next sync.")}>
-          <GrantedLimits seen={limits.data} />
+        <Panel id="granted" title={t("Administrator limits")} about={`${t("Administrators only.")} ${limitsApplied(applied)}`}>
+          <GrantedLimits seen={limits.data} applied={applied} />
         </Panel>
       )}
       {rights.admin && (
@@ -132,17 +136,15 @@ function DescriptionForm({ seen: { value: project, tag } }: { seen: Seen<Project
   );
 }
 
-function OwnLimits({ limits }: { limits: ProjectLimits }) {
-  const { t } = useTranslation();
-  const save = useSave((value: LimitsInput) => setOwnLimits(limits.project, value), t("Limits saved. Applied to Slurm at the next sync."));
+function OwnLimits({ limits, applied }: { limits: ProjectLimits; applied: LimitsApplied }) {
+  const save = useSave((value: LimitsInput) => setOwnLimits(limits.project, value), limitsSaved(applied));
   return (
     <LimitsForm key={JSON.stringify(limits.own)} limits={limits.own} within={limits.granted} busy={save.isPending} error={save.error} onSave={(value) => save.mutate(value)} />
   );
 }
 
-function GrantedLimits({ seen: { value: limits, tag } }: { seen: Seen<ProjectLimits> }) {
-  const { t } = useTranslation();
-  const save = useSave((value: LimitsInput) => setGrantedLimits(limits.project, tag, value), t("Limits saved."));
+function GrantedLimits({ seen: { value: limits, tag }, applied }: { seen: Seen<ProjectLimits>; applied: LimitsApplied }) {
+  const save = useSave((value: LimitsInput) => setGrantedLimits(limits.project, tag, value), limitsSaved(applied));
   return <LimitsForm key={tag} limits={limits.granted} busy={save.isPending} error={save.error} onSave={(value) => save.mutate(value)} />;
 }
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from aitne.adapters.schedulers._local import launcher, planner
 from aitne.adapters.schedulers._local.environment import base_environment, slurm_variables
+from aitne.adapters.schedulers._local.limits import TaskLimits
 from aitne.adapters.schedulers._local.outcome import ending_of, read_facts
-from aitne.adapters.schedulers._local.planner import NodeCapacity
 from aitne.adapters.schedulers._local.recall import recall
 from aitne.adapters.schedulers._local.records import (
     LaunchFile,
@@ -28,6 +28,7 @@ from aitne.adapters.schedulers._local.records import (
     TaskOutcome,
     TaskState,
 )
+from aitne.adapters.schedulers._local.resources import NodeCapacity
 from aitne.adapters.schedulers._local.tasks import (
     JobIndex,
     LocalJob,
@@ -37,6 +38,7 @@ from aitne.adapters.schedulers._local.tasks import (
 )
 from aitne.core.jobs.layout import log_name
 from aitne.core.jobs.states import TerminationReason as Reason
+from aitne.core.models.limits import HeldLimits, LimitUsage
 
 RETRY_S = 5.0
 """Seconds after a failed start, and before a start on a machine that seemed to shut down."""
@@ -55,6 +57,7 @@ class SchedulingEngine:
         self,
         records: Records,
         nodes: Sequence[NodeCapacity],
+        limits: TaskLimits,
         *,
         cluster: str,
         grace_s: float,
@@ -62,6 +65,7 @@ class SchedulingEngine:
     ) -> None:
         self.records = records
         self.nodes = nodes
+        self.limits = limits
         self.book = JobIndex()
         self.changed = asyncio.Event()
         self._cluster = cluster
@@ -80,6 +84,19 @@ class SchedulingEngine:
         """Return the tasks that hold resources."""
         return [task for task in self.book.tasks() if task.holds_slots]
 
+    def limit_usage(self) -> LimitUsage:
+        """Return the limits of projects and members, and what is in use of them."""
+        return self.limits.usage(self.book.tasks(), self._clock())
+
+    async def hold_limits(self, limits: HeldLimits) -> None:
+        """Apply these limits from now on; running tasks continue. Raises ``OSError`` if they cannot
+        be stored.
+        """
+        if limits != self.limits.held:
+            await asyncio.to_thread(self.limits.save, limits)
+            self.limits.held = limits
+            self.schedule()
+
     def pending_reason(self, task: LocalTask) -> str | None:
         """Return why a task waits, as a sentence; None if no reason is known."""
         reason = task.trouble or self._reasons.get(task.number)
@@ -93,7 +110,8 @@ class SchedulingEngine:
             now = self._clock()
             running = [holder.running(now, self._grace_s) for holder in self.holders()]
             waiting = [waiter.waiting() for waiter in self._startable(now)]
-            starts = planner.forecast(self.nodes, running, waiting, now.timestamp())
+            caps = self.limits.caps(self.book.tasks(), now)
+            starts = planner.forecast(self.nodes, running, waiting, now.timestamp(), caps)
             self._forecast = {
                 number: datetime.fromtimestamp(start, UTC) for number, start in starts.items()
             }
@@ -110,7 +128,11 @@ class SchedulingEngine:
         startable = self._startable(now)
         running = [task.running(now, self._grace_s) for task in self.holders()]
         plan = planner.plan(
-            self.nodes, running, [task.waiting() for task in startable], now.timestamp()
+            self.nodes,
+            running,
+            [task.waiting() for task in startable],
+            now.timestamp(),
+            self.limits.caps(self.book.tasks(), now),
         )
         self._reasons |= plan.reasons
         for task in startable:
@@ -118,6 +140,8 @@ class SchedulingEngine:
             if grants is not None:
                 task.phase, task.grants, task.started_at = TaskPhase.LAUNCHING, grants, None
                 self._spawn(self._launch(task))
+        waiting = {task.number: task for task in startable}
+        self._reasons |= self.limits.reasons(plan.limited, waiting, self.book.tasks(), now)
         self.notify()
 
     def notify(self) -> None:

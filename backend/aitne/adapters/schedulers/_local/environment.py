@@ -9,7 +9,7 @@ import pwd
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from aitne.adapters.schedulers._local.planner import Grant
+from aitne.adapters.schedulers._local.resources import Grant
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.units import compress_hostlist
 

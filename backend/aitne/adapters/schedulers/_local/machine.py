@@ -6,7 +6,7 @@ import os
 import re
 import socket
 
-from aitne.adapters.schedulers._local.planner import Gpu, NodeCapacity
+from aitne.adapters.schedulers._local.resources import Gpu, NodeCapacity
 from aitne.core.errors import SetupError
 from aitne.core.images import feature_of
 from aitne.core.settings import LocalSettings

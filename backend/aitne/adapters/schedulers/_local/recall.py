@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 
 from aitne.adapters.schedulers._local import launcher
-from aitne.adapters.schedulers._local.planner import Grant
 from aitne.adapters.schedulers._local.records import Records
+from aitne.adapters.schedulers._local.resources import Grant
 from aitne.adapters.schedulers._local.tasks import JobIndex, LocalTask, TaskPhase
 
 

@@ -8,8 +8,14 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from aitne.adapters.schedulers._local.launcher import ProcessIdentity
-from aitne.adapters.schedulers._local.planner import Demand, Grant, RunningTask, WaitingTask
 from aitne.adapters.schedulers._local.records import LocalJobRecord, TaskOutcome, TaskState
+from aitne.adapters.schedulers._local.resources import (
+    Demand,
+    Grant,
+    Owner,
+    RunningTask,
+    WaitingTask,
+)
 from aitne.core.jobs.states import STATE_OF_REASON, JobState, TerminationReason
 from aitne.core.ports.scheduler import SchedulerJob, SubmitRequest
 
@@ -115,7 +121,7 @@ class LocalTask:
         """Return the task as input of the planner."""
         record = self.job.record
         group = record.number if record.throttle is not None else 0
-        return WaitingTask(self.number, self.job.demand, group, record.throttle)
+        return WaitingTask(self.number, self.job.demand, group, record.throttle, self.job.owner)
 
     def running(self, now: datetime, grace_s: float) -> RunningTask:
         """Return the task as input of the planner. It holds its resources until its time limit plus
@@ -125,7 +131,7 @@ class LocalTask:
         started = self.started_at or now
         ends = started + timedelta(seconds=self.time_limit_s + grace_s)
         group = record.number if record.throttle is not None else 0
-        return RunningTask(self.job.demand, self.grants, ends.timestamp(), group)
+        return RunningTask(self.job.demand, self.grants, ends.timestamp(), group, self.job.owner)
 
 
 @dataclass(slots=True, eq=False)
@@ -161,6 +167,11 @@ class LocalJob:
             for offset, index in enumerate(indices)
         ]
         self.by_index = {str(task.index): task for task in self.tasks}
+
+    @property
+    def owner(self) -> Owner:
+        """Project and user, whose limits apply."""
+        return self.record.request.project, self.record.request.owner
 
     @property
     def ended(self) -> bool:

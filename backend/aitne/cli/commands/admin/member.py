@@ -9,7 +9,7 @@ import typer
 from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, Json, MemberArgument, ProjectArgument, Url, Yes
-from aitne.cli.project_limits import each_limit, shown, words
+from aitne.cli.project_limits import each_limit, shown, sync_note, words
 from aitne.cli.registry import examples, group
 
 
@@ -50,11 +50,11 @@ def member_add(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Add a member to a project; `aitne admin sync` adds the user to Slurm."""
-    made = connect(url, data_dir).projects.put_member(name, user, role=role, default=default)
-    return output.done(
-        as_json, made.raw, f"{user}: member of {name}. Slurm has it after `aitne admin sync`."
-    )
+    """Add a member to a project; on Slurm `aitne admin sync` adds the user to its account."""
+    client = connect(url, data_dir)
+    made = client.projects.put_member(name, user, role=role, default=default)
+    note = "" if as_json else sync_note(client)
+    return output.done(as_json, made.raw, f"{user}: member of {name}.{note}")
 
 
 @members.command("remove", epilog=examples("aitne admin member remove vision ada --yes"))
@@ -74,5 +74,5 @@ def member_remove(
     return output.done(
         as_json,
         {"project": name, "user": user, "removed": True},
-        f"{user}: no longer a member of {name}. Slurm has it after `aitne admin sync`.",
+        f"{user}: no longer a member of {name}.{'' if as_json else sync_note(client)}",
     )

@@ -10,7 +10,7 @@ import typer
 from aitne.cli import output
 from aitne.cli.lookup import connect
 from aitne.cli.options import DataDir, EndDay, Json, ProjectArgument, Reason, Url, Yes
-from aitne.cli.project_limits import limits_verb, show_limits
+from aitne.cli.project_limits import limits_verb, show_limits, sync_note
 from aitne.cli.registry import examples, group
 from aitne.cli.times import utc
 
@@ -59,7 +59,8 @@ def approve(
     made = client.projects.approve(
         name, expires_at=None if until is None else utc(until), budget=new_budget
     )
-    return output.done(as_json, made.raw, f"{name}: active. Slurm has it after `aitne admin sync`.")
+    note = "" if as_json else sync_note(client)
+    return output.done(as_json, made.raw, f"{name}: active.{note}")
 
 
 @projects.command(
@@ -142,7 +143,7 @@ def budget(
 projects.command(
     "limits",
     help="Show limits, or change those that are given; `none` is no limit.\n\n"
-    "Slurm applies them after `aitne admin sync`.",
+    "The local scheduler applies them at once, Slurm after `aitne admin sync`.",
     epilog=examples(
         "aitne admin project limits vision --max-gpus 8 --max-gpus h200=4 --max-wall 2d\n"
         "aitne admin project limits vision --user ada --max-gpus 2\n"
@@ -177,7 +178,7 @@ def project_create(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Create a project; `aitne admin sync` adds it to Slurm."""
+    """Create a project; on Slurm `aitne admin sync` adds its account."""
     made = connect(url, data_dir).projects.create(name, title=title, manager=manager)
     return output.done(
         as_json,

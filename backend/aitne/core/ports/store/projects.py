@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from aitne.core.models.limits import Limits, LimitUsage, Membership
+from aitne.core.models.limits import Limits, LimitUsage, Membership, ProjectLayers
 from aitne.core.models.user import Project
 from aitne.core.ports.store.records import Check
 
@@ -66,6 +66,10 @@ class ProjectStore(Protocol):
 
     async def limits_of(self, project: str) -> Limits:
         """Return the limits of the project as a whole; no limits if none were set."""
+        ...
+
+    async def limit_layers(self) -> Mapping[str, ProjectLayers]:
+        """Return all limits that are set, by project; projects without limits are left out."""
         ...
 
     async def memberships(self, project: str | None = None) -> Sequence[Membership]:

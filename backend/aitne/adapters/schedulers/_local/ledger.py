@@ -1,0 +1,239 @@
+"""Limits of projects and their members on the totals of tasks: what is in use, and which waiting task
+may start. Pure: no clock, no processes.
+
+A task that a limit holds back gets a reservation in all of its limits: the earliest time at which they have room
+for it if the running tasks end at their time limits. A later task under the same limit may start only if it ends
+by then, or if the room then suffices for both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from aitne.adapters.schedulers._local.resources import (
+    Demand,
+    FreeResources,
+    NodeCapacity,
+    Owner,
+    RunningTask,
+    WaitingTask,
+)
+from aitne.core.models.limits import GPU_TRES, Limits
+
+JOBS = "jobs"
+GPU_SECONDS = "gpu_s"
+CapKey = tuple[str, str | None]
+"""Project, and the member that the limits are for; None: the project as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """Limits of one project or member, by resource: Slurm's names (``mem`` in bytes), ``JOBS`` and
+    ``GPU_SECONDS``.
+    """
+
+    maximum: Mapping[str, int] = field(default_factory=dict)
+    gpu_s_used: float = 0.0
+    """GPU-seconds used until now, also by running tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitBlock:
+    """Limit that holds a task back."""
+
+    key: CapKey
+    resource: str
+    behind: bool = False
+    """The limit has room for the task, but an earlier one needs that."""
+
+
+def cap_of(limits: Limits, gpu_s_used: float) -> Cap:
+    """Return the limits that apply to the total of several tasks."""
+    maximum = {
+        "cpu": limits.max_cpus,
+        "node": limits.max_nodes,
+        "mem": limits.max_memory_bytes,
+        GPU_TRES: limits.max_gpus,
+        JOBS: limits.max_jobs,
+        GPU_SECONDS: None if limits.gpu_hours is None else limits.gpu_hours * 3600,
+        **{f"{GPU_TRES}:{kind}": most for kind, most in limits.max_gpus_by_type.items()},
+    }
+    return Cap({name: most for name, most in maximum.items() if most is not None}, gpu_s_used)
+
+
+def keys_of(owner: Owner) -> tuple[CapKey, CapKey]:
+    """Return the keys of the limits that apply to the tasks of an owner."""
+    project, user = owner
+    return (project, None), (project, user)
+
+
+@lru_cache(maxsize=1024)
+def amounts(demand: Demand) -> Mapping[str, float]:
+    """Return what a task takes of each limited resource until its time limit."""
+    gpus = demand.nodes * demand.gpus
+    taken: dict[str, float] = {
+        JOBS: 1,
+        "node": demand.nodes,
+        "cpu": demand.nodes * demand.cpus,
+        "mem": demand.nodes * demand.memory_bytes,
+        GPU_TRES: gpus,
+        GPU_SECONDS: gpus * demand.time_limit_s,
+    }
+    if demand.gpu_type is not None:
+        taken[f"{GPU_TRES}:{demand.gpu_type}"] = gpus
+    return {name: amount for name, amount in taken.items() if amount}
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """Amount that a task needs of one limited resource."""
+
+    key: CapKey
+    name: str
+    amount: float
+
+
+class LimitLedger:
+    """Use of all limits by running tasks, and the reservations of waiting ones."""
+
+    def __init__(
+        self,
+        caps: Mapping[CapKey, Cap],
+        nodes: Sequence[NodeCapacity],
+        running: Iterable[RunningTask],
+        now: float,
+    ) -> None:
+        self._caps = caps
+        self._now = now
+        self._types = {(node.name, gpu.index): gpu.type for node in nodes for gpu in node.gpus}
+        self._used: dict[CapKey, dict[str, float]] = {
+            key: {GPU_SECONDS: cap.gpu_s_used} for key, cap in caps.items()
+        }
+        self._running: dict[CapKey, list[tuple[float, Mapping[str, float]]]] = {
+            key: [] for key in caps
+        }
+        self._reserved: dict[tuple[CapKey, str], tuple[float, float]] = {}
+        """Time of each reservation, and what is left of the limit from then on."""
+        if caps:
+            for task in running:
+                self.add(task)
+
+    def used(self, key: CapKey) -> Mapping[str, float]:
+        """Return what is in use of each limited resource. Running tasks count in ``GPU_SECONDS``
+        until their time limits.
+        """
+        return self._used[key]
+
+    def add(self, task: RunningTask) -> None:
+        """Count a task that runs or starts now."""
+        keys = [key for key in keys_of(task.owner) if key in self._caps]
+        if not keys:
+            return
+        taken = dict(amounts(replace(task.demand, gpu_type=None)))
+        gpus = task.demand.nodes * task.demand.gpus
+        taken[GPU_SECONDS] = gpus * max(0.0, task.ends_at - self._now)
+        kinds = Counter(
+            self._types.get((grant.node, gpu)) for grant in task.grants for gpu in grant.gpus
+        )
+        taken |= {f"{GPU_TRES}:{kind}": count for kind, count in kinds.items() if kind is not None}
+        for key in keys:
+            used = self._used[key]
+            self._running[key].append((task.ends_at, taken))
+            for name, amount in taken.items():
+                used[name] = used.get(name, 0) + amount
+                reserved = self._reserved.get((key, name))
+                if reserved is not None and task.ends_at > reserved[0]:
+                    self._reserved[key, name] = reserved[0], reserved[1] - amount
+
+    def admit(self, task: WaitingTask, whole: FreeResources) -> tuple[Demand, LimitBlock | None]:
+        """Return the demand of the task without the GPU types that its limits have no room for, and
+        the limit that holds it back; None if none does. ``whole`` are the nodes without tasks.
+        """
+        demand = task.demand
+        if not any(key in self._caps for key in keys_of(task.owner)):
+            return demand, None
+        ends_at = self._now + demand.time_limit_s
+        for need in self._needs(task):
+            if (block := self._block(need, ends_at)) is not None:
+                return demand, block
+        blocks = [self._block(need, ends_at) for need in self._type_needs(task)]
+        full = [block for block in blocks if block is not None]
+        if not full:
+            return demand, None
+        avoid = frozenset(block.resource.partition(":")[2] for block in full)
+        within = replace(demand, avoid=avoid)
+        return within, full[0] if whole.fits(demand) and not whole.fits(within) else None
+
+    def reserve(self, task: WaitingTask, whole: FreeResources, at: float | None = None) -> None:
+        """Reserve what the task needs of its limits from the time ``at`` or, if that is None, from
+        the time at which they have room. A task for which limits and nodes never have room gets no
+        reservation.
+        """
+        needs = list(self._needs(task))
+        if any(need.amount > self._most(need) for need in needs):
+            return
+        types = list(self._type_needs(task))
+        never = frozenset(
+            need.name.partition(":")[2] for need in types if need.amount > self._most(need)
+        )
+        needs += [need for need in types if need.amount <= self._most(need)]
+        if all((need.key, need.name) in self._reserved for need in needs):
+            return  # earlier tasks come first
+        if not whole.fits(replace(task.demand, avoid=never)):
+            return
+        start = self._earliest(needs) if at is None else at
+        for need in needs:
+            # GPU-seconds do not return with time, only if a task ends before its time limit.
+            since = float("-inf") if need.name == GPU_SECONDS else start
+            then = sum(
+                taken.get(need.name, 0)
+                for ends_at, taken in self._running[need.key]
+                if ends_at > since
+            )
+            room = self._most(need) - then - need.amount
+            self._reserved.setdefault((need.key, need.name), (since, room))
+
+    def _needs(self, task: WaitingTask) -> Iterator[_Need]:
+        for key in keys_of(task.owner):
+            if (cap := self._caps.get(key)) is not None:
+                for name, amount in amounts(task.demand).items():
+                    if name in cap.maximum:
+                        yield _Need(key, name, amount)
+
+    def _type_needs(self, task: WaitingTask) -> Iterator[_Need]:
+        """Yield a need for each limited GPU type if the task may be given any type."""
+        gpus = task.demand.nodes * task.demand.gpus
+        if task.demand.gpu_type is not None or not gpus:
+            return
+        for key in keys_of(task.owner):
+            if (cap := self._caps.get(key)) is not None:
+                for name in cap.maximum:
+                    if name.startswith(f"{GPU_TRES}:"):
+                        yield _Need(key, name, gpus)
+
+    def _most(self, need: _Need) -> float:
+        cap = self._caps[need.key]
+        return cap.maximum[need.name] - (cap.gpu_s_used if need.name == GPU_SECONDS else 0)
+
+    def _block(self, need: _Need, ends_at: float) -> LimitBlock | None:
+        used = self._used[need.key].get(need.name, 0)
+        if used + need.amount > self._caps[need.key].maximum[need.name]:
+            return LimitBlock(need.key, need.name)
+        reserved = self._reserved.get((need.key, need.name))
+        if reserved is not None and ends_at > reserved[0] and need.amount > reserved[1]:
+            return LimitBlock(need.key, need.name, behind=True)
+        return None
+
+    def _earliest(self, needs: Sequence[_Need]) -> float:
+        time = self._now
+        for need in needs:
+            free = self._caps[need.key].maximum[need.name] - self._used[need.key].get(need.name, 0)
+            for ends_at, taken in sorted(self._running[need.key], key=lambda entry: entry[0]):
+                if need.amount <= free:
+                    break
+                free += taken.get(need.name, 0)
+                time = max(time, ends_at)
+        return time

@@ -1,0 +1,262 @@
+"""Limits that the platform gave to the ``local`` scheduler, their use by its tasks, and sentences about
+the tasks that they hold back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from aitne.adapters.schedulers._local.ledger import (
+    GPU_SECONDS,
+    JOBS,
+    Cap,
+    CapKey,
+    LimitBlock,
+    LimitLedger,
+    cap_of,
+    keys_of,
+)
+from aitne.adapters.schedulers._local.records import write_atomically
+from aitne.adapters.schedulers._local.resources import FreeResources, NodeCapacity
+from aitne.adapters.schedulers._local.tasks import LocalJob, LocalTask
+from aitne.core.models.limits import (
+    GPU_TRES,
+    MIB,
+    AssociationUse,
+    Gauge,
+    HeldLimit,
+    HeldLimits,
+    Limits,
+    LimitUsage,
+)
+from aitne.core.ports.scheduler import SubmitRequest
+from aitne.core.projects.limit_check import (
+    LimitRequest,
+    compare,
+    hours_of,
+    jobs_of,
+    named,
+    summary,
+)
+from aitne.core.units import format_duration
+
+_log = logging.getLogger(__name__)
+
+ENFORCED = frozenset({"limits", "safe"})
+"""``safe``: a job starts only if its GPU-hours suffice until its time limit."""
+
+
+class TaskLimits:
+    """Limits of projects and members that apply to the tasks of the ``local`` scheduler. They are
+    stored in a file, so that a restart starts no task above them.
+    """
+
+    def __init__(self, path: Path, nodes: Sequence[NodeCapacity], *, grace_s: float) -> None:
+        self._path = path
+        self._nodes = nodes
+        self._grace_s = grace_s
+        self.held = HeldLimits()
+
+    def load(self) -> None:
+        """Read the stored limits. Raises ``OSError``."""
+        try:
+            self.held = HeldLimits.model_validate_json(self._path.read_bytes())
+        except FileNotFoundError:
+            return
+        except ValidationError as error:
+            _log.error("%s is invalid and is replaced: %s", self._path, error)
+
+    def save(self, limits: HeldLimits) -> None:
+        """Store the limits that will apply. Raises ``OSError``."""
+        write_atomically(self._path, limits.model_dump_json().encode(), sync=True)
+
+    def caps(self, tasks: Iterable[LocalTask], now: datetime) -> dict[CapKey, Cap]:
+        """Return the limits of projects and members, with the GPU-seconds used until now."""
+        counted = {
+            (entry.project, entry.user): float(entry.gpu_s)
+            for entry in self.held.entries
+            if entry.limits.gpu_hours is not None
+        }
+        for task in tasks if counted else ():
+            if seconds := self._gpu_seconds(task, now):
+                for key in keys_of(task.job.owner):
+                    if key in counted:
+                        counted[key] += seconds
+        return {
+            (entry.project, entry.user): cap_of(
+                entry.limits, counted.get((entry.project, entry.user), 0.0)
+            )
+            for entry in self.held.entries
+        }
+
+    def _gpu_seconds(self, task: LocalTask, now: datetime) -> float:
+        """Return the GPU-seconds of the task that the platform has not counted yet."""
+        gpus = task.job.demand.nodes * task.job.demand.gpus
+        start = task.started_at if task.ending is None else task.ending.started_at
+        if not gpus or start is None:
+            return 0.0
+        if self.held.used_until is not None:
+            start = max(start, self.held.used_until)
+        end = now if task.ending is None else task.ending.ended_at
+        return max(0.0, (end - start).total_seconds()) * gpus
+
+    def usage(self, tasks: Iterable[LocalTask], now: datetime) -> LimitUsage:
+        """Return all limits and what is in use of them. Running tasks count in GPU-hours until
+        their time limits.
+        """
+        tasks = list(tasks)
+        live = [task for task in tasks if not task.ended]
+        submitted = Counter(key for task in live for key in keys_of(task.job.owner))
+        held = {(entry.project, entry.user): entry for entry in self.held.entries}
+        caps = {key: Cap() for key in submitted} | self.caps(tasks, now)
+        running = [task.running(now, self._grace_s) for task in live if task.holds_slots]
+        ledger = LimitLedger(caps, self._nodes, running, now.timestamp())
+        return LimitUsage(
+            enforced=ENFORCED,
+            associations=tuple(
+                _association(key, caps[key], held.get(key), ledger.used(key), submitted[key])
+                for key in sorted(caps, key=lambda key: (key[0], key[1] or ""))
+            ),
+        )
+
+    def problem(
+        self, request: SubmitRequest, tasks: Iterable[LocalTask], job: LocalJob, now: datetime
+    ) -> str | None:
+        """Return why ``request``, which would be ``job``, could never run within the limits, or why
+        no more jobs are accepted; None if neither applies.
+        """
+        if not any((entry.project == request.project) for entry in self.held.entries):
+            return None
+        verdict = compare(_request(request), self.usage(tasks, now))
+        if verdict.problems:
+            return f"{verdict.problems[0].field}: {verdict.problems[0].message}."
+        empty = {(e.project, e.user): cap_of(e.limits, 0.0) for e in self.held.entries}
+        ledger = LimitLedger(empty, self._nodes, (), now.timestamp())
+        _, block = ledger.admit(job.tasks[0].waiting(), FreeResources(self._nodes))
+        if block is None:
+            return None
+        kind = block.resource.rpartition(":")[2]
+        return (
+            f"resources.gpu: project {request.project} may not use as many {kind} GPUs at once, and "
+            "the nodes have no others for it."
+        )
+
+    def extension_problem(
+        self,
+        running: Sequence[LocalTask],
+        tasks: Iterable[LocalTask],
+        time_limit_s: int,
+        now: datetime,
+    ) -> str | None:
+        """Return why the limits do not permit this time limit of running tasks of one job; None if
+        they do.
+        """
+        job = running[0].job
+        gpus = job.demand.nodes * job.demand.gpus
+        more = sum(gpus * max(0, time_limit_s - task.time_limit_s) for task in running)
+        usage = self.usage(tasks, now)
+        for association in usage.chain(*job.owner):
+            most = association.max_wall_s
+            if most is not None and time_limit_s > most:
+                return f"{named(association)} may run a job for {format_duration(most)} at most."
+            hours = association.tres_minutes.get(GPU_TRES)
+            if not more or hours is None or hours.limit is None:
+                continue
+            if hours.used * 60 + more > hours.limit * 60:
+                return f"The GPU-hours of {named(association)} do not suffice."
+        return None
+
+    def reasons(
+        self,
+        blocks: Mapping[int, LimitBlock],
+        waiting: Mapping[int, LocalTask],
+        tasks: Iterable[LocalTask],
+        now: datetime,
+    ) -> dict[int, str]:
+        """Return why each blocked task waits, by its number, as a sentence without its full stop."""
+        usage = self.usage(tasks, now) if blocks else LimitUsage()
+        texts: dict[tuple[LimitBlock, int], str] = {}
+        reasons: dict[int, str] = {}
+        for number, block in blocks.items():
+            job = waiting[number].job
+            key = block, job.record.number
+            if key not in texts:
+                texts[key] = _reason(block, job, usage)
+            reasons[number] = texts[key]
+        return reasons
+
+
+def _request(request: SubmitRequest) -> LimitRequest:
+    return LimitRequest(
+        project=request.project,
+        user=request.owner,
+        resources=request.resources,
+        time_limit_s=request.time_limit_s,
+        array=request.array,
+    )
+
+
+def _reason(block: LimitBlock, job: LocalJob, usage: LimitUsage) -> str:
+    association = usage.of(*block.key) or AssociationUse(account=block.key[0], user=block.key[1])
+    request = _request(job.record.request.model_copy(update={"array": None}))
+    unsubmitted = association.model_copy(
+        update={"grp_submitted": _NO_LIMIT, "max_submitted": _NO_LIMIT}
+    )
+    alone = usage.model_copy(update={"associations": (unsubmitted,)})
+    never = compare(request, alone).problems
+    if never:
+        # The limit was lowered after the job was accepted.
+        return f"Can start only if a limit is raised: {never[0].message}"
+    if block.resource == GPU_SECONDS:
+        text = f"{named(association)}: {hours_of(GPU_TRES, association.tres_minutes[GPU_TRES])}"
+    elif block.resource == JOBS:
+        gauge = association.grp_jobs if association.user is None else association.max_jobs
+        text = f"{named(association)}: {jobs_of(gauge)}"
+    else:
+        text = summary(association, block.resource, usage) or named(association)
+    if block.behind:
+        return f"Waits behind an earlier job for the limit of {text}"
+    return f"Waits for the limit of {text}"
+
+
+_NO_LIMIT = Gauge(limit=None, used=0)
+
+
+def _association(
+    key: CapKey, cap: Cap, entry: HeldLimit | None, used: Mapping[str, float], submitted: int
+) -> AssociationUse:
+    limits = Limits() if entry is None else entry.limits
+    jobs = int(used.get(JOBS, 0))
+    names = (cap.maximum.keys() | used.keys()) - {JOBS, GPU_SECONDS}
+    minutes = cap.maximum.get(GPU_SECONDS)
+    none, count = Gauge(limit=None, used=jobs), Gauge(limit=limits.max_jobs, used=jobs)
+    waiting = Gauge(limit=None, used=submitted)
+    accepted = Gauge(limit=limits.max_submitted, used=submitted)
+    project = key[1] is None
+    return AssociationUse(
+        account=key[0],
+        user=key[1],
+        tres={name: _gauge(name, cap, used) for name in sorted(names)},
+        tres_minutes={}
+        if minutes is None
+        else {GPU_TRES: Gauge(limit=minutes // 60, used=int(used.get(GPU_SECONDS, 0)) // 60)},
+        grp_jobs=count if project else none,
+        max_jobs=_NO_LIMIT if project else count,
+        grp_submitted=accepted if project else waiting,
+        max_submitted=_NO_LIMIT if project else accepted,
+        max_wall_s=limits.max_wall_s,
+    )
+
+
+def _gauge(name: str, cap: Cap, used: Mapping[str, float]) -> Gauge:
+    unit = MIB if name == "mem" else 1
+    most = cap.maximum.get(name)
+    return Gauge(
+        limit=None if most is None else most // unit, used=-(-int(used.get(name, 0)) // unit)
+    )

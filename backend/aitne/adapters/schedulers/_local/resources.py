@@ -1,0 +1,197 @@
+"""Resources of nodes, and what tasks request and hold of them. Pure: no clock, no processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from aitne.core.units import format_memory
+
+Owner = tuple[str, str]
+"""Project and user of a task, whose limits apply to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """GPU of a node: the index by which CUDA knows it, and its type."""
+
+    index: int
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCapacity:
+    """Resources of one node."""
+
+    name: str
+    cpus: int
+    memory_bytes: int
+    gpus: tuple[Gpu, ...] = ()
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Resources that a job requests, for each of ``nodes`` nodes."""
+
+    nodes: int
+    cpus: int
+    memory_bytes: int
+    gpus: int = 0
+    gpu_type: str | None = None
+    time_limit_s: float = 3600.0
+    avoid: frozenset[str] = frozenset()
+    """GPU types that it must not be given, because a limit has too few of them left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Resources allocated to a job on one node."""
+
+    node: str
+    gpus: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTask:
+    """Job or array task that holds resources, until ``ends_at`` (seconds since 1970) at
+    the latest.
+    """
+
+    demand: Demand
+    grants: tuple[Grant, ...]
+    ends_at: float
+    group: int = 0
+    """Number of the array that it belongs to; 0 means none."""
+    owner: Owner = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTask:
+    """Job or array task that waits only for resources. ``throttle`` is the maximum number of tasks
+    of its array that run at once; None: no maximum.
+    """
+
+    key: int
+    demand: Demand
+    group: int = 0
+    throttle: int | None = None
+    owner: Owner = ("", "")
+
+
+class FreeResources:
+    """Free CPUs, memory and GPUs of every node, with methods to allocate and release them."""
+
+    def __init__(self, nodes: Iterable[NodeCapacity]) -> None:
+        self.nodes = {node.name: node for node in nodes}
+        self.cpus = {name: node.cpus for name, node in self.nodes.items()}
+        self.memory = {name: node.memory_bytes for name, node in self.nodes.items()}
+        self.gpus = {name: list(node.gpus) for name, node in self.nodes.items()}
+
+    def copy(self) -> FreeResources:
+        """Return an independent copy."""
+        twin = FreeResources(())
+        twin.nodes = self.nodes
+        twin.cpus = dict(self.cpus)
+        twin.memory = dict(self.memory)
+        twin.gpus = {name: list(gpus) for name, gpus in self.gpus.items()}
+        return twin
+
+    def take(self, demand: Demand, grants: Iterable[Grant]) -> None:
+        """Subtract the resources of an allocation; nodes that are no longer configured
+        are skipped.
+        """
+        for grant in grants:
+            if grant.node in self.nodes:
+                self.cpus[grant.node] -= demand.cpus
+                self.memory[grant.node] -= demand.memory_bytes
+                self.gpus[grant.node] = [
+                    gpu for gpu in self.gpus[grant.node] if gpu.index not in grant.gpus
+                ]
+
+    def give(self, demand: Demand, grants: Iterable[Grant]) -> None:
+        """Add the resources of an allocation again; the inverse of ``take``."""
+        for grant in grants:
+            if grant.node in self.nodes:
+                self.cpus[grant.node] += demand.cpus
+                self.memory[grant.node] += demand.memory_bytes
+                back = [gpu for gpu in self.nodes[grant.node].gpus if gpu.index in grant.gpus]
+                self.gpus[grant.node] = sorted(
+                    {*self.gpus[grant.node], *back}, key=lambda gpu: gpu.index
+                )
+
+    def choose(self, demand: Demand) -> tuple[Grant, ...] | None:
+        """Choose nodes for the demand; None if too few have the resources free.
+
+        Nodes with the fewest free GPUs, then other resources, come first, so that free GPUs stay
+        together.
+        """
+        fitting = [name for name in self.nodes if self._fits(name, demand)]
+        if len(fitting) < demand.nodes:
+            return None
+        order = {name: position for position, name in enumerate(self.nodes)}
+        fitting.sort(key=lambda name: (len(self.gpus[name]), self.cpus[name], order[name]))
+        chosen = sorted(fitting[: demand.nodes], key=order.__getitem__)
+        return tuple(
+            Grant(name, tuple(gpu.index for gpu in self._gpus_for(name, demand)[: demand.gpus]))
+            for name in chosen
+        )
+
+    def fits(self, demand: Demand) -> bool:
+        """Return whether enough nodes have the resources free."""
+        return sum(self._fits(name, demand) for name in self.nodes) >= demand.nodes
+
+    def _fits(self, name: str, demand: Demand) -> bool:
+        return (
+            self.cpus[name] >= demand.cpus
+            and self.memory[name] >= demand.memory_bytes
+            and (demand.gpus == 0 or len(self._gpus_for(name, demand)) >= demand.gpus)
+        )
+
+    def _gpus_for(self, name: str, demand: Demand) -> list[Gpu]:
+        if demand.gpu_type is None:
+            return [gpu for gpu in self.gpus[name] if gpu.type not in demand.avoid]
+        return [gpu for gpu in self.gpus[name] if gpu.type == demand.gpu_type]
+
+    def explain(self, demand: Demand) -> str:
+        """Return why ``demand`` does not fit, with the relevant numbers."""
+        if demand.nodes > 1:
+            able = sum(self._fits(name, demand) for name in self.nodes)
+            return (
+                f"Waits for {demand.nodes} nodes with {describe(demand)} each: "
+                f"{able} of {len(self.nodes)} have that free"
+            )
+        kind = "GPUs" if demand.gpu_type is None else f"{demand.gpu_type} GPUs"
+        for need, unit, free in (
+            (demand.gpus, kind, {name: len(self._gpus_for(name, demand)) for name in self.nodes}),
+            (demand.cpus, "CPUs", self.cpus),
+        ):
+            best = max(free, key=free.__getitem__)
+            if need > free[best]:
+                whole = self.nodes[best].cpus if unit == "CPUs" else len(self.nodes[best].gpus)
+                unit = unit if need > 1 else unit.removesuffix("s")
+                scope = "" if len(self.nodes) == 1 else " on one node"
+                verb = "is" if free[best] == 1 else "are"
+                return (
+                    f"Waits for {need} {unit}{scope}: {max(0, free[best])} of {whole} {verb} free"
+                )
+        max_bytes = max(self.memory.values())
+        if demand.memory_bytes > max_bytes:
+            return (
+                f"Waits for {format_memory(demand.memory_bytes)} of memory on one node: "
+                f"{_rounded(max(0, max_bytes))} are free"
+            )
+        return f"Waits for a node on which {describe(demand)} are free together"
+
+
+def describe(demand: Demand) -> str:
+    """Describe the request for each node: ``2 CPUs, 4G and 1 a100 GPU``."""
+    parts = [f"{demand.cpus} CPU{'s' * (demand.cpus > 1)}", format_memory(demand.memory_bytes)]
+    if demand.gpus:
+        kind = "" if demand.gpu_type is None else f"{demand.gpu_type} "
+        parts.append(f"{demand.gpus} {kind}GPU{'s' * (demand.gpus > 1)}")
+    return " and ".join([", ".join(parts[:-1]), parts[-1]])
+
+
+def _rounded(amount_bytes: int) -> str:
+    return f"{amount_bytes / (1 << 30):.1f}G"

@@ -1,0 +1,307 @@
+"""Comparison of one job with limits and what is in use of them, and the sentences about it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from aitne.core.errors import FieldProblem
+from aitne.core.models.limits import (
+    GPU_TRES,
+    MIB,
+    AssociationUse,
+    Gauge,
+    LimitUsage,
+    QosUse,
+)
+from aitne.core.models.resources import Resources
+from aitne.core.units import format_duration, format_memory, parse_array
+
+DEFAULT_QOS = "normal"
+_MOST_NAMES = 5
+_WORDS = {"cpu": "CPUs", "node": "nodes", GPU_TRES: "GPUs", "mem": "memory"}
+_FIELDS = {"cpu": "resources.cpu", "node": "resources.nodes", "mem": "resources.memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRequest:
+    """Part of a job that limits apply to."""
+
+    project: str
+    user: str
+    """The user as ``LimitUsage`` names it."""
+    resources: Resources
+    time_limit_s: int
+    array: str | None = None
+    qos: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitVerdict:
+    """Result of comparing a job with the limits.
+
+    ``problems``: limits under which the job could never run. ``waits_for``: the limit because of
+    which it would have to wait; None if there is none.
+    """
+
+    problems: tuple[FieldProblem, ...] = ()
+    waits_for: str | None = None
+
+
+def compare(request: LimitRequest, look: LimitUsage) -> LimitVerdict:
+    """Compare a job with the limits that are enforced; ``look`` holds the limits and their use."""
+    project, user = request.project, request.user
+    if "associations" in look.enforced and look.of(project, user) is None:
+        return LimitVerdict((_no_association(project, user, look),))
+    if "limits" not in look.enforced and "safe" not in look.enforced:
+        return LimitVerdict()
+    amounts = _amounts(request)
+    safe = "safe" in look.enforced
+    never: list[tuple[int, FieldProblem]] = []
+    waits: list[str] = []
+    for association in look.chain(project, user):
+        # The limits of the account also apply to the user; they are reported as the account's.
+        never[:0] = _never(association, amounts, request, safe=safe)
+        waits += _waits(association, amounts, request, look, safe=safe)
+    for qos in look.qos:
+        if qos.name == (request.qos or DEFAULT_QOS):
+            never += _never_in_qos(qos, amounts, request)
+            waits += _waits_in_qos(qos, amounts, user)
+    tightest: dict[str, tuple[int, FieldProblem]] = {}
+    for maximum, problem in never:
+        current = tightest.get(problem.field)
+        if current is None or maximum < current[0]:
+            tightest[problem.field] = (maximum, problem)
+    problems = tuple(problem for _, problem in tightest.values())
+    return LimitVerdict(problems, waits[0] if waits and not problems else None)
+
+
+def summary(association: AssociationUse, tres: str, look: LimitUsage) -> str | None:
+    """Return a sentence on how much of the limit of the resource ``tres`` is in use and by whom,
+    such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``; None if there is no limit.
+    """
+    gauge = association.tres.get(tres)
+    if gauge is None or gauge.limit is None:
+        return None
+    by = "" if association.user is not None else _by(_users(association, tres, look), tres)
+    return f"{named(association)}: {_of(tres, gauge.used, gauge.limit)} in use{by}"
+
+
+def _no_association(project: str, user: str, look: LimitUsage) -> FieldProblem:
+    accounts = sorted(
+        association.account for association in look.associations if association.user == user
+    )
+    return FieldProblem(
+        "slurm.account" if look.of(project) is None else "project",
+        f"Slurm does not let {user} use the account {project}; an administrator can synchronize the "
+        "two: `aitne admin sync`",
+        project,
+        ", ".join(accounts) or "none",
+    )
+
+
+def _amounts(request: LimitRequest) -> dict[str, int]:
+    """Return the resources of one task of the job under Slurm's names; memory in MiB."""
+    wish = request.resources
+    amounts = {
+        "node": wish.nodes,
+        "cpu": wish.nodes * wish.cpu,
+        "mem": wish.nodes * -(-wish.memory_bytes // MIB),
+        GPU_TRES: wish.nodes * wish.gpu.count,
+    }
+    if wish.gpu.type is not None:
+        amounts[f"{GPU_TRES}:{wish.gpu.type}"] = wish.nodes * wish.gpu.count
+    for name, count in wish.gres.items():
+        amounts[f"gres/{name}"] = wish.nodes * count
+    return {name: count for name, count in amounts.items() if count}
+
+
+def _field(tres: str) -> str:
+    if tres.startswith(GPU_TRES):
+        return "resources.gpu"
+    return _FIELDS.get(tres, "resources.gres")
+
+
+def _amount(tres: str, count: int) -> str:
+    if tres == "mem":
+        return format_memory(count * MIB)
+    return str(count)
+
+
+def _things(tres: str) -> str:
+    if tres.startswith(f"{GPU_TRES}:"):
+        return f"{tres.removeprefix(f'{GPU_TRES}:')} GPUs"
+    return _WORDS.get(tres, tres.removeprefix("gres/"))
+
+
+def _of(tres: str, used: int, maximum: int) -> str:
+    return f"{_amount(tres, used)} of {_amount(tres, maximum)} {_things(tres)}"
+
+
+def named(association: AssociationUse) -> str:
+    """Return the project or the member that the limits are for, in words."""
+    if association.user is None:
+        return f"project {association.account}"
+    return f"{association.user} in project {association.account}"
+
+
+_Never = tuple[int, FieldProblem]
+"""Permitted maximum, and the problem if it is exceeded."""
+
+
+def _too_many(name: str, what: str, tres: str, count: int, maximum: int) -> _Never:
+    return maximum, FieldProblem(
+        _field(tres),
+        f"it asks for {_amount(tres, count)} {_things(tres)}, and {name} may use "
+        f"{_amount(tres, maximum)} {what}",
+        _amount(tres, count),
+        f"at most {_amount(tres, maximum)}",
+    )
+
+
+def _never(
+    association: AssociationUse, amounts: Mapping[str, int], request: LimitRequest, *, safe: bool
+) -> Iterator[_Never]:
+    """Yield the problems that remain even if nothing else runs."""
+    name = named(association)
+    for tres, count in amounts.items():
+        gauge = association.tres.get(tres)
+        if gauge is not None and gauge.limit is not None and count > gauge.limit:
+            yield _too_many(name, "at once", tres, count, gauge.limit)
+        if count > association.per_job.get(tres, count):
+            yield _too_many(name, "for one job", tres, count, association.per_job[tres])
+    if association.max_wall_s is not None and request.time_limit_s > association.max_wall_s:
+        yield _too_long(name, request.time_limit_s, association.max_wall_s)
+    for tres, gauge in association.tres_minutes.items() if safe else ():
+        minutes = amounts.get(tres, 0) * request.time_limit_s // 60
+        if gauge.limit is not None and minutes > gauge.limit:
+            what = f"{_hours_of(tres)}-hours"
+            yield (
+                gauge.limit,
+                FieldProblem(
+                    "max_duration",
+                    f"it may take {minutes / 60:g} {what}, and {name} may use {gauge.limit / 60:g} "
+                    "in total",
+                    f"{minutes / 60:g} {what}",
+                    f"at most {gauge.limit / 60:g}",
+                ),
+            )
+    for gauge in (association.grp_jobs, association.max_jobs):
+        if gauge.limit == 0:
+            yield 0, FieldProblem("project", f"{name} may run no jobs", association.account, None)
+    new = len(parse_array(request.array).indices) if request.array else 1
+    for gauge in (association.grp_submitted, association.max_submitted):
+        if gauge.limit is not None and gauge.used + new > gauge.limit:
+            remaining = max(0, gauge.limit - gauge.used)
+            yield (
+                remaining,
+                FieldProblem(
+                    "array" if request.array else "project",
+                    f"{name} has {gauge.used} jobs waiting or running, and this adds {new}; at most "
+                    f"{gauge.limit} are accepted at a time",
+                    str(new),
+                    f"at most {remaining} now",
+                ),
+            )
+
+
+def _too_long(name: str, asked_s: int, most_s: int) -> _Never:
+    return most_s, FieldProblem(
+        "max_duration",
+        f"it is longer than {name} may use",
+        format_duration(asked_s),
+        f"at most {format_duration(most_s)}",
+    )
+
+
+def _waits(
+    association: AssociationUse,
+    amounts: Mapping[str, int],
+    request: LimitRequest,
+    look: LimitUsage,
+    *,
+    safe: bool,
+) -> Iterator[str]:
+    for tres, count in amounts.items():
+        gauge = association.tres.get(tres)
+        if gauge is not None and gauge.limit is not None and gauge.used + count > gauge.limit:
+            text = summary(association, tres, look)
+            yield f"Waits for the limit of {text}."
+    for gauge in (association.grp_jobs, association.max_jobs):
+        if gauge.limit is not None and gauge.used >= gauge.limit > 0:
+            yield f"Waits for the limit of {named(association)}: {jobs_of(gauge)}."
+    for tres, gauge in association.tres_minutes.items():
+        if gauge.limit is None or not amounts.get(tres):
+            continue
+        needed = amounts[tres] * request.time_limit_s // 60 if safe else 1
+        if gauge.used + needed > gauge.limit:
+            yield f"Waits for the budget of {named(association)}: {hours_of(tres, gauge)}."
+
+
+def jobs_of(gauge: Gauge) -> str:
+    """Return the number of running jobs and their limit, as a clause."""
+    return f"{gauge.used} of {gauge.limit} jobs run"
+
+
+def hours_of(tres: str, gauge: Gauge) -> str:
+    """Return the hours of a resource that are used up and their limit, as a clause."""
+    limit = 0 if gauge.limit is None else gauge.limit // 60
+    return f"{gauge.used // 60} of {limit} {_hours_of(tres)}-hours are used up"
+
+
+def _hours_of(tres: str) -> str:
+    return "GPU" if tres == GPU_TRES else _things(tres)
+
+
+def _never_in_qos(
+    qos: QosUse, amounts: Mapping[str, int], request: LimitRequest
+) -> Iterator[_Never]:
+    name = f"a job of QOS {qos.name}"
+    for tres, count in amounts.items():
+        gauge = qos.tres.get(tres)
+        if gauge is not None and gauge.limit is not None and count > gauge.limit:
+            yield _too_many(f"QOS {qos.name}", "at once", tres, count, gauge.limit)
+        if count > qos.per_job.get(tres, count):
+            yield _too_many(name, "for itself", tres, count, qos.per_job[tres])
+        if count > qos.per_user.get(tres, count):
+            who = f"each user of QOS {qos.name}"
+            yield _too_many(who, "at once", tres, count, qos.per_user[tres])
+    if qos.max_wall_s is not None and request.time_limit_s > qos.max_wall_s:
+        yield _too_long(name, request.time_limit_s, qos.max_wall_s)
+
+
+def _waits_in_qos(qos: QosUse, amounts: Mapping[str, int], user: str) -> Iterator[str]:
+    for tres, count in amounts.items():
+        gauge = qos.tres.get(tres)
+        if gauge is not None and gauge.limit is not None and gauge.used + count > gauge.limit:
+            users = {who: used[tres] for who, used in qos.used_by.items() if tres in used}
+            by = _by(users, tres)
+            yield f"Waits for the limit of QOS {qos.name}: {_of(tres, gauge.used, gauge.limit)} in use{by}."
+        maximum, used = qos.per_user.get(tres), qos.used_by.get(user, {}).get(tres, 0)
+        if maximum is not None and used + count > maximum:
+            text = _of(tres, used, maximum)
+            yield f"Waits for the limit of {user} in QOS {qos.name}: {text} in use."
+
+
+def _users(association: AssociationUse, tres: str, look: LimitUsage) -> dict[str, int]:
+    """Return the usage of each user of an account and of the accounts below it."""
+    parents = {a.account: a.parent for a in look.associations if a.user is None}
+    usage: dict[str, int] = {}
+    for one in look.associations:
+        gauge = one.tres.get(tres)
+        if one.user is None or gauge is None or not gauge.used:
+            continue
+        above: str | None = one.account
+        while above is not None and above != association.account:
+            above = parents.get(above)
+        if above is not None:
+            usage[one.user] = usage.get(one.user, 0) + gauge.used
+    return usage
+
+
+def _by(users: Mapping[str, int], tres: str) -> str:
+    ranking = sorted(users.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{name} {_amount(tres, used)}" for name, used in ranking[:_MOST_NAMES]]
+    if len(ranking) > _MOST_NAMES:
+        shown.append(f"{len(ranking) - _MOST_NAMES} others")
+    return f" by {', '.join(shown)}" if shown else ""
