@@ -137,6 +137,9 @@ async def test_a_months_report(stage: Stage) -> None:
     async with stage.client(ada) as client:
         found = await ok(client.get(f"{API}/projects/vision/report?month=2026-02"))
         text = await client.get(f"{API}/projects/vision/usage.csv?month=2026-02&since=2026-01")
+        month = await client.get(f"{API}/projects/vision/usage.csv?month=13")
+        sentence = "13 is not a month: write YYYY-MM, such as 2026-03."
+        assert (month.status_code, month.json()["detail"]) == (422, sentence)
         for wrong in ("since=2026-13", "month=2026-01&since=2026-02", "since=2020-01"):
             refused = await client.get(f"{API}/projects/vision/usage.csv?{wrong}")
             assert refused.json()["problems"][0]["field"] == "since"

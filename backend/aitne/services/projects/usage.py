@@ -8,7 +8,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from aitne.core.errors import InvalidInput
+from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.limits import Usage
 from aitne.core.models.project import MONTH
@@ -122,8 +122,10 @@ class UsageService:
 def checked_month(field: str, month: str | None) -> str | None:
     """Return the month as given. Raises ``InvalidInput`` if it is not a month."""
     if month is not None and _MONTH.fullmatch(month) is None:
-        raise InvalidInput.field(
-            field, "is not a month", value=month, allowed="YYYY-MM, such as 2026-03"
+        shown = month[:20]
+        raise InvalidInput(
+            f"{shown} is not a month: write YYYY-MM, such as 2026-03.",
+            [FieldProblem(field, "is not a month", shown, "YYYY-MM, such as 2026-03")],
         )
     return month
 
