@@ -36,15 +36,17 @@ class ImportedScript(Frozen):
     notes: tuple[Note, ...]
 
 
-def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
+def import_sbatch(text: str, folder: str | None = None, name: str | None = None) -> ImportedScript:
     """Read a batch script. ``file`` is always a valid job file; the notes list what was left out or
     changed.
 
     ``folder`` is where sbatch would have been called, and with that where the job starts; a note
-    says so where it is not known.
+    says so where it is not known. ``name`` is the script's, by which sbatch names a job without
+    ``--job-name``.
 
     Raises:
-        ValueError: the script is too long, or holds a character that no program can receive.
+        ValueError: the script is too long, contains a character that no program can receive, or is
+            of a heterogeneous job.
     """
     if len(text) > MAX_CHARS:
         raise ValueError(f"a batch script of more than {MAX_CHARS >> 10} KiB is refused")
@@ -74,12 +76,10 @@ def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
             wish.note(number, "#SBATCH", f"has more than {LONGEST_DIRECTIVE} characters: left out")
             continue
         if directive[1].split()[:1] in (["hetjob"], ["packjob"]):
-            wish.note(
-                number,
-                directive[1].split()[0],
-                "heterogeneous jobs are not supported: submit each component",
+            raise ValueError(
+                f"line {number} separates the components of a heterogeneous job, which the platform "
+                "cannot submit; submit each component as a job of its own, or the script with sbatch"
             )
-            break
         for option in _options(number, directive[1], wish):
             sbatch_options.take(wish, option)
     if "\r" in text:
@@ -95,7 +95,9 @@ def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
             )
         else:
             wish.fields["workdir"] = folder
-    body = read_body(lines, begin, wish)
+    if name:
+        wish.fields.setdefault("name", name)
+    body = read_body(lines, begin, wish, folder)
     return _checked(_assemble(wish, body), wish)
 
 
@@ -185,10 +187,11 @@ def _options(line: int, text: str, wish: SbatchConversion) -> Iterator[SbatchOpt
 def _long(prefix: str) -> str | None:
     """Return the full name of an option that may be shortened where unambiguous, or None if there
     is no such option."""
-    if prefix in sbatch_options.KNOWN:
-        return prefix
-    meant = [name for name in sbatch_options.KNOWN if prefix and name.startswith(prefix)]
-    return meant[0] if len(meant) == 1 else None
+    aliases = sbatch_options.ALIASES
+    names = sbatch_options.KNOWN | aliases.keys()
+    meant = [name for name in names if prefix and name.startswith(prefix)]
+    name = prefix if prefix in names else meant[0] if len(meant) == 1 else None
+    return None if name is None else aliases.get(name, name)
 
 
 def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
@@ -199,6 +202,7 @@ def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
             ("modules", body.modules),
             ("conda", body.conda),
             ("venv", body.venv),
+            ("setup", sbatch_amounts.step_setup(wish, body.command)),
         )
         if value
     }

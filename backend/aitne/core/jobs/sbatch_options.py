@@ -56,11 +56,6 @@ class SbatchConversion:
             Note(line=line, option=option[:200], message=message[:1_000], serious=serious)
         )
 
-    @property
-    def tasks_asked(self) -> bool:
-        """Return whether the script requests more than one task on a node."""
-        return bool({"ntasks", "ntasks-per-node"} & self.amounts.keys())
-
 
 SHORT = {
     "A": "account",
@@ -100,6 +95,9 @@ SHORT = {
     "u": "usage",
     "V": "version",
 }
+
+ALIASES = {"tasks-per-node": "ntasks-per-node"}
+"""Other names of long options."""
 
 _LOG = "the platform keeps the log of every job and shows it; redirect in `commands` for a file of your own"
 _MAIL = "choose your notifications under Account -> Notifications"
