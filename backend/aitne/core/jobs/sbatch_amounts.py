@@ -120,7 +120,6 @@ def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int |
                 "--ntasks",
                 f"{tasks} tasks run on one node, where sbatch may use more; set `resources.nodes` "
                 "and `resources.tasks_per_node` to spread them",
-                serious=False,
             )
         return None, tasks
     each = -(-tasks // nodes)

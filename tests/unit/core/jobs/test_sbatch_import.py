@@ -116,7 +116,7 @@ def test_an_option_has_its_field(line: str, expected: dict[str, Any]) -> None:
         ("-N2 --tasks-per 4", 2, 4, None),
         ("--ntasks-per-node=4", None, 4, None),
         ("-N1 -n8", 1, 8, None),
-        ("-n8", None, 8, False),
+        ("-n8", None, 8, True),
         ("-N2 -n8", 2, 4, False),
         ("-n8 --ntasks-per-node=4", 2, 4, None),
         ("-n3 --ntasks-per-node=4", 1, 3, None),
