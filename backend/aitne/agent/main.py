@@ -290,6 +290,8 @@ def _run(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
             f"the working directory {workdir} cannot be entered: {error.strerror}",
         )
     os.environ["PWD"] = workdir
+    # With sbatch it is the folder of the submission, which for a job is its working directory.
+    os.environ["SLURM_SUBMIT_DIR"] = workdir
     observer = Observer(spec, reporter, programs)
     try:
         return _run_all(spec, programs, reporter, observer)

@@ -23,6 +23,8 @@ class ResourcesRecord(Record, gpu=GpuRecord):
 
     nodes: int
     cpu: int
+    tasks_per_node: int | None
+    cpus_per_task: int | None
     memory_bytes: int
     gpu: GpuRecord
     gres: dict[str, int]

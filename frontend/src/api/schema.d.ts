@@ -4457,7 +4457,7 @@ export interface components {
             image?: string | null;
             /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
-            /** @description Each runs under bash -c; the first that fails ends the job. A single one may be written without a list. */
+            /** @description Each runs under bash -c, or by the interpreter of its first line if that is #!/...; the first that fails ends the job. A single one may be written without a list. */
             commands?: string[] | string;
             /** @description Run the commands on many ranks that exchange tensors; only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
@@ -4546,7 +4546,7 @@ export interface components {
             image?: string | null;
             /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
-            /** @description Each runs under bash -c; the first that fails ends the job. A single one may be written without a list. */
+            /** @description Each runs under bash -c, or by the interpreter of its first line if that is #!/...; the first that fails ends the job. A single one may be written without a list. */
             commands?: string[];
             /** @description Run the commands on many ranks that exchange tensors; only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;
@@ -6630,10 +6630,14 @@ export interface components {
              */
             nodes: number;
             /**
-             * @description CPUs per node.
+             * @description CPUs per node, of all tasks together.
              * @default 1
              */
             cpu: number;
+            /** @description Tasks that `srun` starts on each node; null: the scheduler's default. */
+            tasks_per_node?: number | null;
+            /** @description CPUs of each task; null: not requested, so each has one if there is a number of tasks. */
+            cpus_per_task?: number | null;
             /**
              * @description Memory per node.
              * @default 1073741824
@@ -6660,6 +6664,10 @@ export interface components {
             nodes?: number | null;
             /** @description CPUs on each node. */
             cpu?: number | null;
+            /** @description Tasks that srun and MPI start on each node; without cpu or cpus_per_task each has one CPU. Omitted: Slurm's default, one. Ranks of distributed are ranks_per_node. */
+            tasks_per_node?: number | null;
+            /** @description CPUs of each task, instead of cpu: a node has tasks_per_node times as many. */
+            cpus_per_task?: number | null;
             /** @description Memory on each node, such as 16G. */
             memory?: number | string | null;
             /** @description GPUs on each node: a number or type:number. */
@@ -6678,6 +6686,10 @@ export interface components {
             nodes?: number | null;
             /** @description CPUs on each node. */
             cpu?: number | null;
+            /** @description Tasks that srun and MPI start on each node; without cpu or cpus_per_task each has one CPU. Omitted: Slurm's default, one. Ranks of distributed are ranks_per_node. */
+            tasks_per_node?: number | null;
+            /** @description CPUs of each task, instead of cpu: a node has tasks_per_node times as many. */
+            cpus_per_task?: number | null;
             /** @description Memory on each node, such as 16G. */
             memory?: number | null;
             /** @description GPUs on each node: a number or type:number. */
@@ -6967,7 +6979,7 @@ export interface components {
             image?: string | null;
             /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
             datasets?: string[];
-            /** @description Each runs under bash -c; the first that fails ends the job. A single one may be written without a list. */
+            /** @description Each runs under bash -c, or by the interpreter of its first line if that is #!/...; the first that fails ends the job. A single one may be written without a list. */
             commands?: string[] | string;
             /** @description Run the commands on many ranks that exchange tensors; only for jobs. */
             distributed?: components["schemas"]["DistributedFile"] | null;

@@ -33,6 +33,8 @@ const FIELDS: Partial<Record<string, string>> = {
   max_duration_s: msg("Time limit"),
   nodes: msg("Nodes"),
   cpu: msg("CPUs"),
+  tasks_per_node: msg("Tasks per node"),
+  cpus_per_task: msg("CPUs per task"),
   memory_bytes: msg("Memory"),
   gpu: msg("GPUs"),
   root: msg("Folder"),

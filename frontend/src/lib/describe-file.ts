@@ -18,14 +18,21 @@ export function gpuOf(value: unknown): Gpu {
   return { count: Number(count) || 0, ...(type ? { type } : {}) };
 }
 
+/** CPUs on each node of a job file; 0 if it requests none. */
+function cpusOf(resources: JobFile["resources"]): number {
+  const { cpu, tasks_per_node: tasks, cpus_per_task: each } = resources ?? {};
+  return cpu ?? (tasks || each ? (tasks ?? 1) * (each ?? 1) : 0);
+}
+
 export function describeFile(file: JobFile): string {
-  const { nodes, cpu, memory, gpu } = (file.resources ?? {}) as { nodes?: number | null; cpu?: number | null; memory?: number | string | null; gpu?: unknown };
+  const { nodes, memory, gpu } = (file.resources ?? {}) as { nodes?: number | null; memory?: number | string | null; gpu?: unknown };
+  const cpus = cpusOf(file.resources);
   const { count, type } = gpuOf(gpu);
   const limit = file.max_duration;
   return [
     nodes && nodes > 1 ? i18next.t("{{count}} nodes", { count: nodes }) : "",
     count > 0 ? (type ? `${count} × ${type}` : i18next.t("{{count}} GPUs", { count })) : "",
-    cpu ? i18next.t("{{count}} CPUs", { count: cpu }) : "",
+    cpus ? i18next.t("{{count}} CPUs", { count: cpus }) : "",
     typeof memory === "number" ? formatBytes(memory) : (memory ?? ""),
     typeof limit === "number" ? durationWords(limit) : (limit ?? ""),
   ]

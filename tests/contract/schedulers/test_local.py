@@ -20,6 +20,14 @@ from tests.support.alive import alive
 from tests.support.schedulers import Bench
 
 
+async def test_job_finds_its_number_of_tasks(local: Bench) -> None:
+    resources = {"cpu": 2, "tasks_per_node": 2, "cpus_per_task": 1}
+    command = "echo $SLURM_NTASKS $SLURM_NTASKS_PER_NODE $SLURM_CPUS_PER_TASK"
+    number, request = await local.submit(command, resources=resources)
+    await local.ended(number)
+    assert local.log(request) == "2 2 1\n"
+
+
 async def test_a_running_job_outlives_its_old_limit(local: Bench) -> None:
     number, request = await local.submit(
         "echo up; while ! [ -e done ]; do sleep .02; done; echo bye", time_limit_s=2

@@ -24,7 +24,7 @@ from aitne.core.ports.scheduler import SchedulerJob
 from aitne.host.settings import load_settings
 from tests.support import realtime
 from tests.support.schedulers import Bench, change, slurm_tools
-from tests.support.slurm import both_releases, run_as
+from tests.support.slurm import both_releases, run_as, sbatch, wait_ended
 
 pytestmark = realtime.SLURM
 
@@ -181,6 +181,33 @@ async def test_cancelled_waiting_task_leaves_the_record_of_its_array(slurm: Benc
         assert {row.array_task_id for row in rows} == left
     assert {row.job_id for row in rows} == {request.job_id}
     await slurm.cancel(number)
+
+
+COUNTS = (
+    "env | grep -E '^SLURM_(NTASKS|NPROCS|TASKS|CPUS_PER|JOB_CPUS|CPUS_ON|NNODES|JOB_NUM)' | sort\n"
+    "srun --mpi=none hostname | wc -l\n"
+)
+
+
+async def test_jobs_have_the_tasks_of_sbatch(slurm: Bench) -> None:
+    cluster = cluster_of(slurm)
+    numbers = {}
+    for name, resources, words in (
+        ("nodes", {"nodes": 2, "cpu": 2}, ["-N2", "-c2"]),
+        (
+            "tasks",
+            {"nodes": 2, "cpu": 4, "tasks_per_node": 2, "cpus_per_task": 2},
+            ["-N2", "--ntasks-per-node=2", "-c2"],
+        ),
+    ):
+        log = Path(f"/home/alice/{slurm.data_dir.name}-{name}.log")
+        plain = sbatch(cluster, "alice", f"#!/bin/bash\n{COUNTS}", "--mem=64M", f"-o{log}", *words)
+        numbers[log] = (plain, *await slurm.submit(COUNTS, resources=resources))
+    for log, (plain, number, request) in numbers.items():
+        assert (await slurm.ended(number)).state is JobState.COMPLETED
+        wait_ended(cluster, plain)
+        assert slurm.log(request) == log.read_text()
+        log.unlink()
 
 
 async def test_shards_and_sessions(slurm: Bench) -> None:

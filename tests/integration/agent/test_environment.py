@@ -11,6 +11,7 @@ import pytest
 
 from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT, ProgramPhase
 from aitne.core.jobs.environment import wrap
+from aitne.core.jobs.shell_functions import FUNCTIONS
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job_options import EnvironmentOptions
 from aitne.core.ports.files import ProgramOutcome
@@ -47,6 +48,79 @@ def test_modules_are_loaded_in_their_order(job: Job, modules: dict[str, str]) ->
     wanted = {"modules": ["greet/1.0", "tools"]}
     assert run(job, wanted, "greet; exit 4", variables=modules) == 4
     assert job.log == "hello from a tool\n"
+
+
+def with_functions(command: str, shell: str = "set -eu") -> list[str]:
+    """A program that has the functions of a batch script and runs a command in another bash."""
+    return ["bash", "-c", f'{FUNCTIONS}\nexec bash -c "$1"', "bash", f"{shell}\n{command}"]
+
+
+def test_bash_of_a_job_has_modules_wherever_they_are_loaded(
+    job: Job, modules: dict[str, str]
+) -> None:
+    command = "mkdir -p x; module load greet/1.0 tools; greet; ml greet/2.0; greet\n"
+    command += "bash -c 'ml -greet; echo ${GREETING-none}'; module load no/such"
+    assert job.run(commands=[with_functions(command)], variables=modules) == 1
+    assert job.log.startswith("hello from a tool\n")
+    assert "good day from a tool\nnone\n" in job.log
+    assert "no/such" in job.log
+
+
+def test_modules_of_the_environment_leave_the_function(job: Job, modules: dict[str, str]) -> None:
+    argv = wrap(
+        EnvironmentOptions(modules=("greet/1.0",)),
+        ("bash", "-c", "module load tools; greet; bash -c 'module unload greet; greet'"),
+    )
+    program = ["bash", "-c", f'{FUNCTIONS}\nexec "$@"', "bash", *argv]
+    assert job.run(commands=[program], variables=modules) == 0
+    assert job.log == "hello from a tool\n from a tool\n"
+
+
+def test_bash_of_a_job_activates_conda(job: Job, conda: dict[str, str]) -> None:
+    command = "echo begun; conda activate torch; echo in $CONDA_DEFAULT_ENV"
+    assert job.run(commands=[with_functions(command)], variables=conda) == 0
+    assert job.log == "begun\nin torch\n"
+
+
+def test_conda_of_a_module_is_activated(
+    job: Job, modules: dict[str, str], conda: dict[str, str], tmp_path: Path
+) -> None:
+    base = tmp_path / "site" / "conda"
+    base.parent.mkdir()
+    (tmp_path / "miniforge3").rename(base)
+    defined = base / "etc" / "profile.d" / "conda.sh"
+    defined.write_text(defined.read_text().replace(f"{tmp_path}/miniforge3", str(base)))
+    (base / "bin").mkdir()
+    (base / "bin" / "conda").write_text(f"#!/bin/sh\necho {base}\n")
+    (base / "bin" / "conda").chmod(0o755)
+    (tmp_path / "modulefiles" / "conda.lua").write_text(f'prepend_path("PATH", "{base}/bin")')
+    command = "command -v conda; module load conda; conda activate torch; echo $CONDA_DEFAULT_ENV"
+    argv = with_functions(command, "set -u")
+    code = job.run(commands=[argv], variables=modules | {"HOME": str(tmp_path)})
+    assert (code, job.log) == (0, "torch\n")
+
+
+def test_node_without_modules_and_conda_has_no_functions() -> None:
+    hide = "for f in /etc/profile.d /usr/share/lmod /usr/share/modules; do "
+    hide += 'if [ -d $f ]; then mount -t tmpfs none $f || exit 99; fi; done; exec "$@"'
+    argv = with_functions("type module ml conda", "set -u")
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", hide, "sh", *argv],
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_submit_dir_is_the_working_directory(job: Job) -> None:
+    home = job.folder / "home" / "work"
+    home.mkdir(parents=True)
+    variables = {"HOME": str(home.parent), "SLURM_SUBMIT_DIR": str(job.folder)}
+    command = "cd / && cd $SLURM_SUBMIT_DIR && pwd"
+    assert job.run(command, workdir="~/work", variables=variables) == 0
+    assert job.log == f"{home}\n"
 
 
 def test_a_module_that_is_not_there_is_named_with_its_like(

@@ -53,6 +53,8 @@ async def test_a_job_is_made_and_shown_flat(stage: Stage) -> None:
         assert job["resources"] == {
             "nodes": 1,
             "cpu": 2,
+            "tasks_per_node": None,
+            "cpus_per_task": None,
             "memory_bytes": 1 << 30,
             "gpu": {"count": 0, "type": None},
             "gres": {},

@@ -21,7 +21,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str | None, str]] = {
         {"resources": {"gpus": 1}},
         "resources.gpus",
         "1",
-        "cpu, gpu, gres, memory",
+        "cpu, cpus_per_task, gpu, gres, memory",
     ),
     "wrong unit": ({"resources": {"memory": "16 X"}}, "resources.memory", "16 X", "16G"),
     "no unit": ({"resources": {"memory": "16"}}, "resources.memory", "16", "16G"),
@@ -111,7 +111,7 @@ async def test_only_what_belongs_there_is_called_allowed(stage: Stage) -> None:
         allowed = {each["field"]: each["allowed"] for each in answer.json()["problems"]}
         assert allowed == {
             "colour": ", ".join(sorted(JobFile.model_fields)),
-            "resources.memory_bytes": "cpu, gpu, gres, memory, nodes",
+            "resources.memory_bytes": "cpu, cpus_per_task, gpu, gres, memory, nodes, tasks_per_node",
         }
         (found,) = (await client.get("/api/v1/jobs?colour=red")).json()["problems"]
         assert found["allowed"] == ", ".join(sorted(AnyJobQuery.model_fields))

@@ -60,7 +60,6 @@ def test_submission_contains_all_sbatch_options() -> None:
     assert environment == [
         "PATH=/bin",
         "SLURM_CPUS_PER_TASK=4",
-        "SLURM_NTASKS_PER_NODE=1",
         "SLURM_SUBMIT_DIR=/home/alice/jobs/7/2",
     ]
     assert job == {
@@ -70,8 +69,6 @@ def test_submission_contains_all_sbatch_options() -> None:
         "standard_output": "/home/alice/jobs/7/2/output-%a.log",
         "open_mode": ["APPEND"],
         "nodes": "2",
-        "tasks": 2,
-        "tasks_per_node": 1,
         "cpus_per_task": 4,
         "memory_per_node": {"set": True, "infinite": False, "number": 3072},
         "time_limit": {"set": True, "infinite": False, "number": 91},

@@ -141,7 +141,8 @@ def import_(
 
     text = _read(script)
     try:
-        conversion = import_sbatch(text, str(Path.cwd()))
+        name = "sbatch" if script == "-" else Path(script).name
+        conversion = import_sbatch(text, str(Path.cwd()), name)
     except ValueError as error:
         raise InvalidInput(f"{script}: {error}.") from error
     for note in conversion.notes:

@@ -89,7 +89,8 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
 
 def resources(request: ResourcesRecord) -> str:
     """Return resources as text, such as ``2 x 4 cpu 16G a100:2``."""
-    parts = [f"{request.cpu} cpu", output.memory(request.memory_bytes)]
+    tasks = [] if request.tasks_per_node is None else [f"{request.tasks_per_node} tasks"]
+    parts = [*tasks, f"{request.cpu} cpu", output.memory(request.memory_bytes)]
     if request.gpu.count:
         parts.append(f"gpu {request.gpu}")
     parts += [f"{name}:{count}" for name, count in request.gres.items()]

@@ -1,4 +1,4 @@
-"""Protocol between the platform and the broker over its UNIX socket. Version 1.
+"""Protocol between the platform and the broker over its UNIX socket. Version 2.
 
 Lines of JSON. The platform sends ``Hello`` first and reads ``Welcome`` or a refusal. After that it
 sends ``{"id", "verb", "args"}`` and reads, in any order, ``{"id", "ok"}`` or ``{"id", "error"}``.
@@ -44,7 +44,8 @@ from aitne.core.ports.accounting import Associations, Change
 from aitne.core.ports.files import Fence, JobLocation, ProgramOutcome
 from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
 
-PROTOCOL = 1
+PROTOCOL = 2
+"""Increased when an older broker would ignore a part of a request: since 2 it has tasks."""
 MAX_REQUEST_BYTES = 32 << 20
 """Longest line of the platform: it may contain a script and the agent's specification."""
 MAX_ANSWER_BYTES = 512 << 20

@@ -137,6 +137,8 @@ def _resources(run: ComparisonInput) -> dict[str, Any]:
     return {
         "nodes": resources.nodes,
         "cpu": resources.cpu,
+        "tasks_per_node": resources.tasks_per_node,
+        "cpus_per_task": resources.cpus_per_task,
         "memory_bytes": resources.memory_bytes,
         "gpu": (f"{gpu.type}:{gpu.count}" if gpu.type else str(gpu.count)) if gpu.count else None,
         **{f"gres.{name}": count for name, count in resources.gres.items()},

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aitne.core.jobs.agent_protocol import EXIT_ENVIRONMENT
+from aitne.core.jobs.shell_functions import CONDA_FOLDERS, DEFINE, MODULE_FILES
 from aitne.core.models.job_options import EnvironmentOptions
 
 NAME = "aitne-environment"
@@ -16,7 +17,7 @@ NAME = "aitne-environment"
 
 # The parameters: how many modules, the modules, conda, venv, how many lines, the lines, the program.
 # They are kept in arrays, for a line may well say `set --`. Nothing here may read the standard
-# input: it is the program's. Sites' own files come first, for they know where the modules lie.
+# input: it is the program's.
 PREAMBLE = (
     r"""
 aitne_node=${SLURMD_NODENAME:-${HOSTNAME:-this node}}
@@ -41,11 +42,7 @@ aitne_home() {
 aitne_find_modules() {
   local file looked=()
   type module >/dev/null 2>&1 && return
-  for file in /etc/profile.d/*lmod*.sh /etc/profile.d/*module*.sh \
-      ${LMOD_PKG:+"$LMOD_PKG/init/bash"} ${MODULESHOME:+"$MODULESHOME/init/bash"} \
-      /usr/share/lmod/lmod/init/bash /usr/share/lmod/*/init/bash \
-      /usr/share/modules/init/bash /usr/share/Modules/init/bash \
-      /usr/local/Modules/init/bash /opt/modules/init/bash /opt/lmod/lmod/init/bash; do
+  for file in MODULE_FILES; do
     [[ -r $file ]] || { looked+=("$file"); continue; }
     . "$file" >/dev/null </dev/null
     type module >/dev/null 2>&1 && return
@@ -76,8 +73,7 @@ aitne_find_conda() {
   type conda 2>/dev/null | grep -q function && return
   [[ -n ${CONDA_EXE:-} ]] && looked+=("${CONDA_EXE%/*/*}")
   base=$(type -P conda) && looked+=("$("$base" info --base 2>/dev/null </dev/null)")
-  looked+=("$HOME"/{miniconda3,miniforge3,mambaforge,anaconda3}
-    /opt/{conda,miniconda3,miniforge3,anaconda3} /usr/local/{miniconda3,miniforge3,anaconda3})
+  looked+=(CONDA_FOLDERS)
   for base in "${looked[@]}"; do
     if [[ -n $base && -r $base/etc/profile.d/conda.sh ]]; then
       . "$base/etc/profile.d/conda.sh" </dev/null
@@ -130,9 +126,15 @@ for aitne_index in "${!aitne_lines[@]}"; do
 with exit code $aitne_status on node $aitne_node: ${aitne_lines[aitne_index]}"
 done
 
+# The program's shell gets functions of its own: those that were read here may need others.
+unset -f conda
+declare -F DEFINE >/dev/null && DEFINE
 exec "${aitne_program[@]}"
-"""
-).replace("EXIT_CODE", str(EXIT_ENVIRONMENT))
+""".replace("EXIT_CODE", str(EXIT_ENVIRONMENT))
+    .replace("MODULE_FILES", MODULE_FILES)
+    .replace("CONDA_FOLDERS", CONDA_FOLDERS)
+    .replace("DEFINE", DEFINE)
+)
 
 
 def wrap(environment: EnvironmentOptions, argv: Sequence[str]) -> tuple[str, ...]:

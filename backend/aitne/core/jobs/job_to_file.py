@@ -58,7 +58,10 @@ def _inactivity(spec: JobSpec) -> str | None:
 def _resources(spec: JobSpec) -> dict[str, Any]:
     resources = spec.resources
     fields: dict[str, Any] = {"nodes": resources.nodes} if resources.nodes > 1 else {}
-    fields |= {"cpu": resources.cpu, "memory": format_memory(resources.memory_bytes)}
+    tasks = {"tasks_per_node": resources.tasks_per_node, "cpus_per_task": resources.cpus_per_task}
+    tasks = {name: count for name, count in tasks.items() if count is not None}
+    fields |= tasks or {"cpu": resources.cpu}
+    fields["memory"] = format_memory(resources.memory_bytes)
     if resources.gpu.count:
         fields["gpu"] = resources.gpu.count if resources.gpu.type is None else str(resources.gpu)
     if resources.gres:

@@ -21,6 +21,11 @@ def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:
     return jobs_dir / str(job_id) / str(attempt)
 
 
+def command_name(number: int) -> str:
+    """Return the name of the file of a command that is a script; commands count from 0."""
+    return f"command-{number}"
+
+
 def log_name(task: int | None) -> str:
     """Return the name of the log: the program's stdout and stderr merged."""
     return "output.log" if task is None else f"output-{task}.log"

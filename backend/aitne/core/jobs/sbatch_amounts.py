@@ -19,26 +19,52 @@ _RANGE = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 def resources(wish: SbatchConversion) -> dict[str, Any]:
     """Return the nodes and the resources of each, from all options that concern them."""
-    nodes = _nodes(wish)
-    tasks = _tasks(wish, nodes)
+    nodes, tasks = _tasks(wish, _nodes(wish))
     cpus = _count(wish, "cpus-per-task")
     fields: dict[str, Any] = {}
     if nodes is not None:
         fields["nodes"] = nodes
-    if tasks is not None or cpus is not None:
-        fields["cpu"] = (tasks or 1) * (cpus or 1)
+    if tasks is not None:
+        fields["tasks_per_node"] = tasks
+    if cpus is not None:
+        fields["cpus_per_task"] = cpus
     gpu_type, gpus, gres = _gpus(wish, nodes or 1, tasks or 1)
     if gpus:
         fields["gpu"] = gpus if gpu_type is None else f"{gpu_type}:{gpus}"
     if gres:
         fields["gres"] = gres
-    memory = _memory(wish, fields.get("cpu", 1), gpus)
+    memory = _memory(wish, (tasks or 1) * (cpus or 1), gpus)
     if memory is not None:
         fields["memory"] = memory
-    for name, option in (("cpu", "cpus-per-task"), ("gpu", "gpus"), ("memory", "mem")):
+    for name, option in (
+        ("cpus_per_task", "cpus-per-task"),
+        ("tasks_per_node", "ntasks"),
+        ("tasks_per_node", "ntasks-per-node"),
+        ("gpu", "gpus"),
+        ("memory", "mem"),
+    ):
         if option in wish.amounts:
             wish.lines[f"resources.{name}"] = wish.amounts[option].line
     return fields
+
+
+def step_setup(wish: SbatchConversion, command: str) -> list[str]:
+    """Return lines of bash with which the job's steps take memory as with sbatch.
+
+    A job requests memory for each node, of which every step would take all, so steps that run side by
+    side with sbatch would wait for each other.
+    """
+    side_by_side = {"ntasks", "ntasks-per-node"} & wish.amounts.keys() or (
+        "srun" in command and "&" in command
+    )
+    if not side_by_side or "mem" in wish.amounts:
+        return []
+    option = wish.amounts.get("mem-per-cpu")
+    match = _MEMORY.fullmatch(option.value or "") if option else None
+    if match is None:
+        return ["unset SLURM_MEM_PER_NODE"]
+    megabytes = -(-(int(match[1]) << _UNITS[match[2].upper()]) >> 20)
+    return [f"unset SLURM_MEM_PER_NODE; export SLURM_MEM_PER_CPU={megabytes}"]
 
 
 def _nodes(wish: SbatchConversion) -> int | None:
@@ -68,27 +94,51 @@ def _count(wish: SbatchConversion, name: str) -> int | None:
     return int(option.value or 0)
 
 
-def _tasks(wish: SbatchConversion, nodes: int | None) -> int | None:
-    """Return the number of tasks on each node, or None if no option sets it."""
-    per_node, all_ = _count(wish, "ntasks-per-node"), _count(wish, "ntasks")
-    if per_node is not None:
-        return per_node
-    if all_ is None:
-        return None
+def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int | None]:
+    """Return the number of nodes and of tasks on each; None where no option sets it.
+
+    A note is serious if sbatch would start other tasks, or on another number of nodes.
+    """
+    per_node, tasks = _count(wish, "ntasks-per-node"), _count(wish, "ntasks")
+    if tasks is None:
+        return nodes, per_node
     option = wish.amounts["ntasks"]
-    if nodes is None and all_ > 1:
+    if nodes is not None and tasks < nodes:
+        wish.note(
+            option.line,
+            "--nodes",
+            f"{nodes} became {tasks}, as sbatch does for {tasks} tasks",
+            serious=False,
+        )
+        nodes = tasks
+    if nodes is None and per_node is not None:
+        nodes = -(-tasks // per_node)
+    if nodes is None:
+        if tasks > 1:
+            wish.note(
+                option.line,
+                "--ntasks",
+                f"{tasks} tasks run on one node, where sbatch may use more; set `resources.nodes` "
+                "and `resources.tasks_per_node` to spread them",
+            )
+        return None, tasks
+    each = -(-tasks // nodes)
+    if tasks % nodes or (per_node is not None and per_node < each):
         wish.note(
             option.line,
             "--ntasks",
-            f"{all_} tasks became {all_} times the CPUs on one node; set `resources.nodes` to spread them",
+            f"{tasks} tasks on {nodes} nodes became {each} on each, because each node has the same "
+            "number",
         )
-    elif nodes is not None and all_ % nodes:
+    elif nodes > 1 and per_node != each:
         wish.note(
             option.line,
             "--ntasks",
-            f"{all_} tasks on {nodes} nodes became the same number on each",
+            f"{tasks} tasks on {nodes} nodes became {each} on each, where sbatch may place them "
+            "unevenly",
+            serious=False,
         )
-    return -(-all_ // (nodes or 1))
+    return nodes, each
 
 
 def _gpus(wish: SbatchConversion, nodes: int, tasks: int) -> tuple[str | None, int, dict[str, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from aitne.core.jobs.commands import interpreter
 from aitne.core.jobs.sbatch_options import SbatchConversion
 
 # Whatever a line holds, a part of a pattern must never be able to take what its neighbour takes: two that
@@ -14,8 +15,9 @@ _MODULE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/-]{0,199}")
 _PURGE = re.compile(r"(?:module|ml)\s+purge\s*(?:#.*)?")
 _CONDA = re.compile(r"(?:conda|mamba|source)\s+activate\s+([^\s'\"$;&|<>()`\\#*?]+)\s*(?:#.*)?")
 _VENV = re.compile(r"(?:source|\.)\s+([^\s'\"$;&|<>()`\\#*?]+)/bin/activate\s*(?:#.*)?")
-_STARTS_TASKS = re.compile(r"\s*(?:srun|mpirun|mpiexec)\b")
-_SHELLS = re.compile(r"#!\s*(?:/usr/bin/env\s+)?(?:\S*/)?bash(?:\s+(.*))?")
+_PLAIN = re.compile(r"#![ \t]*/(?:\S*/)?(?:env[ \t]+)?bash")
+_SHELL = re.compile(r"#![ \t]*/(?:\S*/)?(?:env[ \t]+)?(?:ba)?sh(?:[ \t]+(.*))?")
+_LOGIN = re.compile(r"(?:^|\s)(?:-[A-Za-z]*l|--login\b)")
 
 
 @dataclass
@@ -28,49 +30,53 @@ class ScriptBody:
     venv: str | None = None
 
 
-def read_body(lines: list[str], begin: int, wish: SbatchConversion) -> ScriptBody:
-    """Take the leading lines that load modules or an environment out of the commands."""
+def read_body(
+    lines: list[str], begin: int, wish: SbatchConversion, folder: str | None
+) -> ScriptBody:
+    """Return the commands without the leading lines that load modules or an environment.
+
+    A script of another interpreter than plain bash keeps its first line, by which the job starts that
+    interpreter. ``begin`` is the index of the first line that is neither blank nor a comment.
+    """
     body = ScriptBody()
-    shebang = lines[0] if lines and lines[0].startswith("#!") else ""
+    shebang = lines[0].strip() if lines and lines[0].startswith("#!") else ""
     if not shebang:
         wish.note(1, "#!", "is missing, so sbatch would refuse the script; here it runs under bash")
-    else:
-        _interpreter(shebang, wish)
+    elif interpreter(shebang) is None:
+        wish.note(
+            1, shebang[:60], "names no interpreter by its path; here the script runs under bash"
+        )
+        shebang = ""
+    shell = _SHELL.fullmatch(shebang)
     rest = begin
-    while rest < len(lines) and _environment(lines[rest].strip(), rest + 1, body, wish):
-        rest += 1
-    commands = [line for line in lines[rest:] if not line.startswith("#SBATCH")]
-    body.command = "\n".join(commands).strip("\n")
+    # The profile of a login shell may undo what was loaded before it.
+    if not shebang or (shell and not _LOGIN.search(shell[1] or "")):
+        while rest < len(lines) and _environment(lines[rest].strip(), rest + 1, body, wish):
+            rest += 1
+    # Directives end where the commands begin: further lines may be those of another script.
+    body.command = "\n".join(lines[rest:]).strip("\n")
     if not body.command.strip():
         body.command = ""
         wish.note(
             len(lines), "commands", "there are none: write the commands to run into `commands`"
         )
-    if "SLURM_SUBMIT_DIR" in body.command and "workdir" not in wish.fields:
-        wish.note(
-            rest + 1,
-            "SLURM_SUBMIT_DIR",
-            "is the folder that sbatch was called in, which a job file does not know: set `workdir`",
-        )
-    if any(_STARTS_TASKS.match(line) for line in commands):
-        wish.note(
-            rest + 1,
-            "srun",
-            "starts as many tasks as Slurm gives the job; write `srun --ntasks-per-node=N`, or let "
-            "`distributed` start the ranks",
-            serious=wish.tasks_asked,
-        )
+    elif shebang and not _PLAIN.fullmatch(shebang):
+        body.command = f"{shebang}\n{body.command}"
+    _check_submit_dir(body.command, rest + 1, wish, folder)
     return body
 
 
-def _interpreter(shebang: str, wish: SbatchConversion) -> None:
-    match = _SHELLS.fullmatch(shebang.strip())
-    if match is None:
-        wish.note(
-            1, shebang.strip()[:60], "runs here under bash: let `commands` call the interpreter"
+def _check_submit_dir(command: str, line: int, wish: SbatchConversion, folder: str | None) -> None:
+    if "SLURM_SUBMIT_DIR" not in command:
+        return
+    if "workdir" not in wish.fields:
+        why = (
+            "is the folder that sbatch was called in, which a job file does not know: set `workdir`"
         )
-    elif match[1] and "-e" not in match[1].split():
-        wish.note(1, f"bash {match[1]}"[:60], "the shell's own options are not converted")
+        wish.note(line, "SLURM_SUBMIT_DIR", why)
+    elif wish.fields["workdir"] != folder:
+        why = f"is {wish.fields['workdir']} here; with --chdir sbatch sets the folder that it was called in"
+        wish.note(line, "SLURM_SUBMIT_DIR", why)
 
 
 def _environment(line: str, number: int, body: ScriptBody, wish: SbatchConversion) -> bool:

@@ -37,12 +37,13 @@ class ImportedScript(Frozen):
     notes: tuple[Note, ...]
 
 
-def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
+def import_sbatch(text: str, folder: str | None = None, name: str | None = None) -> ImportedScript:
     """Read a batch script. ``file`` is always a valid job file; the notes list what was left out or
     changed.
 
     ``folder`` is where sbatch would have been called, and with that where the job starts; a note
-    says so where it is not known.
+    says so where it is not known. ``name`` is the script's, by which sbatch names a job without
+    ``--job-name``.
 
     Raises:
         ValueError: the script is too long, holds a character that no program can receive, or is no
@@ -98,7 +99,9 @@ def import_sbatch(text: str, folder: str | None = None) -> ImportedScript:
             )
         else:
             wish.fields["workdir"] = folder
-    body = read_body(lines, begin, wish)
+    if name:
+        wish.fields.setdefault("name", name)
+    body = read_body(lines, begin, wish, folder)
     return _checked(_assemble(wish, body), wish)
 
 
@@ -212,6 +215,7 @@ def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
             ("modules", body.modules),
             ("conda", body.conda),
             ("venv", body.venv),
+            ("setup", sbatch_amounts.step_setup(wish, body.command)),
         )
         if value
     }

@@ -58,11 +58,6 @@ class SbatchConversion:
             Note(line=line, option=option[:200], message=message[:1_000], serious=serious)
         )
 
-    @property
-    def tasks_asked(self) -> bool:
-        """Return whether the script requests more than one task on a node."""
-        return bool({"ntasks", "ntasks-per-node"} & self.amounts.keys())
-
 
 SHORT = {
     "A": "account",

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Sequence
 from uuid import UUID
 
+from aitne.core.jobs.shell_functions import FUNCTIONS
 from aitne.core.models.resources import Resources
 from aitne.core.units import format_duration, format_memory
 
@@ -49,6 +50,8 @@ export MASTER_ADDR="${{MASTER_ADDR:-$first${{hosts%%,*}}}}"
 export MASTER_PORT=$((20000 + 10#0${{number:0:9}} % 12000))
 unset hosts first number
 
+# What a login shell defines for bash programs, where the node has it: module, ml and conda.
+{functions}
 exec {agent} "$AITNE_JOB_DIR"
 """
 
@@ -89,6 +92,7 @@ def render_script(
         job_dir=shlex.quote(job_dir),
         nodes=resources.nodes,
         gpus=resources.gpu.count,
+        functions=FUNCTIONS.strip("\n"),
         agent=shlex.join(agent),
     )
 
@@ -100,7 +104,9 @@ def _checked(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _describe(resources: Resources) -> str:
+    tasks = resources.tasks_per_node
     parts = [
+        *([] if tasks is None else ["1 task" if tasks == 1 else f"{tasks} tasks"]),
         "1 CPU" if resources.cpu == 1 else f"{resources.cpu} CPUs",
         f"{format_memory(resources.memory_bytes)} of memory",
     ]

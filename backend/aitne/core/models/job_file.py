@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from aitne.core import units
+from aitne.core.jobs.commands import interpreter
 from aitne.core.jobs.states import RETRYABLE, TerminationReason
 from aitne.core.models.base import (
     Command,
@@ -38,6 +39,9 @@ them."""
 MAX_ENV_BYTES = 512 << 10
 """Names and values of ``env`` together: a program's arguments and environment share 2 MiB."""
 
+
+MAX_SCRIPTS = 50
+"""Commands of a job that are scripts: each is a file in the job's folder."""
 
 OFF = "off"
 
@@ -120,8 +124,8 @@ class JobFile(JobOptions, Strict):
     ] = Field(
         default_factory=list,
         max_length=1_000,
-        description="Each runs under bash -c; the first that fails ends the job. A single one may "
-        "be written without a list.",
+        description="Each runs under bash -c, or by the interpreter of its first line if that is "
+        "#!/...; the first that fails ends the job. A single one may be written without a list.",
     )
     distributed: DistributedFile | None = Field(
         None, description="Run the commands on many ranks that exchange tensors; only for jobs."
@@ -159,6 +163,13 @@ class JobFile(JobOptions, Strict):
     sweep: SweepFile | None = Field(
         None, description="Run it once for each parameter setting; only for jobs, instead of array."
     )
+
+    @field_validator("commands")
+    @classmethod
+    def _commands(cls, value: list[str]) -> list[str]:
+        if sum(interpreter(command) is not None for command in value) > MAX_SCRIPTS:
+            raise ValueError(f"at most {MAX_SCRIPTS} of the commands may begin with #!")
+        return value
 
     @field_validator("array")
     @classmethod

@@ -66,6 +66,21 @@ class ResourcesFile(Strict):
 
     nodes: int | None = Field(None, strict=True, ge=1, le=65_536, description="Number of nodes.")
     cpu: int | None = Field(None, strict=True, ge=1, le=4_096, description="CPUs on each node.")
+    tasks_per_node: int | None = Field(
+        None,
+        strict=True,
+        ge=1,
+        le=4_096,
+        description="Tasks that srun and MPI start on each node; without cpu or cpus_per_task each "
+        "has one CPU. Omitted: Slurm's default, one. Ranks of distributed are ranks_per_node.",
+    )
+    cpus_per_task: int | None = Field(
+        None,
+        strict=True,
+        ge=1,
+        le=4_096,
+        description="CPUs of each task, instead of cpu: a node has tasks_per_node times as many.",
+    )
     memory: Annotated[
         MemoryBytes | None, Field(description="Memory on each node, such as 16G.")
     ] = None
@@ -77,6 +92,19 @@ class ResourcesFile(Strict):
         Field(max_length=20, description="Other GRES on each node by name, such as shard: 2."),
     ] = None
 
+    @model_validator(mode="after")
+    def _tasks(self) -> Self:
+        if self.cpu is not None and self.cpus_per_task is not None:
+            raise ValueError(
+                "cpu counts the CPUs of a node and cpus_per_task those of a task: set one of them"
+            )
+        if self.cpu is not None and self.cpu % (self.tasks_per_node or 1):
+            raise ValueError(
+                f"{self.cpu} CPUs on a node are not the same number for each of "
+                f"{self.tasks_per_node} tasks; set cpus_per_task instead of cpu"
+            )
+        return self
+
 
 class Resources(Frozen):
     """Resources of a job with all defaults filled in."""
@@ -84,7 +112,11 @@ class Resources(Frozen):
     nodes: int = Field(1, ge=1)
     """Number of nodes of the job."""
     cpu: int = Field(1, ge=1)
-    """CPUs per node."""
+    """CPUs per node, of all tasks together."""
+    tasks_per_node: int | None = Field(None, ge=1)
+    """Tasks that ``srun`` starts on each node; None: the scheduler's default."""
+    cpus_per_task: int | None = Field(None, ge=1)
+    """CPUs of each task; None: not requested, so each has one if there is a number of tasks."""
     memory_bytes: int = Field(1 << 30, ge=1)
     """Memory per node."""
     gpu: GpuRequest = GpuRequest(count=0)

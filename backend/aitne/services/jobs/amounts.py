@@ -22,7 +22,12 @@ def resources_of(
     request = file.resources
     offered = template.resources if template else FREE
     nodes = request.nodes or offered.nodes.default
+    tasks, cpus_per_task = request.tasks_per_node, request.cpus_per_task
+    if tasks is not None and request.cpu is not None:
+        cpus_per_task = request.cpu // tasks
     cpu = request.cpu or offered.cpu.default
+    if tasks is not None or cpus_per_task is not None:
+        cpu = (tasks or 1) * (cpus_per_task or 1)
     memory = request.memory or offered.memory.default
     gpu = request.gpu or offered.gpu.default
     if template is not None:
@@ -42,7 +47,15 @@ def resources_of(
     if gpu.count == 0 and gpu.type is not None:
         gpu = GpuRequest(count=0)
     gres = request.gres or {}
-    return Resources(nodes=nodes, cpu=cpu, memory_bytes=memory, gpu=gpu, gres=gres)
+    return Resources(
+        nodes=nodes,
+        cpu=cpu,
+        tasks_per_node=tasks,
+        cpus_per_task=cpus_per_task,
+        memory_bytes=memory,
+        gpu=gpu,
+        gres=gres,
+    )
 
 
 def _between(name: str, value: int, low: int, high: int | None, problems: Problems) -> None:

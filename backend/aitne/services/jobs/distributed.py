@@ -46,6 +46,17 @@ def problems(spec: DistributedSpec, resources: Resources) -> Iterator[FieldProbl
             yield FieldProblem(
                 f"distributed.{field}", f"there is no {field} {name!r}", name, ", ".join(names)
             )
+    for field, instead in (
+        ("tasks_per_node", "distributed.ranks_per_node"),
+        ("cpus_per_task", "resources.cpu, the CPUs of all ranks of a node"),
+    ):
+        if (count := getattr(resources, field)) is not None:
+            yield FieldProblem(
+                f"resources.{field}",
+                "the platform starts the ranks of a distributed job itself, and srun no tasks",
+                str(count),
+                instead,
+            )
     if resources.nodes > 1 and (reason := ONE_NODE.get(spec.backend)) is not None:
         yield FieldProblem(
             "distributed.backend",

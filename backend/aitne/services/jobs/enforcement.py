@@ -41,7 +41,10 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
         by_agent = cluster.agent_cgroups
         held_by = HeldBy(
             agent_memory=memory is not Holder.CGROUP and _known(by_agent, _MEMORY) is not False,
-            agent_cpus=cpu is not Holder.CGROUP and _known(by_agent, _CPU) is not False,
+            # An exclusive job has all CPUs of its nodes, and only the scheduler knows how many.
+            agent_cpus=cpu is not Holder.CGROUP
+            and _known(by_agent, _CPU) is not False
+            and not spec.slurm.exclusive,
         )
         sentences = (
             _sentence("Memory", size, scheduler, memory, _known(by_agent, _MEMORY)),

@@ -15,8 +15,9 @@ from aitne.core.jobs.agent_protocol import (
     AgentSetting,
     AgentSpec,
 )
+from aitne.core.jobs.commands import argv_of, interpreter
 from aitne.core.jobs.environment import wrap
-from aitne.core.jobs.layout import AGENT_SPEC, TOKEN
+from aitne.core.jobs.layout import AGENT_SPEC, TOKEN, command_name
 from aitne.core.jobs.script import render_script
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
@@ -105,17 +106,25 @@ class Renderer:
             platform_url=self._settings.agents_url,
             authority=self._authority,
             commands=tuple(
-                wrap(spec.environment, (*self._spawner(spec, _run_id(job)), "bash", "-c", command))
-                for command in spec.commands
+                wrap(
+                    spec.environment,
+                    (
+                        *self._spawner(spec, _run_id(job)),
+                        *argv_of(command, f"{self._job_dir(job)}/{command_name(number)}"),
+                    ),
+                )
+                for number, command in enumerate(spec.commands)
             ),
             ranks=self._ranks(spec),
             apps=tuple(self._app(spec, runtime, app) for app in spec.apps),
             env={
+                "SLURM_JOB_NAME": job.name,
                 **runtime.environment(),
                 **caches_of(spec),
                 **(spec.image_use.env if spec.image_use else {}),
                 **({"AITNE_DATASETS": DATASETS} if spec.image_use else {}),
                 **({WORKSPACE: str(spec.lineage or _run_id(job))} if spec.apps else {}),
+                **({"SLURM_SUBMIT_DIR": box.workdir} if spec.image_use else {}),
                 **spec.env,
             },
             secrets=bool(spec.secrets),
@@ -162,7 +171,11 @@ class Renderer:
             name=job.name,
             session=job.type is JobType.SESSION,
             script=self.script(job),
-            files={AGENT_SPEC: spec.model_dump_json(indent=1).encode(), TOKEN: token.encode()},
+            files={
+                AGENT_SPEC: spec.model_dump_json(indent=1).encode(),
+                TOKEN: token.encode(),
+                **_scripts(job.spec),
+            },
             job_dir=self._job_dir(job),
             resources=job.spec.resources,
             time_limit_s=job.spec.max_duration_s,
@@ -236,6 +249,15 @@ class Renderer:
             readiness_path=app.readiness.path,
             timeout_s=app.readiness.timeout_s,
         )
+
+
+def _scripts(spec: JobSpec) -> dict[str, bytes]:
+    """Return the files of the commands that are scripts, by name."""
+    return {
+        command_name(number): command.encode()
+        for number, command in enumerate(spec.commands)
+        if interpreter(command) is not None
+    }
 
 
 def _settings(spec: JobSpec) -> tuple[AgentSetting, ...]:

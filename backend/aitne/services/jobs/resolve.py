@@ -109,7 +109,8 @@ def resolve(
         array=array,
         sweep=sweep,
     )
-    return spec, replace(fitting, notes=(*_notes(spec), *fitting.notes, *offer.notes))
+    notes = (*_notes(spec), *_task_notes(spec, settings), *fitting.notes, *offer.notes)
+    return spec, replace(fitting, notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,8 +329,18 @@ def _check_kind(
 def _default_name(file: JobFile, template: Template | None) -> str:
     if template is not None:
         return template.title
-    first = file.commands[0].strip().splitlines() if file.commands else []
-    return first[0][:60].strip() if first else "job"
+    lines = file.commands[0].splitlines() if file.commands else []
+    texts = [line.strip() for line in lines if line.strip() and not line.startswith("#!")]
+    return texts[0][:60].strip() if texts else "job"
+
+
+def _task_notes(spec: JobSpec, settings: Settings) -> tuple[str, ...]:
+    if spec.resources.tasks_per_node is None or settings.capabilities.slurm_options:
+        return ()
+    return (
+        f"srun belongs to Slurm, and this platform's scheduler is {settings.scheduler}: it reserves the "
+        "CPUs of the tasks, and the commands run once and must start the tasks themselves.",
+    )
 
 
 def _notes(spec: JobSpec) -> tuple[str, ...]:

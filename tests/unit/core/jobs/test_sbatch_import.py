@@ -75,14 +75,15 @@ def noted(*lines: str) -> list[str]:
         ("--export=NONE,A=1,B=x", {"env": {"A": "1", "B": "x"}}),
         ("-N2", {"resources": {"nodes": 2}}),
         ("-N 2-2", {"resources": {"nodes": 2}}),
-        ("-c 8", {"resources": {"cpu": 8}}),
-        ("-n1 -c8", {"resources": {"cpu": 8}}),
-        ("-N2 --ntasks-per-node=4 -c8", {"resources": {"nodes": 2, "cpu": 32}}),
-        ("-N2 -n8", {"resources": {"nodes": 2, "cpu": 4}}),
+        ("-c 8", {"resources": {"cpus_per_task": 8}}),
+        (
+            "-n1 -c8 --mem=4G",
+            {"resources": {"tasks_per_node": 1, "cpus_per_task": 8, "memory": "4G"}},
+        ),
         ("--mem=16G", {"resources": {"memory": "16G"}}),
         ("--mem=16000", {"resources": {"memory": "16000M"}}),
         ("--mem=2048k", {"resources": {"memory": "2M"}}),
-        ("-c4 --mem-per-cpu=2G", {"resources": {"cpu": 4, "memory": "8G"}}),
+        ("-c4 --mem-per-cpu=2G", {"resources": {"cpus_per_task": 4, "memory": "8G"}}),
         ("--gres=gpu:2 --mem-per-gpu=8G", {"resources": {"gpu": 2, "memory": "16G"}}),
         ("--gres=gpu", {"resources": {"gpu": 1}}),
         ("--gres=gpu:a100:4", {"resources": {"gpu": "a100:4"}}),
@@ -95,7 +96,10 @@ def noted(*lines: str) -> list[str]:
         ("-G 8 -N 2", {"resources": {"nodes": 2, "gpu": 4}}),
         ("-G a100:8 -N 2", {"resources": {"nodes": 2, "gpu": "a100:4"}}),
         ("--gpus-per-node=a100:3", {"resources": {"gpu": "a100:3"}}),
-        ("--gpus-per-task=1 --ntasks-per-node=4", {"resources": {"cpu": 4, "gpu": 4}}),
+        (
+            "--gpus-per-task=1 --ntasks-per-node=4 --mem=1G",
+            {"resources": {"tasks_per_node": 4, "gpu": 4, "memory": "1G"}},
+        ),
         ("-Qv -N 3", {"resources": {"nodes": 3}}),
         (
             "-L matlab:1,ansys@site:2 -x n[3-4]",
@@ -130,6 +134,57 @@ def test_an_option_has_its_field(line: str, expected: dict[str, Any]) -> None:
     assert found.file.pop("commands") == ["python train.py"]
     assert found.file == expected
     assert not any(note.serious for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("line", "nodes", "tasks", "serious"),
+    [
+        ("-N2 --ntasks-per-node=4", 2, 4, None),
+        ("-N2 --tasks-per-node=4", 2, 4, None),
+        ("-N2 --tasks-per 4", 2, 4, None),
+        ("--ntasks-per-node=4", None, 4, None),
+        ("-N1 -n8", 1, 8, None),
+        ("-n8", None, 8, True),
+        ("-N2 -n8", 2, 4, False),
+        ("-n8 --ntasks-per-node=4", 2, 4, None),
+        ("-n3 --ntasks-per-node=4", 1, 3, None),
+        ("-N4 -n2", 2, 1, False),
+        ("-N4 -n8 --ntasks-per-node=4", 4, 2, False),
+        ("-N2 -n7", 2, 4, True),
+        ("-n7 --ntasks-per-node=4", 2, 4, True),
+        ("-N2 -n8 --ntasks-per-node=2", 2, 4, True),
+        ("-N2-4 -n8", 2, 4, True),
+    ],
+)
+def test_tasks_are_converted_or_the_note_is_serious(
+    line: str, nodes: int | None, tasks: int, serious: bool | None
+) -> None:
+    found = import_sbatch(SCRIPT.format(f"#SBATCH {line} --mem=1G"))
+    resources = found.file["resources"]
+    assert (resources.get("nodes"), resources["tasks_per_node"]) == (nodes, tasks)
+    kinds = {note.serious for note in found.notes}
+    assert (max(kinds) if kinds else None) is serious
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "setup"),
+    [
+        ("-n 4", "srun -n 1 a & wait", ["unset SLURM_MEM_PER_NODE"]),
+        ("-c 4", "srun a & srun b & wait", ["unset SLURM_MEM_PER_NODE"]),
+        (
+            "-n 4 --mem-per-cpu=1G",
+            "./wrapper",
+            ["unset SLURM_MEM_PER_NODE; export SLURM_MEM_PER_CPU=1024"],
+        ),
+        ("-n 4 --mem=4G", "srun -n 1 a & wait", None),
+        ("-c 4", "srun a", None),
+    ],
+)
+def test_steps_share_the_memory_as_with_sbatch(
+    options: str, command: str, setup: list[str] | None
+) -> None:
+    found = import_sbatch(f"#!/bin/bash\n#SBATCH {options}\n{command}\n")
+    assert found.file.get("environment", {}).get("setup") == setup
 
 
 def test_the_last_of_an_option_counts() -> None:
@@ -278,7 +333,7 @@ def test_imported_job_gets_working_directory_of_sbatch_or_note() -> None:
 
 def test_directives_end_with_the_first_command() -> None:
     found = import_sbatch("#!/bin/bash\n# -- \n##SBATCH -N 9\n #SBATCH -N 8\n\nx=1\n#SBATCH -N 7\n")
-    assert found.file == {"commands": ["x=1"]}
+    assert found.file == {"commands": ["x=1\n#SBATCH -N 7"]}
     assert [(note.line, note.option, note.serious) for note in found.notes] == [
         (7, "#SBATCH", False)
     ]
@@ -302,8 +357,55 @@ def test_shell_dependent_line_stays_command(line: str) -> None:
     assert found.file == {"commands": [f"{line}\npython a.py"]}
 
 
-def test_other_interpreters_and_windows_are_noticed() -> None:
-    assert [note.line for note in import_sbatch("#!/usr/bin/python3\nprint(1)\n").notes] == [1]
+def test_directives_of_another_script_in_a_heredoc_stay() -> None:
+    body = "cat > x <<E\n#!/bin/bash\n#SBATCH -N 7\nE"
+    found = import_sbatch(f"#!/bin/bash\n#SBATCH -N 2\n{body}\n")
+    assert found.file == {"commands": [body], "resources": {"nodes": 2}}
+
+
+@pytest.mark.parametrize(
+    "shebang",
+    [
+        "#!/usr/bin/env python3",
+        "#!/usr/bin/perl -w",
+        "#!/bin/zsh",
+        "#!/bin/sh",
+        "#!/bin/bash -e",
+        "#! /bin/bash -l",
+    ],
+)
+def test_script_of_another_interpreter_keeps_it(shebang: str) -> None:
+    found = import_sbatch(f"{shebang}\n#SBATCH -N 2\n\nprint(1)\n")
+    assert found.file["commands"] == [f"{shebang}\nprint(1)"]
+    assert found.notes == ()
+
+
+def test_login_shell_loads_its_modules_itself() -> None:
+    found = import_sbatch("#!/bin/bash --login\nmodule load gcc\nmake\n")
+    assert found.file == {"commands": ["#!/bin/bash --login\nmodule load gcc\nmake"]}
+    found = import_sbatch("#!/bin/bash -eu\nmodule load gcc\nmake\n")
+    assert found.file["environment"] == {"modules": ["gcc"]}
+    assert found.file["commands"] == ["#!/bin/bash -eu\nmake"]
+
+
+def test_interpreter_without_a_path_is_noted() -> None:
+    found = import_sbatch("#!python\nprint(1)\n")
+    assert [(note.line, note.serious) for note in found.notes] == [(1, True)]
+
+
+def test_submit_dir_of_a_script_with_another_folder_is_serious() -> None:
+    script = "#!/bin/bash\n#SBATCH --chdir={}\ncd $SLURM_SUBMIT_DIR\n"
+    assert import_from(script.format(HERE), HERE).notes == ()
+    [note] = import_from(script.format("/x"), HERE).notes
+    assert (note.option, note.serious) == ("SLURM_SUBMIT_DIR", True)
+
+
+def test_heterogeneous_job_is_refused() -> None:
+    with pytest.raises(ValueError, match="line 3 separates the components"):
+        import_sbatch("#!/bin/bash\n#SBATCH -n 1\n#SBATCH hetjob\n#SBATCH -n 4\nsrun a\n")
+
+
+def test_windows_line_ends_are_noted() -> None:
     windows = import_sbatch("#!/bin/bash\r\n#SBATCH -N 2\r\necho\r\n")
     assert windows.file == {"commands": ["echo"], "resources": {"nodes": 2}}
     assert [note.option for note in windows.notes] == ["line ends"]
@@ -362,11 +464,13 @@ def test_amounts_survive_in_every_spelling(
     gpu = [f"--gres=gpu:{gpus}"] if gpus else []
     long = [f"--nodes={nodes}", f"--ntasks-per-node={tasks}", f"--cpus-per-task={cpus}"]
     short = [f"-N {nodes}", f"-n{nodes * tasks}", f"-c {cpus}"]
-    expected: dict[str, Any] = {"nodes": nodes, "cpu": tasks * cpus}
+    expected: dict[str, Any] = {"nodes": nodes, "tasks_per_node": tasks, "cpus_per_task": cpus}
     if gpus:
         expected["gpu"] = gpus
     for spelling in (long, short):
-        found = fields(*spelling, *gpu, f"--mem {memory << 10}", f"-t{clock}")
+        lines = [*spelling, *gpu, f"--mem {memory << 10}", f"-t{clock}"]
+        script = SCRIPT.format("\n".join(f"#SBATCH {line}" for line in lines))
+        found = import_sbatch(script).file
         assert found["max_duration"] == format_duration(seconds)
         assert found["resources"] == {**expected, "memory": f"{memory}G"} or memory % 1024 == 0
 

@@ -51,6 +51,16 @@ def test_backend_for_one_node_is_refused_on_two_nodes(backend: str) -> None:
     assert message.startswith(f"{backend} serves one node only: ")
 
 
+@pytest.mark.parametrize("field", ["tasks_per_node", "cpus_per_task"])
+def test_distributed_job_has_ranks_and_no_tasks(field: str) -> None:
+    (problem,) = distributed.problems(DistributedSpec(), Resources(**{field: 2}))
+    assert (problem.field, problem.value) == (f"resources.{field}", "2")
+    assert problem.allowed is not None
+    assert {"tasks_per_node": "ranks_per_node", "cpus_per_task": "resources.cpu"}[
+        field
+    ] in problem.allowed
+
+
 def test_nccl_needs_gpus() -> None:
     assert "distributed.backend" in fields(Resources(nodes=2), backend="nccl")
     assert fields(Resources(gpu=GpuRequest(count=2)), backend="nccl") == {}

@@ -239,6 +239,14 @@ async def test_plan_says_why_it_would_wait(bench: Bench) -> None:
     )
 
 
+async def test_plan_without_slurm_says_that_there_is_no_srun(bench: Bench) -> None:
+    await bench.nodes(make_node())
+    plan = await bench.jobs.plan(ADA, job_file(resources={"tasks_per_node": 2}))
+    (note,) = plan.warnings
+    assert note.startswith("srun belongs to Slurm, and this platform's scheduler is local")
+    assert (await bench.jobs.plan(ADA, job_file(resources={"cpu": 2}))).warnings == ()
+
+
 async def test_the_same_key_gives_the_same_job(bench: Bench) -> None:
     both = await asyncio.gather(
         *(bench.jobs.create(ADA, job_file(), idempotency_key="k") for _ in range(2))

@@ -41,9 +41,35 @@ def sent(renderer: Renderer, job: Job) -> AgentSpec:
 def test_each_command_is_a_program_of_its_own(renderer: Renderer) -> None:
     spec = sent(renderer, make_job(spec={"commands": ("a && b", "c"), "env": {"X": "1"}}))
     assert spec.commands == (("bash", "-c", "a && b"), ("bash", "-c", "c"))
-    assert spec.env == {"VIRTUAL_ENV": "/session", "X": "1"}
+    assert spec.env == {"SLURM_JOB_NAME": "digits", "VIRTUAL_ENV": "/session", "X": "1"}
     assert spec.path == ("/session/bin",)
     assert (spec.workdir, spec.platform_url) == ("~", "http://127.0.0.1:9000")
+
+
+def test_command_with_an_interpreter_is_a_file_that_it_runs(renderer: Renderer) -> None:
+    script = "#!/usr/bin/env  python3 \nprint('$HOME; `id`')\n"
+    job = make_job(
+        spec={
+            "commands": ("true", script, "#!/bin/bash -l\nx"),
+            "environment": {"modules": ("gcc",)},
+        }
+    )
+    request = renderer.submit_request(job, (), "secret")
+    spec = AgentSpec.model_validate_json(request.files["agent.json"])
+    python, bash = (f"{request.job_dir}/command-{number}" for number in (1, 2))
+    assert [argv[-3:] for argv in spec.commands] == [
+        ("bash", "-c", "true"),
+        ("/usr/bin/env", "python3", python),
+        ("/bin/bash", "-l", bash),
+    ]
+    assert request.files["command-1"] == script.encode()
+    assert "command-0" not in request.files
+
+
+@pytest.mark.parametrize("line", ["# !/bin/sh", "#!", "#!python", "x #!/bin/sh", "\n#!/bin/sh"])
+def test_command_without_an_interpreter_runs_under_bash(renderer: Renderer, line: str) -> None:
+    spec = sent(renderer, make_job(spec={"commands": (line,)}))
+    assert spec.commands == (("bash", "-c", line),)
 
 
 def test_a_users_variable_wins_over_the_runtimes(renderer: Renderer) -> None:
@@ -79,6 +105,8 @@ def test_in_an_image_the_program_stays_its_own_and_the_runtime_comes_before_it(
         "Y": "image",
         "AITNE_DATASETS": "/datasets",
         "AITNE_WORKSPACE": str(made.id),
+        "SLURM_JOB_NAME": made.name,
+        "SLURM_SUBMIT_DIR": "/home/ada",
     }
     assert (session.path, session.datasets) == ((), {})
     assert session.needs[0].sha256 == "a" * 64

@@ -91,6 +91,10 @@ def slurm_variables(
         "SLURM_JOB_START_TIME": str(start),
         "SLURM_JOB_END_TIME": str(start + request.time_limit_s),
     }
+    if (tasks := resources.tasks_per_node) is not None:
+        variables |= {"SLURM_NTASKS": str(tasks * count), "SLURM_NTASKS_PER_NODE": str(tasks)}
+    if resources.cpus_per_task is not None:
+        variables["SLURM_CPUS_PER_TASK"] = str(resources.cpus_per_task)
     if count > 1:
         # For the agent of a distributed job, which starts one for each node here.
         variables[LOCAL_NODES] = json.dumps(

@@ -13,6 +13,7 @@ from aitne.adapters.schedulers._slurm import identity
 from aitne.core.errors import SchedulerRejected
 from aitne.core.jobs.layout import log_name
 from aitne.core.models.job_options import SlurmOptions
+from aitne.core.models.resources import Resources
 from aitne.core.ports.scheduler import SubmitRequest
 from aitne.core.units import format_slurm_time
 
@@ -69,8 +70,10 @@ def options(
     # The resource limits of the submitting process, a service, do not apply to a job.
     yield "--propagate=NONE"
     yield f"--nodes={wants.nodes}"
-    yield "--ntasks-per-node=1"
-    yield f"--cpus-per-task={wants.cpu}"
+    if wants.tasks_per_node is not None:
+        yield f"--ntasks-per-node={wants.tasks_per_node}"
+    if (cpus := _cpus_per_task(wants)) is not None:
+        yield f"--cpus-per-task={cpus}"
     yield f"--mem={-(-wants.memory_bytes // (1 << 20))}M"
     yield f"--time={format_slurm_time(request.time_limit_s)}"
     if gres := gres_option(request):
@@ -106,6 +109,16 @@ def options(
     if slurm.signal:
         yield f"--signal=B:{slurm.signal}"
     yield "--requeue" if requeues(request) else "--no-requeue"
+
+
+def _cpus_per_task(wants: Resources) -> int | None:
+    """Return the CPUs of each task; None for Slurm's default, one.
+
+    Not passed, that leaves SLURM_CPUS_PER_TASK unset, as sbatch does for the same script.
+    """
+    if wants.cpus_per_task is not None or wants.tasks_per_node is not None:
+        return wants.cpus_per_task
+    return wants.cpu if wants.cpu > 1 else None
 
 
 def requeues(request: SubmitRequest) -> bool:

@@ -1,0 +1,20 @@
+"""The argument vector of a job's command: a line of bash, or a script with an interpreter."""
+
+from __future__ import annotations
+
+
+def interpreter(command: str) -> tuple[str, ...] | None:
+    """Return the interpreter that the first line of ``command`` names (``#!/usr/bin/perl -w``), with
+    its argument if there is one; None for a command that is not a script.
+
+    The line is read as Linux reads it: all words after the interpreter are one argument.
+    """
+    line = command.partition("\n")[0]
+    words = line[2:].strip().split(maxsplit=1) if line.startswith("#!") else []
+    return tuple(words) if words and words[0].startswith("/") else None
+
+
+def argv_of(command: str, path: str) -> tuple[str, ...]:
+    """Return the argument vector of a command; ``path`` is the file with the text of a script."""
+    program = interpreter(command)
+    return ("bash", "-c", command) if program is None else (*program, path)

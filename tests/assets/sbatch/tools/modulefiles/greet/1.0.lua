@@ -1,0 +1,1 @@
+setenv("GREETING", "hello")
