@@ -339,21 +339,6 @@ def test_stop_leaves_what_has_ended(aitne: Aitne, api: FakeApi) -> None:
     assert len(api.requests) == 1
 
 
-def test_waiting_job_is_held_and_released_and_an_array_throttled(
-    aitne: Aitne, api: FakeApi
-) -> None:
-    api.on("GET", f"/jobs/{JOB_ID}", job())
-    for verb, outcome in (("hold", "is held"), ("release", "is released")):
-        api.on("POST", f"/jobs/{JOB_ID}/{verb}", job())
-        assert outcome in aitne(verb, JOB_ID).err
-        assert aitne(verb, JOB_ID, "--json").json["id"] == JOB_ID
-    api.on("PATCH", f"/jobs/{JOB_ID}", job())
-    for text, limit in (("8", 8), ("none", None)):
-        assert aitne("throttle", JOB_ID, text).status == 0
-        assert api.sent("PATCH", f"/jobs/{JOB_ID}")[-1].json == {"max_parallel": limit}
-    assert "no number of tasks" in aitne("throttle", JOB_ID, "many").err
-
-
 # --- sessions ---------------------------------------------------------------------------------
 
 
