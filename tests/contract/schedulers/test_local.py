@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -144,6 +144,27 @@ async def test_waiting_jobs_know_why_and_until_when(local: Bench) -> None:
     expected = rows[0].expected_start_at
     assert expected is not None
     assert 590 < (expected - datetime.now(UTC)).total_seconds() < 620
+
+
+async def test_holds_task_limits_and_start_times_outlive_a_restart(local: Bench) -> None:
+    held, _ = await local.submit("true", hold=True)
+    free, _ = await local.submit("true", hold=True)
+    array, _ = await local.submit("sleep 60", array="0-2%1")
+    begin_at = datetime.now(UTC) + timedelta(seconds=1.5)
+    early, _ = await local.submit("true", begin_at=begin_at)
+    await local.scheduler.hold(local.run(f"{array}_1"))
+    await local.scheduler.throttle(local.run(array), 2)
+    await local.scheduler.release(local.run(free))
+    await local.restart()
+    assert (await local.ended(free)).state is JobState.COMPLETED
+    row = await local.ended(early)
+    assert row.started_at is not None
+    assert row.started_at >= begin_at
+    assert [row.pending_reason for row in await local.rows(held)] == [
+        "Is held; it starts after a release."
+    ]
+    states = [JobState.RUNNING, JobState.QUEUED, JobState.RUNNING]
+    await local.until(array, lambda rows: [row.state for row in rows] == states)
 
 
 async def test_a_change_wakes_who_waits(local: Bench) -> None:

@@ -163,6 +163,14 @@ async def test_all_of_a_job_file_reaches_slurm(slurm: Bench) -> None:
     assert facts["Features"] == "h200&leaf1"
     assert facts["OverSubscribe"] == "NO"
     assert (facts["ExcNodeList"], facts["Nice"], facts["TimeMin"]) == ("n4", "7", "00:30:00")
+    # The options above need sbatch with some releases, these do not.
+    options = SlurmOptions(nice=7, time_min=1_800)
+    plain, _ = await slurm.submit("true", time_limit_s=5_400, hold=True, slurm=options)
+    said = slurm_says(slurm, "scontrol", "--oneliner", "show", "job", plain)
+    plain_facts = dict(re.findall(r"(\S+?)=(\S*)", said))
+    assert (plain_facts["Nice"], plain_facts["TimeMin"]) == ("7", "00:30:00")
+    assert plain_facts["Reason"] == "JobHeldUser"
+    await slurm.cancel(plain)
     rows = await slurm.rows(number)
     assert [row.array_task_id for row in rows] == [1, 2, 3]
     assert {row.time_limit_s for row in rows} == {5_400}

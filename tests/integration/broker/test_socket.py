@@ -153,6 +153,10 @@ async def test_unknown_protocol_is_refused(shared_bench: BrokerBench) -> None:
         {"slurm": SlurmOptions.model_construct(qos="a b")},
         {"resources": Resources(gres={"gpu:x --uid": 1})},
         {"after": ("1;2",)},
+        {"afterany": ("1;2",)},
+        {"aftercorr": ("1",) * 101},
+        {"slurm": SlurmOptions.model_construct(licenses="a b")},
+        {"slurm": SlurmOptions.model_construct(exclude="n1 --uid=0")},
         {"array": "0-3; id"},
         {"project": "../x"},
         {"files": {"../../.bashrc": b""}},
@@ -178,6 +182,18 @@ async def test_an_option_that_the_site_allows(
     assert await scheduler.submit(shared_bench.request(slurm=spec))
 
 
+async def test_waiting_job_is_held_released_and_throttled(
+    shared_bench: BrokerBench, scheduler: BrokerScheduler
+) -> None:
+    account = shared_bench.users["ben"]
+    run = Run(job_id=uuid4(), attempt=1, account=account, scheduler_id="4711")
+    with pytest.raises(SchedulerRejected, match="Job 4711 does not wait any more"):
+        await scheduler.hold(run)
+    await scheduler.throttle(run, None)
+    with pytest.raises(SchedulerRejected):
+        await scheduler.throttle(run, 0)
+
+
 async def test_ids_and_names_that_nothing_can_have(
     shared_bench: BrokerBench, scheduler: BrokerScheduler
 ) -> None:
@@ -186,6 +202,11 @@ async def test_ids_and_names_that_nothing_can_have(
         await scheduler.cancel(run.model_copy(update={"scheduler_id": wrong}))
         with pytest.raises(SchedulerRejected):
             await scheduler.extend(run.model_copy(update={"scheduler_id": wrong}), 60)
+        for change in (scheduler.hold, scheduler.release):
+            with pytest.raises(SchedulerRejected, match="no job with this ID"):
+                await change(run.model_copy(update={"scheduler_id": wrong}))
+        with pytest.raises(SchedulerRejected, match="no job with this ID"):
+            await scheduler.throttle(run.model_copy(update={"scheduler_id": wrong}), 2)
         with pytest.raises(SchedulerRejected, match="no node"):
             await scheduler.drain(f"n[1-2]{wrong}", "x")
 

@@ -8,7 +8,7 @@ from tests.support.fake_api import FakeApi
 from tests.support.fake_api import job as job_view
 from tests.unit.cli.conftest import Aitne
 
-SCRIPT = "#!/bin/bash\n#SBATCH --gpus=2 -t 1:00:00\n#SBATCH --output=x.log\npython train.py\n"
+SCRIPT = "#!/bin/bash\n#SBATCH --gpus=2 -t 1:00:00\n#SBATCH --output=x.log --begin=16:00\npython train.py\n"
 
 
 def test_a_script_is_printed_as_a_job_file(aitne: Aitne, api: FakeApi, tmp_path: Path) -> None:
@@ -18,6 +18,7 @@ def test_a_script_is_printed_as_a_job_file(aitne: Aitne, api: FakeApi, tmp_path:
     assert done.status == 0
     assert "gpu: 2\n" in done.out
     assert "job.sbatch:3: --output" in done.err
+    assert "job.sbatch:3: --begin '16:00' has no time zone" in done.err
     strict = aitne("import", str(source), "--strict", "-o", str(tmp_path / "no.yml"))
     assert (strict.status, strict.out) == (1, "")
     assert not (tmp_path / "no.yml").exists()
@@ -43,6 +44,10 @@ def test_import_of_file_that_is_no_script_is_refused(
     (tmp_path / "x").write_bytes(b"\x7fELF\xff\0")
     assert "is not text" in aitne("import", str(tmp_path / "x")).err
     assert "cannot be read" in aitne("import", str(tmp_path / "y")).err
+    (tmp_path / "het").write_text("#!/bin/bash\n#SBATCH hetjob\nsrun a : b\n")
+    het = aitne("import", str(tmp_path / "het"))
+    assert (het.status, het.out) == (2, "")
+    assert "line 2: a heterogeneous job" in het.err
 
 
 def test_the_list_is_sorted_and_cut_by_the_platform(aitne: Aitne, api: FakeApi) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from aitne.adapters.schedulers._slurm import queue
+from aitne.adapters.schedulers._slurm import site as site_module
 from aitne.adapters.schedulers._slurm.accounting import FIELDS
 from aitne.adapters.schedulers._slurm.site import Site
 from aitne.core.jobs.states import JobState
@@ -29,6 +30,8 @@ class Slurm:
         self.alone = alone
         self.state, self.ended = state, ended
         self.asked: list[Sequence[str]] = []
+        self.config = "AccountingStorageType   = accounting_storage/slurmdbd\n"
+        self.down = False
 
     async def run(
         self,
@@ -41,6 +44,8 @@ class Slurm:
     ) -> Completed:
         """The answer to ``argv``."""
         self.asked.append(argv)
+        if self.down:
+            return Completed(1, b"", b"Unable to contact slurm controller")
         said = {"squeue": self._squeue, "sacct": self._sacct, "scontrol": self._config}[argv[0]](
             argv
         )
@@ -75,7 +80,7 @@ class Slurm:
         return "\n".join(lines)
 
     def _config(self, argv: Sequence[str]) -> str:
-        return "AccountingStorageType   = accounting_storage/slurmdbd\n"
+        return self.config
 
 
 async def test_a_task_that_left_the_queue_is_looked_up_while_others_of_its_array_run(
@@ -109,6 +114,23 @@ async def test_accounting_names_the_canceller_of_a_job_in_the_queue(
     site = Site(Settings(data_dir=tmp_path), slurm)
     found = await site.find([Run(job_id=ARRAY, attempt=1, account="alice", scheduler_id="12_1")])
     assert {row.array_task_id: row.pending_reason for row in found}[1] == message
+
+
+async def test_changed_configuration_is_noticed_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm, now = Slurm(), [1_000.0]
+    monkeypatch.setattr(site_module.time, "monotonic", lambda: now[0])
+    site = Site(Settings(data_dir=tmp_path), slurm)
+    assert (await site.config()).message_timeout_s == 10
+    slurm.config += "MessageTimeout          = 30 sec\n"
+    now[0] += 59
+    assert (await site.config()).message_timeout_s == 10
+    now[0] += 2
+    assert (await site.config()).message_timeout_s == 30
+    now[0] += 61
+    slurm.down = True
+    assert (await site.config()).message_timeout_s == 30
 
 
 async def test_without_a_broker_other_accounts_jobs_are_not_even_read(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 import httpx
@@ -105,6 +106,23 @@ def test_the_same_for_22_05() -> None:
     assert "requeue" not in lower_submission(once, 38)
     assert lower_submission(once, 38)["no_requeue"] is True
     assert old["nodes"] == "2"  # it ignores the list of two numbers that it documents
+
+
+def test_hold_start_time_and_least_time_have_fields() -> None:
+    begin_at = datetime(2026, 1, 31, 20, tzinfo=UTC)
+    changes = {"hold": True, "slurm": SlurmOptions(time_min=1_800, nice=7)}
+    job = described(FULL.model_copy(update={**changes, "afterany": ("13",)}))
+    assert job is not None
+    assert job["dependency"] == "afterok:11:12,afterany:13"
+    assert job["time_minimum"] == {"set": True, "infinite": False, "number": 30}
+    old = lower_submission(job, 38)
+    assert (old["hold"], old["nice"], old["time_minimum"]) == (True, 7, 30)
+    later = described(FULL.model_copy(update={"begin_at": begin_at}))
+    assert later is not None
+    number = int(begin_at.timestamp())
+    assert later["begin_time"] == {"set": True, "infinite": False, "number": number}
+    with pytest.raises(NotExpressible):
+        lower_submission(later, 38)
 
 
 def test_unsupported_option_is_submitted_by_sbatch() -> None:

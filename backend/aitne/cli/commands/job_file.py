@@ -146,7 +146,7 @@ def import_(
     except ValueError as error:
         raise InvalidInput(f"{script}: {error}.") from error
     for note in conversion.notes:
-        word = "" if note.serious else " (no effect)"
+        word = "" if note.serious else " (the job runs the same)"
         output.say(
             f"{script}:{note.line}: {output.plain(note.option)} {output.plain(note.message)}{word}"
         )

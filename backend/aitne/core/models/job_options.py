@@ -7,7 +7,7 @@ resolution is declared once here and used where it acts.
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Self, TypeVar
 from uuid import UUID
 
@@ -61,16 +61,18 @@ def _unique(values: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def _begin(value: object) -> object:
-    """Return an aware time or a number of seconds. Raises ``ValueError`` for anything else."""
+    """Return a time in UTC or a number of seconds. Raises ``ValueError`` for anything else."""
     read = value
     if isinstance(value, str):
         with suppress(ValueError):
             read = datetime.fromisoformat(value)
         with suppress(ValueError):
             read = read_duration(value)
-    aware = isinstance(read, datetime) and read.tzinfo is not None
-    if aware or (type(read) is int and 1 <= read <= _MOST_DELAY_S):
+    if type(read) is int and 1 <= read <= _MOST_DELAY_S:
         return read
+    if isinstance(read, datetime) and read.tzinfo is not None:
+        with suppress(OverflowError):
+            return read.astimezone(UTC)
     raise ValueError(
         "write a time with its time zone, such as 2026-01-31T20:00:00Z, or a duration of up to 10 "
         "years after the submission, such as 2h"

@@ -228,7 +228,8 @@ class MissingRunResolver:
         Raises:
             SchedulerUnavailable: the scheduler does not answer.
         """
-        if job.array_task_id is None or job.scheduler_id is None:
+        waited = job.state is JobState.QUEUED  # with nodes it had a record of its own
+        if job.array_task_id is None or job.scheduler_id is None or not waited:
             return False
         array_id = job.scheduler_id.partition("_")[0]
         run = run_of(job).model_copy(update={"scheduler_id": array_id})

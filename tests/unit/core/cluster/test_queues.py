@@ -46,7 +46,7 @@ def choose(cluster: Cluster = CLUSTER, **options: Any) -> NodeSelection:
         "wanted_nodes": 1,
         "max_duration_s": 3_600,
         "array": None,
-        "extra_allowed": ["--licenses"],
+        "extra_allowed": ["--wckey", "--licenses"],
     }
     for name in facts:
         if name in options:
@@ -74,6 +74,7 @@ def test_the_default_partition_gives_its_nodes() -> None:
         ({"constraint": "nvlonk"}, "slurm.constraint", "nvlonk"),
         ({"constraint": "nvlink&optane"}, "slurm.constraint", "optane"),
         ({"extra": ("--uid=0",)}, "slurm.extra", "--uid"),
+        ({"extra": ("--licenses=x:1",)}, "slurm.extra", "slurm.licenses"),
         ({"array": "0-1001"}, "array", "1001"),
     ],
 )
@@ -92,7 +93,7 @@ def test_option_that_slurm_would_refuse_is_named(options: Any, field: str, says:
         {"partition": "debug,gpu"},
         {"partition": "big", "project": "vision", "wanted_nodes": 2},
         {"partition": "big", "account": "vision", "wanted_nodes": 2},
-        {"qos": "short", "reservation": "course", "extra": ("--licenses=matlab:1",)},
+        {"qos": "short", "reservation": "course", "extra": ("--wckey=x",)},
         {"array": "0-1000"},
     ],
 )

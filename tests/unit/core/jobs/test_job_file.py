@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
 import pytest
@@ -67,6 +68,14 @@ def test_job_file_accepts_all_fields_together() -> None:
         ({"retry": {"on": ["cancelled"]}}, "retry.on", "is never retried"),
         ({"project": "A b"}, "project", "pattern"),
         ({"after": ["7"]}, "after.0", "UUID"),
+        ({"afterany": ["7"]}, "afterany.0", "UUID"),
+        ({"begin": "2026-01-31T20:00"}, "begin", "with its time zone"),
+        ({"begin": 0}, "begin", "with its time zone"),
+        ({"begin": True}, "begin", "with its time zone"),
+        ({"hold": 1}, "hold", "valid boolean"),
+        ({"slurm": {"nice": -1}}, "slurm.nice", "greater than or equal to 0"),
+        ({"slurm": {"exclude": "n1 n2"}}, "slurm.exclude", "pattern"),
+        ({"slurm": {"licenses": "a;--uid=0"}}, "slurm.licenses", "pattern"),
     ],
 )
 def test_invalid_job_file_field_is_named(
@@ -84,6 +93,29 @@ def test_any_name_comes_back_unchanged(name: str) -> None:
     file = JobFile(name=name, commands=[name], env={"X": name})
     again = JobFile.model_validate_json(file.model_dump_json())
     assert (again.name, again.commands, again.env) == (name, [name], {"X": name})
+
+
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        st.datetimes().map(lambda time: time.isoformat()),
+        st.datetimes(timezones=st.timezones()).map(lambda time: time.isoformat()),
+        st.integers(),
+        st.floats(),
+    )
+)
+def test_begin_is_a_time_with_its_zone_or_seconds_or_refused(value: object) -> None:
+    try:
+        begin = JobFile.model_validate({"begin": value}).begin
+    except ValidationError:
+        return
+    again = JobFile.model_validate_json(JobFile(begin=begin).model_dump_json()).begin
+    assert again == begin
+    if isinstance(begin, datetime):
+        assert begin.tzinfo is not None
+    else:
+        assert begin is not None
+        assert 1 <= begin <= 10 * 365 * 86_400
 
 
 def test_a_sessions_server_has_a_name_the_hub_takes() -> None:

@@ -106,6 +106,28 @@ async def test_after_names_jobs_that_exist_and_can_still_complete(bench: Bench) 
         await bench.create(after=[uuid4()])
 
 
+async def test_dependencies_must_be_possible(bench: Bench) -> None:
+    failed, done, array = [await bench.create() for _ in range(2)] + [
+        await bench.create(array="0-1")
+    ]
+    await bench.walk(failed, JobState.FAILED, reason=TerminationReason.FAILED)
+    states = (JobState.SUBMITTING, JobState.QUEUED, JobState.STARTING, JobState.RUNNING)
+    await bench.walk(done, *states, JobState.COMPLETED, reason=TerminationReason.COMPLETED)
+    job = await bench.create(afterany=[failed.id, done.id], afternotok=[failed.id])
+    assert (job.spec.afterany, job.spec.afternotok) == ((failed.id, done.id), (failed.id,))
+    assert (await bench.create(aftercorr=[array.id], array="0-1")).spec.aftercorr == (array.id,)
+    retried = await bench.create(array="0-1", retry={"max": 1})
+    for fields, message in (
+        ({"afternotok": [done.id]}, "completed, so this one would never start"),
+        ({"afterany": [uuid4()]}, "there is no job"),
+        ({"aftercorr": [array.id]}, "only the tasks of an array"),
+        ({"aftercorr": [failed.id], "array": "0-1"}, "is no array"),
+        ({"aftercorr": [retried.id], "array": "0-1"}, "has retries"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            await bench.create(**fields)
+
+
 async def test_a_job_of_another_project_cannot_be_waited_for(bench: Bench) -> None:
     theirs = await bench.create(EVE)
     with pytest.raises(InvalidInput, match="there is no job"):
