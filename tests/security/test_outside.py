@@ -70,6 +70,7 @@ async def test_strangers_neither_see_nor_cancel_a_job_from_outside(stage: Stage)
         assert (await eve.post(f"/api/v1/jobs/{job.id}/cancel")).status_code == 403
     assert (await stage.store.get_job(job.id)).cancel_requested_at is None
     async with stage.client(tokens["owner"]) as ada:
+        assert (await ada.get("/api/v1/jobs?origin=platform")).json()["total"] == 0
         page = (await ada.get("/api/v1/jobs?origin=outside")).json()
         [shown] = page["items"]
         assert (shown["origin"], shown["log_path"], shown["actions"]) == (

@@ -114,3 +114,12 @@ def test_all_of_ones_own_are_stopped_by_one_request(aitne: Aitne, api: FakeApi) 
     assert (listed.query["owner"], listed.query["q"]) == (["ada"], ["j"])
     (sent,) = api.sent("POST", "/jobs:cancel")
     assert sent.json == {"ids": [job["id"] for job in jobs]}
+
+
+def test_jobs_from_outside_are_selected_and_marked(aitne: Aitne, api: FakeApi) -> None:
+    outside = job_view(origin="outside", name="by-sbatch")
+    api.on("GET", "/jobs", {"items": [outside], "next_cursor": None, "total": 1})
+    done = aitne("ps", "--all", "--origin", "outside")
+    (sent,) = api.sent("GET", "/jobs")
+    assert sent.query["origin"] == ["outside"]
+    assert "job, outside" in done.out
