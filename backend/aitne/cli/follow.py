@@ -107,4 +107,7 @@ def check(job: Job) -> None:
     if job.ended and not job.ok:
         from aitne.cli.errors import JobFailed
 
-        raise JobFailed(f"{job.state}: {ending(job)} (`aitne logs {job.short_id}` shows its log)")
+        advice = (
+            f"`aitne show {job.short_id}` explains it, `aitne logs {job.short_id}` shows its log"
+        )
+        raise JobFailed(f"{job.state}: {ending(job)} ({advice})")

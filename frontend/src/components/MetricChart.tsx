@@ -16,6 +16,8 @@ interface Props {
 }
 
 const HEIGHT_PX = 240;
+/** Narrower, there is no room beside the axes: the layout is not complete yet. */
+const LEAST_WIDTH_PX = 160;
 /** Mantine's palettes; from the second round on, lines are dashed. */
 const PALETTES = ["indigo", "orange", "moon", "pink", "cyan", "grape", "lime", "red"];
 
@@ -36,7 +38,7 @@ export function MetricChart({ metric, axis, lines }: Props) {
   }, [data]);
 
   useEffect(() => {
-    if (box.current === null || width === 0) return undefined;
+    if (box.current === null || width < LEAST_WIDTH_PX) return undefined;
     const style = getComputedStyle(document.documentElement);
     const css = (name: string) => style.getPropertyValue(name).trim();
     const text = { stroke: css("--mantine-color-dimmed"), font: "11px system-ui", labelFont: "11.5px system-ui", ticks: { show: false } };

@@ -167,6 +167,30 @@ def test_more_time_moves_slurms_limit_and_stops_at_the_partitions(
     alice.sessions.stop(short.id)
 
 
+def test_owner_extends_a_batch_job_as_slurms_operator_does(
+    slurm_cluster: DevCluster, alice: Client
+) -> None:
+    """Slurm lets a job's own account reduce the limit only, so the broker raises it."""
+    job = alice.jobs.create(
+        {
+            "commands": ["sleep 600"],
+            "max_duration": "20m",
+            "resources": {"cpu": 1, "memory": "256M"},
+        }
+    )
+    try:
+        running = until(
+            "its start", lambda: (found := alice.jobs.get(job.id)).expires_at and found, within_s=60
+        )
+        alice.jobs.extend(job.id, "40m")
+        until("the new end", lambda: alice.jobs.get(job.id).expires_at != running.expires_at)
+        number = running.raw["scheduler_id"]
+        limit = run_as(slurm_cluster, "alice", "squeue", "-h", "-j", number, "-o", "%l").strip()
+        assert limit == "1:00:00"
+    finally:
+        alice.jobs.cancel(job.id)
+
+
 def test_waiting_session_shows_queue_place_and_reason(alice: Client) -> None:
     body = {**SMALL, "resources": {"cpu": 8, "memory": "512M"}}
     jobs = [alice.sessions.start("jupyterlab", job_file=body) for _ in range(6)]
