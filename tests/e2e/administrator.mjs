@@ -117,10 +117,11 @@ await step("the audit log knows all of it", async () => {
   await look(page, "audit");
   const row = (text) => page.getByTestId("audit-row").filter({ hasText: text }).first();
   await row(/root as alice/).waitFor(SLOW);
-  await page.getByLabel("Action", { exact: true }).fill("drain_node");
+  await page.getByTestId("audit-action").click();
+  await page.getByRole("option", { name: "Drain node", exact: true }).click();
   await until("the drained node alone", async () => {
     const rows = await page.getByTestId("audit-row").allTextContents();
-    return rows.length > 0 && rows.every((text) => text.includes("drain_node") && text.includes(NODE) && text.includes("root"));
+    return rows.length > 0 && rows.every((text) => text.includes("Drain node") && text.includes(NODE) && text.includes("root"));
   });
   await page.getByTestId("audit-verify").click();
   await page.getByText(/^[\d\s,.]+ entries verified, no changes/).waitFor(PATIENT);

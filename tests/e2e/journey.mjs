@@ -83,12 +83,32 @@ await step("stop the session", async () => {
   await stopSession();
 });
 
-await step("launch a batch job", async () => {
+const COMMAND = "for i in $(seq 1 500); do echo line $i; sleep 0.1; done";
+const command = page.getByTestId("parameter-command");
+
+await step("save a preset, and pin its template", async () => {
   await page.goto(portal);
   await page.getByTestId("template-batch").click();
-  await page
-    .getByTestId("parameter-command")
-    .fill("for i in $(seq 1 500); do echo line $i; sleep 0.1; done");
+  await command.fill(COMMAND);
+  await page.getByTestId("launch-save").click();
+  await page.getByTestId("preset-name").fill("Counting");
+  await page.getByTestId("preset-save").click();
+  await page.getByTestId("preset").waitFor({ ...SLOW, state: "attached" });
+  await page.reload();
+  await page.getByTestId("template-pin-batch").waitFor(SLOW);
+  await command.waitFor(SLOW);
+  await page.getByRole("button", { name: "Close" }).last().click();
+  await command.waitFor({ ...SLOW, state: "detached" });
+  const pin = page.getByTestId("template-pin-batch");
+  if ((await pin.getAttribute("aria-pressed")) !== "true") await pin.click();
+  await page.locator('[data-testid^="template-"]').first().and(page.getByTestId("template-batch")).waitFor(SLOW);
+  await shot(page, "home");
+});
+
+await step("launch a batch job by the preset", async () => {
+  await page.getByTestId("preset").filter({ hasText: "Counting" }).click();
+  await page.getByTestId("launch-filled").getByText("Counting").waitFor(SLOW);
+  expect((await command.inputValue()) === COMMAND, "the preset lost its command");
   await page.getByTestId("launch-submit").click();
 });
 
@@ -103,6 +123,15 @@ await step("its log moves", async () => {
 });
 
 await step("cancel it", cancelJob);
+
+await step("find the last values in the form, and the template's own", async () => {
+  await page.goto(`${portal}/?launch=batch`);
+  await page.getByTestId("launch-filled").waitFor(SLOW);
+  expect((await command.inputValue()) === COMMAND, "the last launch is forgotten");
+  await page.getByTestId("launch-defaults").click();
+  expect((await command.inputValue()) === "", "the defaults are others");
+  await page.goto(portal);
+});
 
 await step("log out, of the sessions too", async () => {
   await page.getByTestId("user-menu").click();

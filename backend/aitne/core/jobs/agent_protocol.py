@@ -202,7 +202,7 @@ class JobSecrets(Frozen):
 
 
 class SessionStatus(Frozen):
-    """What the bar in a session's own page shows."""
+    """Facts about a session that the bar in its own page shows."""
 
     name: str
     portal_url: str

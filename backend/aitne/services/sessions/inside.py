@@ -1,4 +1,4 @@
-"""What a session's own page may know and do: the page of JupyterLab, by the token of its job."""
+"""Status and extension of a session for its own page, JupyterLab, by the token of its job."""
 
 from __future__ import annotations
 

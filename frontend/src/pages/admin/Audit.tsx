@@ -108,6 +108,7 @@ function Filters({ filters }: { filters: AuditFilters }) {
         clearable
         searchable
         data={actions}
+        comboboxProps={{ width: 280, position: "bottom-start" }}
         value={filters.action ?? null}
         onChange={(action) => set({ action: action ?? undefined })}
         nothingFoundMessage={t("No matching entries")}

@@ -26,7 +26,7 @@ _EXTENSION_S = 3_600
 _threads = ThreadPoolExecutor(2, thread_name_prefix="aitne-session")
 
 
-class Platform:
+class SessionApi:
     """The platform's interface for this session."""
 
     def __init__(self, url: str, token: str, authority: str | None) -> None:
@@ -55,12 +55,12 @@ class Platform:
             return error.code, error.read(_MOST_BYTES)
 
 
-_platform: list[Platform] = []
+_platform: list[SessionApi] = []
 
 
 def configure(url: str, token: str, authority: str | None) -> None:
     """Set the platform, before the server starts."""
-    _platform[:] = [Platform(url, token, authority)]
+    _platform[:] = [SessionApi(url, token, authority)]
 
 
 class _Handler(APIHandler):  # type: ignore[misc]
@@ -89,7 +89,7 @@ class StatusHandler(_Handler):
 
 
 class ExtendHandler(_Handler):
-    """Handler of Extend."""
+    """Handler of the button that extends the session."""
 
     @web.authenticated  # type: ignore[untyped-decorator]
     async def post(self) -> None:
