@@ -261,3 +261,8 @@ def serve(api: FakeApi, port: int = 0) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def platform(limits: str) -> dict[str, Any]:
+    """Return the answer of ``/me`` on a platform that applies limits at that time."""
+    return {"user": {"name": "root"}, "platform": {"limits": limits}}

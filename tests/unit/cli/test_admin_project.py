@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_api import FakeApi
+from tests.support.fake_api import FakeApi, platform
 from tests.unit.cli.conftest import Aitne
 
 USE = {
@@ -42,7 +42,15 @@ def report(*differences: Any, applied: bool = False) -> dict[str, Any]:
     }
 
 
-def test_limits_that_are_not_given_stay(api: FakeApi, aitne: Aitne) -> None:
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        ("at_once", "vision: new limits. They apply at once; running jobs continue."),
+        ("after_sync", "vision: new limits. Slurm has it after `aitne admin sync`."),
+    ],
+)
+def test_limits_that_are_not_given_stay(api: FakeApi, aitne: Aitne, limits: str, text: str) -> None:
+    api.on("GET", "/me", platform(limits))
     api.on("GET", "/projects/vision/limits", LIMITS)
     api.on("PUT", "/projects/vision/limits", LIMITS)
     done = aitne(
@@ -50,7 +58,9 @@ def test_limits_that_are_not_given_stay(api: FakeApi, aitne: Aitne) -> None:
         *("--max-wall", "none", "--max-memory", "200G", "--qos", "a,b"),
     )
     assert done.status == 0, done.err
-    assert api.requests[-1].json == {
+    [put] = [each for each in api.requests if each.method == "PUT"]
+    assert text in done.err
+    assert put.json == {
         "max_gpus": 16,
         "max_gpus_by_type": {},
         "max_wall_s": None,
@@ -71,6 +81,7 @@ def test_limits_are_shown_without_a_change(api: FakeApi, aitne: Aitne) -> None:
 def test_a_members_limits(api: FakeApi, aitne: Aitne) -> None:
     api.on("GET", "/projects/vision/limits", LIMITS, LIMITS)
     api.on("PUT", "/projects/vision/members/ada", LIMITS["members"][0])
+    api.on("GET", "/me", platform("at_once"))
     done = aitne("admin", "project", "limits", "vision", "--user", "ada", "--max-jobs", "3")
     assert done.status == 0, done.err
     [put] = [each for each in api.requests if each.method == "PUT"]
@@ -91,6 +102,7 @@ def test_a_manager_holds_the_project_and_its_members_to_less(api: FakeApi, aitne
     own = {"max_gpus": 4, "max_jobs": 2, "max_wall_s": "12h", "max_gpus_by_type": {}}
     assert (api.requests[-1].json, done.json["project"]) == (own, "vision")
     api.on("PUT", "/projects/vision/members/ada", LIMITS["members"][0])
+    api.on("GET", "/me", platform("at_once"))
     done = aitne("project", "limits", "vision", "--user", "ada", "--max-gpus", "h200=1")
     assert done.status == 0, done.err
     [put] = [each for each in api.requests if each.path.endswith("/members/ada")]
@@ -162,8 +174,11 @@ def test_usage(api: FakeApi, aitne: Aitne) -> None:
 
 def test_members(api: FakeApi, aitne: Aitne) -> None:
     api.on("PUT", "/projects/vision/members/eve", {"project": "vision", "user": "eve"})
-    assert aitne("admin", "member", "add", "vision", "eve", "--default").status == 0
-    assert api.requests[-1].json == {"limits": None, "role": None, "default": True}
+    api.on("GET", "/me", platform("at_once"), platform("after_sync"))
+    added = aitne("admin", "member", "add", "vision", "eve", "--default")
+    assert added.err.strip() == "eve: member of vision."
+    [put] = [each for each in api.requests if each.method == "PUT"]
+    assert put.json == {"limits": None, "role": None, "default": True}
     api.on("DELETE", "/projects/vision/members/eve", b"")
     assert aitne("admin", "member", "remove", "vision", "eve", "--yes").status == 0
     assert aitne("admin", "member", "remove", "vision", "eve").status == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.fake_api import FakeApi
+from tests.support.fake_api import FakeApi, platform
 from tests.unit.cli.conftest import Aitne
 
 PROJECT: dict[str, Any] = {
@@ -157,11 +157,14 @@ def test_waiting_jobs_of_project_are_listed_over_all_pages(api: FakeApi, aitne: 
 def test_an_administrator_answers_requests(api: FakeApi, aitne: Aitne) -> None:
     api.on("GET", "/projects/vision", {**PROJECT, "state": "requested", "note": "A grant"})
     api.on("POST", "/projects/vision/approve", PROJECT)
+    api.on("GET", "/me", platform("after_sync"))
     done = aitne("admin", "project", "approve", "vision", "--gpu-hours", "500", "--total", "--yes")
     assert done.status == 0, done.err
     assert "A grant" in done.out
     budget = {"gpu_hours": 500, "cpu_hours": None, "period": "total"}
-    assert api.requests[-1].json == {"expires_at": None, "budget": budget, "limits": None}
+    [post] = [each for each in api.requests if each.method == "POST"]
+    assert post.json == {"expires_at": None, "budget": budget, "limits": None}
+    assert "vision: active. Slurm has it after `aitne admin sync`." in done.err
     api.on("POST", "/projects/vision/decline", {**PROJECT, "state": "closed"})
     aitne("admin", "project", "decline", "vision", "--reason", "No grant", "--yes")
     assert api.requests[-1].json == {"reason": "No grant"}
