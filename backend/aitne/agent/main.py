@@ -6,6 +6,7 @@ fence and the final report.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -88,6 +89,7 @@ def main(arguments: Sequence[str]) -> None:
     if stop_requested and ending.code == PREEMPTED:
         ending.reason = "preempted"
         ending.message = "it was asked to end, has saved its state and will be resumed"
+    interrupted = programs.stop_signal is not None or ending.reason == "preempted"
     try:
         fence.leave_outcome(
             job_dir,
@@ -95,13 +97,17 @@ def main(arguments: Sequence[str]) -> None:
             spec.owner,
             spec.restart_count,
             ending.code,
-            interrupted=programs.stop_signal is not None or ending.reason == "preempted",
+            interrupted=interrupted,
             reason=ending.reason,
             message=ending.message,
         )
     except OSError as error:
         _say(f"the outcome could not be written: {error}")
+        interrupted = True
+    _remove_empty_folders(spec)
     reporter.finish(ending.code, ending.message)
+    if not interrupted and spec.task is None:
+        spec.remove_token()
     _leave(ending.code)
 
 
@@ -143,6 +149,15 @@ def _offer_folders(spec: Spec) -> None:
             fence.write(path, json.dumps(spec.setting.values).encode(), os.O_TRUNC)
         except OSError as error:
             _say(f"the file {path} could not be written: {error}. The job continues")
+
+
+def _remove_empty_folders(spec: Spec) -> None:
+    """Remove the folders that ``_offer_folders`` created and no program used: files and folders in
+    a home count toward its quota. Folders of other tasks are not touched.
+    """
+    for folder in (spec.checkpoints, spec.metrics):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
 
 
 def _leave_node(spec: Spec, ending: _Ending, programs: Programs, reporter: Reporter) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -12,6 +13,7 @@ if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import Any
 
 VERSION = 1
+_TOKEN = "token"  # noqa: S105 - a file's name
 
 
 class App:
@@ -155,6 +157,11 @@ class Spec:
         folder = os.path.join(os.path.dirname(self.job_dir), "metrics")
         return folder if self.task is None else os.path.join(folder, str(self.task))
 
+    def remove_token(self) -> None:
+        """Remove the file of the job token, which no later start of the attempt needs."""
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self.job_dir, _TOKEN))
+
     @property
     def plain(self) -> bool:
         """Return whether programs start directly on the node, without requirements to check and
@@ -175,7 +182,7 @@ def _owner(environ: Mapping[str, str], task: int | None) -> str:
 
 def _token(job_dir: str) -> str:
     try:
-        with open(os.path.join(job_dir, "token"), encoding="utf-8") as file:
+        with open(os.path.join(job_dir, _TOKEN), encoding="utf-8") as file:
             return file.read().strip()
     except FileNotFoundError:
         return ""

@@ -103,6 +103,7 @@ def test_the_last_command_may_leave_orphans(job: Job, platform: Platform) -> Non
 
 def test_a_second_run_of_the_attempt_starts_nothing(job: Job) -> None:
     assert job.run("echo one; exit 3") == 3
+    assert not (job.folder / "token").exists()
     assert job.run("echo two", around={"SLURM_JOB_ID": "13"}) == agent.DUPLICATE
     assert "taken by scheduler job 12; this is 13" in job.log
     assert "Nothing was started" in job.log
@@ -119,6 +120,7 @@ def test_a_run_that_was_asked_to_end_goes_on_when_it_is_started_again(job: Job) 
     job.log_says("up")
     process.terminate()
     assert process.wait(20) == 5
+    assert (job.folder / "token").exists()
     assert job.run("echo again", around={"SLURM_RESTART_COUNT": "1"}) == 0
     assert "again" in job.log.splitlines()
 

@@ -130,7 +130,6 @@ def test_a_folder_without_git_and_a_repository_without_commits(
     assert state is not None
     assert (state.commit, state.branch, state.untracked) == (None, "main", ("a",))
     shutil.rmtree(work / ".git")
-    shutil.rmtree(job.folder.parent / "metrics")
     (job.folder / "fence").unlink()
     platform.reports.clear()
     assert job.run("true", url=platform.url, workdir=str(work)) == 0

@@ -62,8 +62,10 @@ def test_every_node_runs_the_commands_and_knows_its_place(job: Job) -> None:
 
 
 def test_checkpoints_are_stored_beside_attempts(job: Job) -> None:
-    assert job.run("echo saved > $AITNE_CHECKPOINTS/last") == 0
+    assert job.run("echo saved > $AITNE_CHECKPOINTS/last; test -d $AITNE_METRICS") == 0
     assert (job.folder.parent / "checkpoints" / "last").read_text() == "saved\n"
+    # A folder that no program used does not stay: files in a home count toward its quota.
+    assert not (job.folder.parent / "metrics").exists()
 
 
 def test_the_rank_that_failed_first_is_named_and_the_others_are_ended(job: Job) -> None:
