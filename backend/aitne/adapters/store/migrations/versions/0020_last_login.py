@@ -7,8 +7,8 @@ from alembic import op
 
 from aitne.adapters.store.column_types import UtcDateTime
 
-revision = "0024"
-down_revision = "0021"
+revision = "0020"
+down_revision = "0019"
 branch_labels = None
 depends_on = None
 
