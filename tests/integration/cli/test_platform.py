@@ -12,6 +12,7 @@ import pytest
 
 from tests.support import realtime
 from tests.support.platform import RunningPlatform
+from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.platform,
@@ -79,6 +80,29 @@ def test_a_running_job_is_listed_followed_and_stopped(aitne: Aitne, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)[0]["state"] == "CANCELLED"
     assert aitne("watch", job_id).returncode == 1
+
+
+def test_limit_of_a_project_holds_jobs_until_it_is_raised(aitne: Aitne, tmp_path: Path) -> None:
+    user = json.loads(aitne("ps", "--json", "--all").stdout)[0]["owner"]
+    for words in (("project", "create", "limited"), ("member", "add", "limited", user)):
+        assert aitne("admin", *words).returncode == 0
+    limits = aitne("admin", "project", "limits", "limited", "--max-cpus", "1")
+    assert "limited: new limits. They apply at once" in limits.stderr
+    path = job_file(tmp_path, project="limited", name="holder", commands=["exec sleep 600"])
+    assert aitne("apply", "-f", path, "--yes").returncode == 0
+    reason = "Waits for the limit of project limited: 1 of 1 CPUs in use"
+    eventually("the plan names the limit", lambda: reason in aitne("plan", "-f", path).stdout)
+    second = aitne("apply", "-f", path, "--yes").stdout.strip()
+    eventually("the job waits", lambda: reason in aitne("show", second).stdout)
+    wide = job_file(tmp_path, project="limited", commands=["true"], resources={"cpu": 2})
+    refused = aitne("apply", "-f", wide, "--yes")
+    assert refused.returncode == 2
+    assert "project limited may use 1 at once" in refused.stderr
+    assert aitne("project", "limits", "limited", "--max-cpus", "none").returncode == 0
+    assert aitne("admin", "project", "limits", "limited", "--max-cpus", "2").returncode == 0
+    eventually("the job starts", lambda: "RUNNING" in aitne("show", second).stdout)
+    assert aitne("stop", second, "--yes", "--wait").returncode == 0
+    assert aitne("stop", "holder", "--yes", "--wait").returncode == 0
 
 
 def test_a_session_from_start_to_stop(aitne: Aitne) -> None:
