@@ -13,6 +13,7 @@ from aitne import __version__
 from aitne.api import oauth, problems, validation
 from aitne.api.deps import SAFE_METHODS, limit_address
 from aitne.api.routers import (
+    V1,
     account,
     administration,
     announcements,
@@ -105,9 +106,9 @@ def anonymous_paths() -> set[str]:
     """Return the paths of the routes that read a body and need no login: ``limit_address`` marks
     those.
 
-    JupyterHub authenticates itself in the body that it sends to the token endpoint.
+    JupyterHub, and a program that logs in with a code, authenticate themselves in the body.
     """
-    return {"/api/oauth/token"} | {
+    return {"/api/oauth/token", f"{V1}/auth/device/token"} | {
         context.path
         for context in iter_route_contexts(_routes())
         if context.path is not None

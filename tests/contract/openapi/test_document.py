@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from aitne.api.body_examples import BODY_EXAMPLES
 from aitne.api.openapi import render
+from aitne.api.routers import V1
 from aitne.api.routes import bare_app
 
 STORED = Path(__file__).parents[3] / "frontend" / "openapi.json"
@@ -117,7 +118,7 @@ def test_every_json_body_has_an_example_that_the_operation_takes(spec: dict[str,
     models = {
         route.name: route.body_field.field_info.annotation
         for route in iter_route_contexts(bare_app().routes)
-        if getattr(route, "body_field", None) is not None
+        if getattr(route, "body_field", None) is not None and route.path.startswith(V1)
     }
     for name, example in shown.items():
         TypeAdapter(models[name]).validate_json(json.dumps(example))

@@ -161,7 +161,10 @@ def test_container_environment_contains_no_variables_of_node(box: Bench) -> None
     image_own = {"PATH", "PWD", "HOME", "HOSTNAME", "LANG", "LD_LIBRARY_PATH", "PS1", "TERM"}
     runtime_own = {name for name in names if name.startswith(("APPTAINER_", "SINGULARITY_"))}
     # The agent's own word, and what the scheduler says.
-    passed = {"AITNE_CHECKPOINTS", "AITNE_METRICS", "NVIDIA_VISIBLE_DEVICES", "SLURM_JOB_ID"}
+    passed = {
+        *("AITNE_CHECKPOINTS", "AITNE_METRICS", "NVIDIA_VISIBLE_DEVICES"),
+        *("SLURM_JOB_ID", "SLURM_SUBMIT_DIR"),
+    }
     assert names - image_own - runtime_own - {"PROMPT_COMMAND", "OLDPWD"} == passed
     assert not any(f"={value}" in run.out for value in ("x1", "x2", "x3", "x4", "x5", "x6"))
     assert "/etc" not in run.out

@@ -27,6 +27,7 @@ def test_name_selects_newest_job_although_it_has_ended(aitne: Aitne, api: FakeAp
     api.on("GET", "/jobs", listed_by_state(job("FAILED"), older))
     api.on("GET", f"/jobs/{JOB_ID}/logs", b"it broke")
     assert aitne("logs", "digits").out == "it broke"
+    api.on("GET", f"/jobs/{JOB_ID}/failure", {"failure": None})
     assert aitne("show", "digits", "--json").json["state"] == "FAILED"
 
 
@@ -35,7 +36,7 @@ def test_stop_and_extend_take_newest_unfinished_job_of_name(aitne: Aitne, api: F
     api.on("GET", "/jobs", listed_by_state(job("FAILED", type="session"), running))
     api.on("POST", f"/sessions/{OTHER}/stop", job("COMPLETING", id=OTHER))
     longer = job("READY", id=OTHER, type="session", expires_at="2026-11-21T06:00:00Z")
-    api.on("POST", f"/sessions/{OTHER}/extend", longer)
+    api.on("POST", f"/jobs/{OTHER}/extend", longer)
     assert aitne("stop", "digits", "--yes", "--json").json[0]["id"] == OTHER
     assert aitne("extend", "digits", "1h", "--yes").status == 0
 

@@ -54,7 +54,7 @@ def test_command_with_an_interpreter_is_a_file_that_it_runs(renderer: Renderer) 
             "environment": {"modules": ("gcc",)},
         }
     )
-    request = renderer.submit_request(job, (), "secret")
+    request = renderer.submit_request(job, {}, "secret")
     spec = AgentSpec.model_validate_json(request.files["agent.json"])
     python, bash = (f"{request.job_dir}/command-{number}" for number in (1, 2))
     assert [argv[-3:] for argv in spec.commands] == [
