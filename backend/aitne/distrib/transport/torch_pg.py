@@ -102,7 +102,12 @@ class TorchProcessGroup:
                 f"torch_pg: the ranks {_listed(group.ranks)} did not all connect within "
                 f"{group.timeout_s:g} s: {_first_line(error)}"
             ) from error
-        return cls(group, pg, store, place)
+        transport = cls(group, pg, store, place)
+        if place.type != "cuda":
+            # Gloo returns before the others have connected to this rank: if this one closed then, they
+            # would take it for dead.
+            transport.barrier()
+        return transport
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
         """Return whether the type is supported.
