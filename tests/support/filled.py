@@ -104,7 +104,7 @@ def fill(platform: RunningPlatform) -> Filled:
 def _people(admin: Api) -> None:
     for name, title in (("vision", "Computer vision"), ("speech", "Speech recognition")):
         admin("POST", "/projects", {"name": name, "title": title})
-        limits = {"max_gpus": 8, "max_jobs": 40, "max_memory_bytes": "256G"}
+        limits = {"max_gpus": 32, "max_jobs": 40, "max_memory_bytes": "512G"}
         admin("PUT", f"/projects/{name}/limits", limits)
     for name, (display_name, project) in PEOPLE.items():
         person = {"name": name, "display_name": display_name, "default_project": project}
