@@ -52,6 +52,8 @@ _NO_LOGIN = frozenset(
     {
         "list_login_sources",
         "preview_invitation",
+        "begin_device_login",
+        "redeem_device_login",
         "look_at_invitation",
         "login",
         "finish_login",

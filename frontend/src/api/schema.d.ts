@@ -8524,10 +8524,7 @@ export interface operations {
     begin_device_login: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description Required with the login cookie, not with a token. */
-                "X-CSRF-Token"?: string;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
@@ -8565,10 +8562,7 @@ export interface operations {
     redeem_device_login: {
         parameters: {
             query?: never;
-            header?: {
-                /** @description Required with the login cookie, not with a token. */
-                "X-CSRF-Token"?: string;
-            };
+            header?: never;
             path?: never;
             cookie?: never;
         };
