@@ -109,7 +109,9 @@ await step("launch a batch job by the preset", async () => {
   await page.getByTestId("preset").filter({ hasText: "Counting" }).click();
   await page.getByTestId("launch-filled").getByText("Counting").waitFor(SLOW);
   expect((await command.inputValue()) === COMMAND, "the preset lost its command");
+  const remembered = page.waitForResponse((answer) => answer.url().endsWith("/me/preferences/last_launch") && answer.request().method() === "PUT");
   await page.getByTestId("launch-submit").click();
+  await remembered;
 });
 
 await step("its log moves", async () => {
