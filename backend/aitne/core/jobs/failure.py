@@ -73,22 +73,22 @@ def explain(job: Job, lines: Sequence[LogLine]) -> Failure | None:
     """
     if job.state not in _EXPLAINED:
         return None
-    found = find_error(lines)
-    line = None if found is None else found.line
+    log_error = find_error(lines)
+    line = None if log_error is None else log_error.line
     if job.state is JobState.OUT_OF_MEMORY:
-        by_memory = found is not None and found.cause is FailureCause.OUT_OF_MEMORY
+        by_memory = log_error is not None and log_error.cause is FailureCause.OUT_OF_MEMORY
         return Failure(
             cause=FailureCause.OUT_OF_MEMORY, text=_memory(job), line=line if by_memory else None
         )
     if job.state is JobState.TIMED_OUT:
         text = f"It reached its time limit of {format_duration(_time_limit_s(job))}."
         return Failure(cause=FailureCause.TIME_LIMIT, text=text)
-    told = job.message or "It failed without a reported reason."
+    message = job.message or "It failed without a reported reason."
     if job.state is not JobState.FAILED or job.reason is not TerminationReason.FAILED:
         # The platform or the scheduler knows more than the log.
         shown = line if job.reason is TerminationReason.START_FAILED else None
-        return Failure(cause=FailureCause.OTHER, text=told, line=shown)
-    cause, text = _program(job, found) or (FailureCause.ERROR, told)
+        return Failure(cause=FailureCause.OTHER, text=message, line=shown)
+    cause, text = _program(job, log_error) or (FailureCause.ERROR, message)
     return Failure(cause=cause, text=text, line=line)
 
 
@@ -119,18 +119,18 @@ def _memory(job: Job) -> str:
     return f"It used more memory than the {memory} that it had requested."
 
 
-def _program(job: Job, found: FoundError | None) -> tuple[FailureCause, str] | None:
+def _program(job: Job, log_error: FoundError | None) -> tuple[FailureCause, str] | None:
     """Return why the program failed, from its exit code or signal and its log; None if they
     explain nothing.
     """
     number = job.signal or _signal_of(job.exit_code)
-    cause = None if found is None else found.cause
+    cause = None if log_error is None else log_error.cause
     if cause is FailureCause.OUT_OF_MEMORY:
         return cause, _memory(job)
     if number:
         return _by_signal(number)
-    if found is not None and found.text is not None:
-        return found.cause, found.text
+    if log_error is not None and log_error.text is not None:
+        return log_error.cause, log_error.text
     if job.exit_code == _NOT_FOUND:
         return FailureCause.COMMAND_NOT_FOUND, (
             "A command was not found (exit code 127): check its name, or load the module or "

@@ -122,23 +122,23 @@ def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int |
                 "and `resources.tasks_per_node` to spread them",
             )
         return None, tasks
-    each = -(-tasks // nodes)
-    if tasks % nodes or (per_node is not None and per_node < each):
+    tasks_on_each = -(-tasks // nodes)
+    if tasks % nodes or (per_node is not None and per_node < tasks_on_each):
         wish.note(
             option.line,
             "--ntasks",
-            f"{tasks} tasks on {nodes} nodes became {each} on each, because each node has the same "
-            "number",
+            f"{tasks} tasks on {nodes} nodes became {tasks_on_each} on each, because each node "
+            "has the same number",
         )
-    elif nodes > 1 and per_node != each:
+    elif nodes > 1 and per_node != tasks_on_each:
         wish.note(
             option.line,
             "--ntasks",
-            f"{tasks} tasks on {nodes} nodes became {each} on each, where sbatch may place them "
-            "unevenly",
+            f"{tasks} tasks on {nodes} nodes became {tasks_on_each} on each, where sbatch may "
+            "place them unevenly",
             serious=False,
         )
-    return nodes, each
+    return nodes, tasks_on_each
 
 
 def _gpus(wish: SbatchConversion, nodes: int, tasks: int) -> tuple[str | None, int, dict[str, int]]:

@@ -51,7 +51,7 @@ def named(job: Job) -> Iterator[tuple[str, UUID]]:
 
 def judge(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
     """Judge the dependencies of the job; ``jobs`` are the jobs that ``named`` yields."""
-    found = Dependencies()
+    dependencies = Dependencies()
     for kind, job_id in named(job):
         other = jobs.get(job_id)
         by_success, by_failure = _SATISFIED_BY[kind]
@@ -64,7 +64,7 @@ def judge(job: Job, jobs: Mapping[UUID, Job]) -> Dependencies:
             return Dependencies(never=f"It was to run after job {job_id}{only}, which {state}.")
         # The scheduler would wait for this attempt only, and a retry is another one.
         if other.scheduler_id is None or other.spec.retry.max:
-            found.waits_for = found.waits_for or other
+            dependencies.waits_for = dependencies.waits_for or other
         else:
-            found.ids[kind].append(other.scheduler_id)
-    return found
+            dependencies.ids[kind].append(other.scheduler_id)
+    return dependencies

@@ -256,14 +256,14 @@ class Submitter:
         None if a job has none yet, a dependency can never be satisfied, or an earlier job of the
         same name has not ended.
         """
-        found = judge(job, jobs)
-        if found.never is not None:
+        dependencies = judge(job, jobs)
+        if dependencies.never is not None:
             reason = TerminationReason.DEPENDENCY_FAILED
-            self._end(item, job, JobState.CANCELLED, reason, found.never)
+            self._end(item, job, JobState.CANCELLED, reason, dependencies.never)
             return None
-        other = found.waits_for or namesake
+        other = dependencies.waits_for or namesake
         if other is None:
-            return found.ids
+            return dependencies.ids
         verb = "end; it has the same name" if other is namesake else "complete"
         note = f"Waits for job {other.id} to {verb}."
         changes = JobChanges() if job.message == note else JobChanges(message=note)

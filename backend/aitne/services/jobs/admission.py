@@ -161,8 +161,8 @@ class Admission:
         array = old.spec.array if old.array_task_id is None else str(old.array_task_id)
         fresh = {"project": project, "array": array, "continues": None, "lineage": None}
         account = await self._account(actor)
-        wanted = (options or ResubmitOptions()).applied(old.spec.model_copy(update=fresh))
-        spec, problems = await self._offers.renew(actor, wanted, account)
+        changed_spec = (options or ResubmitOptions()).applied(old.spec.model_copy(update=fresh))
+        spec, problems = await self._offers.renew(actor, changed_spec, account)
         problems.extend(await self._secrets.missing(actor.name, spec.secrets))
         check_platform_limits(spec, self._settings.limits, problems)
         cluster = (await self._cluster.look()).cluster
