@@ -78,7 +78,7 @@ def slurm_conf(plan: DevClusterPlan, hostname: str) -> str:
         "SchedulerType=sched/backfill",
         "SchedulerParameters=sched_min_interval=0,sched_interval=5,bf_interval=2,"
         "batch_sched_delay=0,max_switch_wait=60",
-        "MaxJobCount=60000",
+        "MaxJobCount=300000",
         "MaxArraySize=10001",
         "MinJobAge=300",
         "KillWait=2",
