@@ -1,0 +1,40 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import type { Comparison } from "@/api/runs";
+import { startTexts } from "@/i18n/index";
+import { nameOf, shownSections, textOf, titleOf } from "./comparison";
+
+const run = { id: "a", name: "x", owner: "ada", state: "COMPLETED" as const, created_at: "2026-03-01T12:00:00Z", array_task_id: null, diff: null };
+const row = (field: string, a: string | number | null, b: string | number | null, unit: string | null = null) => ({ field, a, b, equal: a === b, unit });
+
+const COMPARISON: Comparison = {
+  a: run,
+  b: run,
+  differences: 1,
+  sections: [
+    { key: "job", rows: [row("name", "x", "x")], equal_omitted: 0, note: null },
+    { key: "metrics", rows: [row("name", 1, 2), row("loss", 3, 3)], equal_omitted: 0, note: null },
+    { key: "packages", rows: [], equal_omitted: 0, note: "Not known." },
+  ],
+};
+
+beforeAll(startTexts);
+
+describe("a comparison", () => {
+  it("shows only differences, or all rows", () => {
+    expect(shownSections(COMPARISON, true).map((each) => [each.key, each.rows.length])).toEqual([["metrics", 1]]);
+    expect(shownSections(COMPARISON, false).map((each) => each.key)).toEqual(["job", "metrics", "packages"]);
+  });
+
+  it("labels the platform's fields and keeps the user's names", () => {
+    const names = COMPARISON.sections.map((section) => section.rows.map((each) => nameOf(section, each)));
+    expect(names).toEqual([["Name"], ["name", "loss"], []]);
+    expect(COMPARISON.sections.map(titleOf)).toEqual(["Job file", "Metrics", "Software"]);
+  });
+
+  it("formats values with their units", () => {
+    expect(textOf(2 ** 30, "bytes")).toBe("1 GB");
+    expect(textOf(0.5, "share")).toBe("50 %");
+    expect(textOf(null, null)).toBeNull();
+    expect(textOf("text", null)).toBe("text");
+  });
+});
