@@ -28,8 +28,8 @@ describe("numbers of a profile", () => {
 
   it("name sizes of messages by their bounds", () => {
     expect(sizeOf({ from_bytes: 0, to_bytes: 128 })).toBe("up to 128 B");
-    expect(sizeOf({ from_bytes: 1048577, to_bytes: 16777216 })).toBe("1 MB – 16 MB");
-    expect(sizeOf({ from_bytes: 67108865, to_bytes: null })).toBe("over 64 MB");
+    expect(sizeOf({ from_bytes: 1048577, to_bytes: 16777216 })).toBe("1 MiB – 16 MiB");
+    expect(sizeOf({ from_bytes: 67108865, to_bytes: null })).toBe("over 64 MiB");
   });
 });
 

@@ -23,7 +23,7 @@ export function formatShare(share: number | null): string {
   return `${percent.toLocaleString(locale(), { minimumFractionDigits: digits, maximumFractionDigits: digits })} %`;
 }
 
-/** The message sizes of a row: "up to 128 B", "1 MB – 16 MB", "over 64 MB". */
+/** The message sizes of a row: "up to 128 B", "1 MiB – 16 MiB", "over 64 MiB". */
 export function sizeOf(row: Pick<Row, "from_bytes" | "to_bytes">): string {
   if (row.to_bytes === null) return i18next.t("over {{size}}", { size: formatBytes(row.from_bytes - 1) });
   if (row.from_bytes === 0) return i18next.t("up to {{size}}", { size: formatBytes(row.to_bytes) });

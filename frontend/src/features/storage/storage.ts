@@ -13,7 +13,7 @@ export interface StorageRow {
   /** Null: unknown, or no limit. */
   used: number | null;
   total: number | null;
-  /** "41 GB of 50 GB" of a quota, "400 GB of 900 GB free" of a shared file system. */
+  /** "41 GiB of 50 GiB" of a quota, "400 GiB of 900 GiB free" of a shared file system. */
   text: string;
   /** The problem of the storage area; null without one. */
   warning: string | null;

@@ -1,8 +1,8 @@
-/** A job file in a line: "1 × a100 · 4 CPUs · 16G · 4h". */
+/** A job file in a line: "1 × a100 · 4 CPUs · 16 GiB · 4h". */
 import i18next from "i18next";
 import type { JobFile } from "@/api/types";
 import { durationWords } from "@/lib/time";
-import { formatBytes } from "@/lib/units";
+import { formatBytes, parseMemory } from "@/lib/units";
 
 interface Gpu {
   count: number;
@@ -28,12 +28,13 @@ export function describeFile(file: JobFile): string {
   const { nodes, memory, gpu } = (file.resources ?? {}) as { nodes?: number | null; memory?: number | string | null; gpu?: unknown };
   const cpus = cpusOf(file.resources);
   const { count, type } = gpuOf(gpu);
+  const bytes = typeof memory === "string" ? parseMemory(memory) : memory;
   const limit = file.max_duration;
   return [
     nodes && nodes > 1 ? i18next.t("{{count}} nodes", { count: nodes }) : "",
     count > 0 ? (type ? `${count} × ${type}` : i18next.t("{{count}} GPUs", { count })) : "",
     cpus ? i18next.t("{{count}} CPUs", { count: cpus }) : "",
-    typeof memory === "number" ? formatBytes(memory) : (memory ?? ""),
+    bytes ? formatBytes(bytes) : (memory ?? ""),
     typeof limit === "number" ? durationWords(limit) : (limit ?? ""),
   ]
     .filter(Boolean)

@@ -32,7 +32,7 @@ describe("a comparison", () => {
   });
 
   it("formats values with their units", () => {
-    expect(textOf(2 ** 30, "bytes")).toBe("1 GB");
+    expect(textOf(2 ** 30, "bytes")).toBe("1 GiB");
     expect(textOf(0.5, "share")).toBe("50 %");
     expect(textOf(null, null)).toBeNull();
     expect(textOf("text", null)).toBe("text");
