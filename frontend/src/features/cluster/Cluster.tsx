@@ -9,6 +9,7 @@ import { CapacityRow } from "@/components/Capacity";
 import { EmptyState } from "@/components/EmptyState";
 import { formatBytes } from "@/lib/units";
 import { capacityOf } from "./capacity";
+import { LoadPanel } from "./LoadPanel";
 import { NodeActions } from "./NodeActions";
 import { NodeMap } from "./NodeMap";
 import { filterNodes, NO_FILTER, type NodeFilter, partitionsOf } from "./nodes";
@@ -18,9 +19,12 @@ import { NodeTable } from "./NodeTable";
 export function ClusterPage() {
   const { t } = useTranslation();
   return (
-    <NodesFrame title={t("Cluster")} above={(nodes) => <Totals nodes={nodes} />}>
-      {(nodes) => <Nodes nodes={nodes} />}
-    </NodesFrame>
+    <>
+      <NodesFrame title={t("Cluster")} above={(nodes) => <Totals nodes={nodes} />}>
+        {(nodes) => <Nodes nodes={nodes} />}
+      </NodesFrame>
+      <LoadPanel />
+    </>
   );
 }
 

@@ -12,7 +12,7 @@ import { extentOf, formatShare, formatSpan, historyOf, sharesOf, sizeOf, straggl
 import tableClasses from "@/components/table.module.css";
 import classes from "./CommunicationPanel.module.css";
 
-const UsageChart = lazy(() => import("./UsageChart"));
+const UsageChart = lazy(() => import("@/components/UsageChart"));
 
 /** The maximum number of ranks in the chart. */
 const MAX_RANKS = 32;

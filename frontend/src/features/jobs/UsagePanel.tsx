@@ -5,11 +5,12 @@ import { useTranslation } from "react-i18next";
 import { metricsQuery } from "@/api/queries";
 import type { Job, Metrics } from "@/api/types";
 import { PageError } from "@/components/PageError";
+import type { Series } from "@/components/UsageChart";
 import { isActive } from "@/lib/states";
 import { formatBytes, formatNumber } from "@/lib/units";
-import { gpuSeries, isExpired, memoryOf, newest, type Series, seriesOf, summaryOf, utilizationOf } from "./metrics";
+import { gpuSeries, isExpired, memoryOf, newest, seriesOf, summaryOf, utilizationOf } from "./metrics";
 
-const UsageChart = lazy(() => import("./UsageChart"));
+const UsageChart = lazy(() => import("@/components/UsageChart"));
 
 /** Refresh interval while the job runs and the page is visible. */
 const REFRESH_MS = 5_000;

@@ -1,13 +1,8 @@
 /** Converts samples of a job to the columns of a chart: one time axis, one line per node. */
 import type { Metrics } from "@/api/types";
+import type { Series } from "@/components/UsageChart";
 
 type Sample = Metrics["samples"][number];
-
-export interface Series {
-  /** Unix seconds, ascending. */
-  times: number[];
-  lines: { name: string; values: (number | null)[] }[];
-}
 
 /** `pick` null leaves a gap. Samples of several nodes share the axis, rounded to whole seconds. */
 export function seriesOf(samples: readonly Sample[], pick: (sample: Sample) => number | null): Series {

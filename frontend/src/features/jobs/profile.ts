@@ -3,7 +3,7 @@ import i18next from "i18next";
 import type { JobProfile } from "@/api/types";
 import { locale } from "@/i18n/locale";
 import { formatBytes, formatNumber } from "@/lib/units";
-import type { Series } from "./metrics";
+import type { Series } from "@/components/UsageChart";
 
 type Row = JobProfile["table"][number];
 
