@@ -7,6 +7,7 @@ import { NodeLinks } from "@/components/NodeLinks";
 import { RelativeTime } from "@/components/Time";
 import { describeExchange, describeExit, describeRanks, describeResources } from "@/lib/describe";
 import { formatDuration } from "@/lib/time";
+import { ArrayLimit } from "./ArrayLimit";
 import { JobSoftware } from "./JobSoftware";
 import classes from "@/components/Job.module.css";
 
@@ -66,7 +67,7 @@ export function JobDetails({ job }: { job: Job }) {
             <span className="mono">{job.secrets.join(", ")}</span>
           </DetailRow>
         )}
-        {job.array !== null && <DetailRow name={t("Array")}>{job.array}</DetailRow>}
+        {job.array !== null && <DetailRow name={t("Array")}><ArrayLimit job={job} array={job.array} /></DetailRow>}
         <DetailRow name={t("Created")}>
           <RelativeTime at={job.created_at} />
         </DetailRow>
