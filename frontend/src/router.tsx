@@ -103,10 +103,7 @@ const deviceRoute = createRoute({
 const compareRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/compare",
-  validateSearch: (search: Record<string, unknown>): { a?: string; b?: string } => ({
-    ...(typeof search.a === "string" && { a: search.a }),
-    ...(typeof search.b === "string" && { b: search.b }),
-  }),
+  validateSearch: (search: Record<string, unknown>): { runs?: string } => (typeof search.runs === "string" ? { runs: search.runs } : {}),
   component: lazyRouteComponent(() => import("@/features/jobs/runs/Compare"), "ComparePage"),
 });
 

@@ -12,6 +12,7 @@ import { PageError } from "@/components/PageError";
 import tableClasses from "@/components/table.module.css";
 import { msg } from "@/i18n/msg";
 import { isTerminal, lookOf } from "@/lib/states";
+import { comparePath, MOST_RUNS } from "@/lib/compared-runs";
 import { type Column, csvOf, firstOrder, formatCell, MAX_METRICS, metricsOf, type Order, sorted } from "@/lib/sweep";
 import { useCacheUpdater } from "@/live/LiveProvider";
 import classes from "./SweepPanel.module.css";
@@ -92,12 +93,12 @@ function Head({ job, sweep, compared }: { job: Job; sweep: Sweep; compared: stri
         )}
       </div>
       <Group gap="xs">
-        {compared.length === 2 && (
+        {compared.length >= 2 && (
           <Button
-            renderRoot={(props) => <Link {...props} to={`/compare?a=${compared[0]}&b=${compared[1]}` as "/"} />}
+            renderRoot={(props) => <Link {...props} to={comparePath(compared) as "/"} />}
             size="xs"
             leftSection={<GitCompareArrows size={15} />}
-            data-testid="sweep-compare-two"
+            data-testid="sweep-compare-selected"
           >
             {t("Compare")}
           </Button>
@@ -139,7 +140,7 @@ interface TableProps {
   metrics: string[];
   order: Order;
   highlighted: number | null;
-  /** IDs of the jobs to compare, two at most; a third one replaces the first. */
+  /** IDs of the jobs to compare, `MOST_RUNS` at most; another one replaces the first. */
   compared: string[];
   onOrder: (order: Order) => void;
   onHighlight: (task: number | null) => void;
@@ -148,7 +149,7 @@ interface TableProps {
 
 function Table({ sweep, rows, metrics, order, highlighted, compared, onOrder, onHighlight, onCompare }: TableProps) {
   const { t } = useTranslation();
-  const toggle = (id: string) => onCompare(compared.includes(id) ? compared.filter((each) => each !== id) : [...compared.slice(-1), id]);
+  const toggle = (id: string) => onCompare(compared.includes(id) ? compared.filter((each) => each !== id) : [...compared.slice(1 - MOST_RUNS), id]);
   const columns: { column: Column; title: string; number: boolean }[] = [
     { column: { kind: "task", name: "" }, title: t("Task"), number: false },
     { column: { kind: "state", name: "" }, title: t("State"), number: false },
@@ -235,7 +236,7 @@ function CompareLink({ task, best }: { task: Sweep["tasks"][number]; best: Sweep
   return (
     <Tooltip label={label}>
       <ActionIcon
-        renderRoot={(props) => <Link {...props} to={`/compare?a=${best.job_id}&b=${task.job_id}` as "/"} />}
+        renderRoot={(props) => <Link {...props} to={comparePath([best.job_id, task.job_id]) as "/"} />}
         variant="subtle"
         color="gray"
         size={26}

@@ -6,8 +6,71 @@ import { msg } from "@/i18n/msg";
 import { formatCell } from "@/lib/sweep";
 import { formatBytes } from "@/lib/units";
 
-export type Section = Comparison["sections"][number];
-export type Row = Section["rows"][number];
+type PairSection = Comparison["sections"][number];
+type PairRow = PairSection["rows"][number];
+export type Run = Comparison["a"];
+export type Value = PairRow["a"];
+
+/** A field with its value in each run. */
+export interface Row {
+  field: string;
+  unit: PairRow["unit"];
+  values: Value[];
+  equal: boolean;
+}
+
+export interface Section {
+  key: string;
+  rows: Row[];
+  equal_omitted: number;
+  /** What is unknown of two runs, with their letters. */
+  notes: { runs: string; text: string }[];
+}
+
+export interface RunComparison {
+  runs: Run[];
+  sections: Section[];
+  /** Number of fields that differ between any two runs. */
+  differences: number;
+}
+
+/** The name of a run in the page: A, B, … */
+export function letterOf(index: number): string {
+  return "ABCDEFGHIJKLMNOPQRSTUVWXYZ".charAt(index);
+}
+
+/** One comparison of the first run with all others, from those with each. A field that one of them omits is equal in it. */
+export function mergeComparisons(pairs: readonly [Comparison, ...Comparison[]]): RunComparison {
+  const first = pairs[0];
+  const keys = [...new Set(pairs.flatMap((pair) => pair.sections.map((section) => section.key)))];
+  const sections = keys.map((key) => mergeSections(key, pairs.map((pair) => pair.sections.find((section) => section.key === key))));
+  return {
+    runs: [first.a, ...pairs.map((pair) => pair.b)],
+    sections,
+    differences: sections.reduce((sum, section) => sum + section.rows.filter((row) => !row.equal).length, 0),
+  };
+}
+
+function mergeSections(key: string, sections: readonly (PairSection | undefined)[]): Section {
+  const rows = sections.map((section) => new Map(section?.rows.map((row) => [row.field, row])));
+  const fields = [...new Set(rows.flatMap((each) => [...each.keys()]))];
+  const merged = fields.map((field) => {
+    const pairs = rows.map((each) => each.get(field));
+    const known = pairs.find((pair) => pair !== undefined);
+    const reference = known?.a ?? null;
+    return {
+      field,
+      unit: known?.unit ?? null,
+      // With a note, an omitted field is unknown rather than equal.
+      values: [reference, ...pairs.map((pair, index) => (pair !== undefined ? pair.b : sections[index]?.note == null ? reference : null))],
+      equal: pairs.every((pair) => pair?.equal ?? true),
+    };
+  });
+  const notes = sections.flatMap((section, index) => (section?.note == null ? [] : [{ runs: `${letterOf(0)}, ${letterOf(index + 1)}`, text: section.note }]));
+  const omitted = sections[0]?.equal_omitted ?? 0;
+  const listedLater = fields.filter((field) => rows[0]?.has(field) !== true).length;
+  return { key, rows: merged, equal_omitted: Math.max(0, omitted - listedLater), notes };
+}
 
 const SECTIONS: Partial<Record<string, string>> = {
   job: msg("Job file"),
@@ -80,7 +143,7 @@ export function nameOf(section: Section, row: Row): string {
 }
 
 /** A value as text; null where there is none. */
-export function textOf(value: Row["a"], unit: Row["unit"]): string | null {
+export function textOf(value: Value, unit: Row["unit"]): string | null {
   if (value === null) return null;
   if (typeof value === "boolean") return value ? i18next.t("yes") : i18next.t("no");
   if (typeof value === "string") return value;
@@ -91,8 +154,8 @@ export function textOf(value: Row["a"], unit: Row["unit"]): string | null {
 }
 
 /** The sections with their visible rows, without empty sections. */
-export function shownSections(comparison: Comparison, onlyDifferences: boolean): Section[] {
+export function shownSections(comparison: RunComparison, onlyDifferences: boolean): Section[] {
   return comparison.sections
     .map((section) => ({ ...section, rows: section.rows.filter((row) => !onlyDifferences || !row.equal) }))
-    .filter((section) => section.rows.length > 0 || (!onlyDifferences && section.note !== null));
+    .filter((section) => section.rows.length > 0 || (!onlyDifferences && section.notes.length > 0));
 }

@@ -9,6 +9,7 @@ import { keys } from "@/api/queries";
 import type { CancelResults, Job } from "@/api/types";
 import { Confirm } from "@/components/Confirm";
 import { notifyDone, notifyProblem } from "@/components/notify";
+import { comparePath, MOST_RUNS } from "@/lib/compared-runs";
 import type { JobSearch } from "@/lib/job-filters";
 import { isTerminal } from "@/lib/states";
 import classes from "@/components/Jobs.module.css";
@@ -35,7 +36,6 @@ export function SelectionBar({ jobs, total, search, allMatching, onSelectAll, on
   const cache = useQueryClient();
   const [request, setRequest] = useState<CancelRequest | null>(null);
   const live = jobs.filter((job) => !isTerminal(job.state) && !job.cancel_requested);
-  const [first, second] = jobs;
 
   const countMatching = useMutation({
     mutationFn: () => countLive(search),
@@ -72,9 +72,9 @@ export function SelectionBar({ jobs, total, search, allMatching, onSelectAll, on
         </Anchor>
       )}
       <Group gap="xs" ml="auto">
-        {!allMatching && jobs.length === 2 && first && second && (
+        {!allMatching && jobs.length >= 2 && jobs.length <= MOST_RUNS && (
           <Button
-            renderRoot={(props) => <Link {...props} to={`/compare?a=${first.id}&b=${second.id}` as "/"} />}
+            renderRoot={(props) => <Link {...props} to={comparePath(jobs.map((job) => job.id)) as "/"} />}
             size="xs"
             variant="default"
             leftSection={<GitCompareArrows size={15} />}
