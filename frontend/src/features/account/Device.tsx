@@ -1,4 +1,4 @@
-import { Alert, Button, Checkbox, Group, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Checkbox, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { CircleCheck, CircleX } from "lucide-react";
@@ -6,6 +6,7 @@ import { type SubmitEvent, useState } from "react";
 import { Trans, useTranslation } from "react-i18next";
 import { confirmDeviceLogin } from "@/api/actions";
 import { keys, meQuery } from "@/api/queries";
+import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 import { PageTitle } from "@/components/PageTitle";
 
@@ -71,12 +72,12 @@ export function DevicePage() {
                 <Checkbox checked={admin} onChange={(event) => setAdmin(event.currentTarget.checked)} label={t("Admin: manage jobs and accounts of other users")} />
               )}
               <Group gap="sm">
-                <Button type="submit" loading={answer.isPending} disabled={empty} data-testid="device-confirm">
+                <ChangeButton type="submit" loading={answer.isPending} disabled={empty} data-testid="device-confirm">
                   {t("Confirm")}
-                </Button>
-                <Button variant="default" disabled={empty || answer.isPending} onClick={() => answer.mutate(false)} data-testid="device-refuse">
+                </ChangeButton>
+                <ChangeButton variant="default" disabled={empty || answer.isPending} onClick={() => answer.mutate(false)} data-testid="device-refuse">
                   {t("Refuse")}
-                </Button>
+                </ChangeButton>
               </Group>
             </Stack>
           </form>

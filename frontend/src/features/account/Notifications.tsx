@@ -13,6 +13,7 @@ import {
   notificationKeys,
   notificationSettingsQuery,
 } from "@/api/notifications";
+import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
@@ -164,9 +165,9 @@ function SettingsForm({ tagged }: { tagged: TaggedSettings }) {
           maw={320}
         />
         <Group>
-          <Button type="submit" loading={save.isPending} data-testid="save-notifications">
+          <ChangeButton type="submit" loading={save.isPending} data-testid="save-notifications">
             {t("Save")}
-          </Button>
+          </ChangeButton>
         </Group>
       </Stack>
     </form>
@@ -196,9 +197,9 @@ function TestMail({ disabled }: { disabled: boolean }) {
     onSettled: () => void cache.invalidateQueries({ queryKey: notificationKeys.mails }),
   });
   return (
-    <Button variant="default" disabled={disabled} loading={test.isPending} onClick={() => test.mutate()} data-testid="test-mail">
+    <ChangeButton variant="default" disabled={disabled} loading={test.isPending} onClick={() => test.mutate()} data-testid="test-mail">
       {t("Send test mail")}
-    </Button>
+    </ChangeButton>
   );
 }
 

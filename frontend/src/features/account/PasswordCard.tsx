@@ -1,8 +1,9 @@
-import { Button, Checkbox, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { Checkbox, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { keys, tokensQuery } from "@/api/queries";
+import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone } from "@/components/notify";
 import { type Account, accountKeys, changePassword } from "./account";
@@ -91,9 +92,9 @@ export function PasswordCard({ account }: { account: Account }) {
               />
             )}
             <Group>
-              <Button type="submit" loading={save.isPending} disabled={!ready || wait > 0} data-testid="password-save">
+              <ChangeButton type="submit" loading={save.isPending} disabled={!ready || wait > 0} data-testid="password-save">
                 {t("Set password")}
-              </Button>
+              </ChangeButton>
             </Group>
           </Stack>
         </form>

@@ -1,8 +1,9 @@
-import { Button, Group, Skeleton, Stack, Text, TextInput } from "@mantine/core";
+import { Group, Skeleton, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { keys } from "@/api/queries";
+import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone } from "@/components/notify";
 import { PageError } from "@/components/PageError";
@@ -53,9 +54,9 @@ function Profile({ account }: { account: Account }) {
             />
             {own ? (
               <Group>
-                <Button type="submit" loading={save.isPending} disabled={!changed} data-testid="profile-save">
+                <ChangeButton type="submit" loading={save.isPending} disabled={!changed} data-testid="profile-save">
                   {t("Save")}
-                </Button>
+                </ChangeButton>
               </Group>
             ) : (
               <Text size="sm" c="dimmed">

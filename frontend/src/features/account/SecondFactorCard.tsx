@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { ShieldCheck, ShieldPlus } from "lucide-react";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { RelativeTime } from "@/components/Time";
@@ -62,26 +63,26 @@ export function SecondFactorCard({ factor }: { factor: Factor }) {
               {t("{{count}} recovery codes left.", { count: factor.recovery_codes_left })}
             </Text>
             <Group gap="xs">
-              <Button variant="default" onClick={() => setTask({ kind: "renew" })} data-testid="factor-renew">
+              <ChangeButton variant="default" onClick={() => setTask({ kind: "renew" })} data-testid="factor-renew">
                 {t("New recovery codes")}
-              </Button>
+              </ChangeButton>
               {!factor.required && (
-                <Button variant="subtle" color="red" onClick={() => setTask({ kind: "disable" })} data-testid="factor-disable">
+                <ChangeButton variant="subtle" color="red" onClick={() => setTask({ kind: "disable" })} data-testid="factor-disable">
                   {t("Remove second factor")}
-                </Button>
+                </ChangeButton>
               )}
             </Group>
           </>
         ) : (
           <Group>
-            <Button
+            <ChangeButton
               leftSection={<ShieldPlus size={17} />}
               loading={enrol.isPending}
               onClick={() => enrol.mutate()}
               data-testid="factor-begin"
             >
               {t("Set up second factor")}
-            </Button>
+            </ChangeButton>
           </Group>
         )}
       </Stack>

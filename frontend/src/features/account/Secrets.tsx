@@ -1,9 +1,10 @@
-import { Alert, Button, Group, Modal, Stack, Text, Textarea, TextInput } from "@mantine/core";
+import { Alert, Group, Modal, Stack, Text, Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { LockKeyhole, Plus } from "lucide-react";
 import { type SubmitEvent, useState } from "react";
 import { Trans, useTranslation } from "react-i18next";
 import { ApiProblem, messageOf } from "@/api/problem";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { EmptyState } from "@/components/EmptyState";
 import { notifyDone, notifyProblem } from "@/components/notify";
@@ -26,9 +27,9 @@ export function SecretsPage() {
         <Text size="sm" c="dimmed" maw={560}>
           {t("Keys and passwords for your jobs. A job that lists a secret gets it as an environment variable. Values are not shown in the portal.")}
         </Text>
-        <Button size="sm" leftSection={<Plus size={16} />} onClick={() => setEdited("")} data-testid="secret-new">
+        <ChangeButton size="sm" leftSection={<Plus size={16} />} onClick={() => setEdited("")} data-testid="secret-new">
           {t("New secret")}
-        </Button>
+        </ChangeButton>
       </Group>
       <QueryCard
         query={query}
@@ -86,12 +87,12 @@ function SecretTable({ secrets, onReplace }: { secrets: readonly Secret[]; onRep
                 <RelativeTime at={updated_at} />
               </td>
               <td className={classes.num}>
-                <Button variant="subtle" size="compact-sm" onClick={() => onReplace(name)} aria-label={t("Replace {{name}}", { name })}>
+                <ChangeButton variant="subtle" size="compact-sm" onClick={() => onReplace(name)} aria-label={t("Replace {{name}}", { name })}>
                   {t("Replace")}
-                </Button>
-                <Button variant="subtle" color="red" size="compact-sm" onClick={() => setDeleting(name)} aria-label={t("Delete {{name}}", { name })}>
+                </ChangeButton>
+                <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setDeleting(name)} aria-label={t("Delete {{name}}", { name })}>
                   {t("Delete")}
-                </Button>
+                </ChangeButton>
               </td>
             </tr>
           ))}
@@ -172,9 +173,9 @@ function SecretModal({ name: existingName, onClose }: { name: string; onClose: (
             data-autofocus={existingName !== "" || undefined}
             data-testid="secret-value"
           />
-          <Button type="submit" loading={save.isPending} disabled={name.trim() === "" || value === ""} data-testid="secret-save">
+          <ChangeButton type="submit" loading={save.isPending} disabled={name.trim() === "" || value === ""} data-testid="secret-save">
             {t("Save secret")}
-          </Button>
+          </ChangeButton>
         </Stack>
       </form>
     </Modal>

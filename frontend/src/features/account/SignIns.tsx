@@ -1,8 +1,9 @@
-import { Button, Group, Text } from "@mantine/core";
+import { Group, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { LogOut, Monitor, Smartphone, Terminal } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { QueryCard } from "@/components/QueryCard";
@@ -36,7 +37,7 @@ export function SignInsPage() {
         <Text size="sm" c="dimmed" maw={560}>
           {t("Browsers in which you are logged in. Log out unknown browsers and change your password.")}
         </Text>
-        <Button
+        <ChangeButton
           variant="default"
           size="sm"
           leftSection={<LogOut size={16} />}
@@ -45,7 +46,7 @@ export function SignInsPage() {
           data-testid="sign-out-others"
         >
           {t("Log out everywhere else")}
-        </Button>
+        </ChangeButton>
       </Group>
       <QueryCard query={query} items={items} rows={2} empty={null}>
         {(signIns) => (
@@ -117,7 +118,7 @@ function Row({ signIn, onEnd }: { signIn: SignIn; onEnd: () => void }) {
       </td>
       <td className={table.num}>
         {!signIn.current && (
-          <Button
+          <ChangeButton
             variant="subtle"
             color="red"
             size="compact-sm"
@@ -125,7 +126,7 @@ function Row({ signIn, onEnd }: { signIn: SignIn; onEnd: () => void }) {
             aria-label={t("Log out {{device}}", { device: signIn.device })}
           >
             {t("Log out")}
-          </Button>
+          </ChangeButton>
         )}
       </td>
     </tr>

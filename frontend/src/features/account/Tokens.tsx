@@ -7,6 +7,7 @@ import { createToken, revokeToken } from "@/api/actions";
 import { ApiProblem, messageOf } from "@/api/problem";
 import { keys, meQuery, tokensQuery } from "@/api/queries";
 import type { NewToken, Token } from "@/api/types";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { CopyButton } from "@/components/CopyButton";
 import { EmptyState } from "@/components/EmptyState";
@@ -26,9 +27,9 @@ export function TokensPage() {
         <Text size="sm" c="dimmed" maw={560}>
           {t("Scripts and the command line use access tokens to act on your behalf. Create one token per use so that each can be revoked separately.")}
         </Text>
-        <Button size="sm" leftSection={<Plus size={16} />} onClick={() => setCreating(true)} data-testid="token-new">
+        <ChangeButton size="sm" leftSection={<Plus size={16} />} onClick={() => setCreating(true)} data-testid="token-new">
           {t("New token")}
-        </Button>
+        </ChangeButton>
       </Group>
       <QueryCard
         query={query}
@@ -100,9 +101,9 @@ function TokenTable({ tokens }: { tokens: readonly Token[] }) {
                 {token.expires_at === null ? <span className={classes.dim}>{t("never")}</span> : <RelativeTime at={token.expires_at} />}
               </td>
               <td className={classes.num}>
-                <Button variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(token)} aria-label={t("Revoke {{name}}", { name: token.name })}>
+                <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(token)} aria-label={t("Revoke {{name}}", { name: token.name })}>
                   {t("Revoke")}
-                </Button>
+                </ChangeButton>
               </td>
             </tr>
           ))}
@@ -202,9 +203,9 @@ function NewTokenModal({ opened, onClose }: { opened: boolean; onClose: () => vo
               </Stack>
             </Checkbox.Group>
             <Select label={t("Expiration")} data={LIFETIMES.map(({ value, label }) => ({ value, label: t(label) }))} value={lifetime} onChange={(value) => setLifetime(value ?? "30d")} allowDeselect={false} />
-            <Button type="submit" loading={create.isPending} disabled={name.trim() === "" || scopes.length === 0} data-testid="token-create">
+            <ChangeButton type="submit" loading={create.isPending} disabled={name.trim() === "" || scopes.length === 0} data-testid="token-create">
               {t("Create token")}
-            </Button>
+            </ChangeButton>
           </Stack>
         </form>
       )}

@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { drainNode, resumeNode } from "@/api/actions";
 import { keys } from "@/api/queries";
 import type { ClusterNode } from "@/api/types";
+import { ChangeButton } from "@/components/ChangeButton";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { CLOSED } from "./nodes";
 
@@ -31,7 +32,7 @@ export function NodeActions({ node }: { node: ClusterNode }) {
   });
   if (CLOSED.has(node.state)) {
     return (
-      <Button
+      <ChangeButton
         variant="subtle"
         size="compact-sm"
         loading={resume.isPending}
@@ -40,12 +41,12 @@ export function NodeActions({ node }: { node: ClusterNode }) {
         data-testid="node-resume"
       >
         {t("Resume")}
-      </Button>
+      </ChangeButton>
     );
   }
   return (
     <>
-      <Button
+      <ChangeButton
         variant="subtle"
         size="compact-sm"
         onClick={() => setConfirming(true)}
@@ -53,7 +54,7 @@ export function NodeActions({ node }: { node: ClusterNode }) {
         data-testid="node-drain"
       >
         {t("Drain")}
-      </Button>
+      </ChangeButton>
       {confirming && (
         <DrainModal
           name={node.name}
@@ -100,9 +101,9 @@ function DrainModal({ name, busy, onClose, onDrain }: ModalProps) {
           <Button variant="default" onClick={onClose}>
             {t("Cancel")}
           </Button>
-          <Button type="submit" loading={busy} disabled={reason.trim() === ""} data-testid="drain-yes">
+          <ChangeButton type="submit" loading={busy} disabled={reason.trim() === ""} data-testid="drain-yes">
             {t("Drain")}
-          </Button>
+          </ChangeButton>
         </Group>
       </form>
     </Modal>

@@ -1,10 +1,11 @@
-import { Button, Group, Select, Text, Title } from "@mantine/core";
+import { Group, Select, Text, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { FolderOpen, UserPlus } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { catalogKeys, changeReaders, type Dataset, type Grant } from "@/api/catalog";
 import { projectsQuery } from "@/api/projects";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import classes from "@/components/Catalog.module.css";
@@ -31,9 +32,9 @@ export function DatasetReaders({ dataset, editable }: { dataset: Dataset; editab
               <FolderOpen size={15} aria-hidden style={{ verticalAlign: "-2px" }} /> {project}
             </span>
             {editable && (
-              <Button variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(project)} aria-label={t("Revoke {{project}}", { project })}>
+              <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(project)} aria-label={t("Revoke {{project}}", { project })}>
                 {t("Revoke")}
-              </Button>
+              </ChangeButton>
             )}
           </li>
         ))}
@@ -84,7 +85,7 @@ function GrantField({ dataset, busy, onGrant }: { dataset: Dataset; busy: boolea
         limit={100}
         data-testid="dataset-grant-project"
       />
-      <Button
+      <ChangeButton
         variant="default"
         leftSection={<UserPlus size={15} />}
         disabled={project === null}
@@ -93,7 +94,7 @@ function GrantField({ dataset, busy, onGrant }: { dataset: Dataset; busy: boolea
         data-testid="dataset-grant"
       >
         {t("Grant")}
-      </Button>
+      </ChangeButton>
     </Group>
   );
 }

@@ -8,6 +8,7 @@ import { useTranslation } from "react-i18next";
 import { catalogKeys, changeImage, type Image, imageQuery, imagesQuery, type Package } from "@/api/catalog";
 import { meQuery } from "@/api/queries";
 import { CatalogHead } from "@/components/CatalogHead";
+import { ChangeButton } from "@/components/ChangeButton";
 import { CommandLine } from "@/components/CommandLine";
 import { DetailRow, Identifier } from "@/components/DetailRow";
 import { EmptyState } from "@/components/EmptyState";
@@ -95,9 +96,9 @@ function Head({ image, admin }: { image: Image; admin: boolean }) {
       <CatalogHead back={{ to: "/images", title: t("Images") }} icon={Box} entry={image} look={imageLook(image)}>
         {admin && (
           <>
-            <Button variant="default" size="sm" leftSection={<Users size={15} />} onClick={() => setEditingVisibility(true)} data-testid="image-projects">
+            <ChangeButton variant="default" size="sm" leftSection={<Users size={15} />} onClick={() => setEditingVisibility(true)} data-testid="image-projects">
               {t("Visibility")}
-            </Button>
+            </ChangeButton>
             <RetireButton
               title={`${image.name} ${image.version}`}
               retired={image.state === "retired"}

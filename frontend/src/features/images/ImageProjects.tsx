@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { catalogKeys, changeImage, type Image } from "@/api/catalog";
 import { messageOf } from "@/api/problem";
 import { projectsQuery } from "@/api/projects";
+import { ChangeButton } from "@/components/ChangeButton";
 import { notifyDone } from "@/components/notify";
 
 /** The visibility of an image: all users, or the members of selected projects. */
@@ -56,9 +57,9 @@ export function ImageProjects({ image, onClose }: { image: Image; onClose: () =>
             <Button variant="default" onClick={onClose}>
               {t("Cancel")}
             </Button>
-            <Button type="submit" loading={save.isPending} disabled={!allUsers && projects.length === 0} data-testid="image-projects-save">
+            <ChangeButton type="submit" loading={save.isPending} disabled={!allUsers && projects.length === 0} data-testid="image-projects-save">
               {t("Save")}
-            </Button>
+            </ChangeButton>
           </Group>
         </Stack>
       </form>

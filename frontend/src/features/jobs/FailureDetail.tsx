@@ -5,6 +5,7 @@ import { CircleAlert, Package, RotateCcw } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { failureQuery } from "@/api/queries";
 import type { Failure, Job, Remedy, ResubmitOptions } from "@/api/types";
+import { ChangeButton } from "@/components/ChangeButton";
 import { ServerText } from "@/components/ServerText";
 import stages from "@/components/Stages.module.css";
 import { useJobActions } from "@/hooks/use-job-actions";
@@ -77,7 +78,7 @@ function RemedyButton({ job, remedy }: { job: Job; remedy: Remedy }) {
       ? t("Run again with a time limit of {{time}}", { time: formatDuration(remedy.max_duration_s ?? 0) })
       : t("Run again with {{memory}} of memory", { memory: formatBytes(remedy.memory_bytes) });
   return (
-    <Button
+    <ChangeButton
       size="xs"
       variant="default"
       leftSection={<RotateCcw size={14} />}
@@ -86,7 +87,7 @@ function RemedyButton({ job, remedy }: { job: Job; remedy: Remedy }) {
       data-testid="remedy-resubmit"
     >
       {label}
-    </Button>
+    </ChangeButton>
   );
 }
 

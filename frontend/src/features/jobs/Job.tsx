@@ -7,6 +7,7 @@ import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { jobQuery, templatesQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
+import { ChangeButton } from "@/components/ChangeButton";
 import { MetricsPanel } from "@/components/MetricsPanel";
 import { NodeLinks } from "@/components/NodeLinks";
 import { PageError } from "@/components/PageError";
@@ -272,7 +273,7 @@ function Actions({ job }: { job: Job }) {
         </Button>
       )}
       {allowed.has("hold") && (
-        <Button
+        <ChangeButton
           variant="default"
           size="sm"
           leftSection={<Pause size={16} />}
@@ -281,10 +282,10 @@ function Actions({ job }: { job: Job }) {
           data-testid="job-hold"
         >
           {t("Hold")}
-        </Button>
+        </ChangeButton>
       )}
       {allowed.has("release") && (
-        <Button
+        <ChangeButton
           variant="default"
           size="sm"
           leftSection={<Play size={16} />}
@@ -293,7 +294,7 @@ function Actions({ job }: { job: Job }) {
           data-testid="job-release"
         >
           {t("Release")}
-        </Button>
+        </ChangeButton>
       )}
       {(allowed.has("cancel") || allowed.has("stop")) && (
         <Button

@@ -1,12 +1,14 @@
-import { Anchor, Button } from "@mantine/core";
+import { Anchor } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { BellOff } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { newestQuery } from "@/api/notifications";
+import { ChangeButton } from "@/components/ChangeButton";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
+import { useRefusal } from "@/hooks/use-refusal";
 import { NotificationList } from "./NotificationList";
 import { useMarkRead } from "./use-mark-read";
 import classes from "./Notifications.module.css";
@@ -16,15 +18,16 @@ export function Newest({ onClose }: { onClose: () => void }) {
   const { t } = useTranslation();
   const query = useQuery(newestQuery);
   const read = useMarkRead();
+  const refusal = useRefusal();
   const items = query.data?.items ?? [];
   return (
     <section aria-label={t("Notifications")}>
       <div className={classes.head}>
         <strong>{t("Notifications")}</strong>
         {(query.data?.unread ?? 0) > 0 && (
-          <Button size="compact-xs" variant="subtle" onClick={() => read.mutate(null)} data-testid="read-all">
+          <ChangeButton size="compact-xs" variant="subtle" onClick={() => read.mutate(null)} data-testid="read-all">
             {t("Mark all as read")}
-          </Button>
+          </ChangeButton>
         )}
       </div>
       <div className={classes.scroll}>
@@ -43,7 +46,7 @@ export function Newest({ onClose }: { onClose: () => void }) {
           <NotificationList
             items={items}
             onFollow={(notification) => {
-              if (notification.read_at === null) read.mutate([notification.id]);
+              if (notification.read_at === null && refusal === null) read.mutate([notification.id]);
               onClose();
             }}
           />

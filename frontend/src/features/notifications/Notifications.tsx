@@ -5,10 +5,12 @@ import { BellOff, CheckCheck, Settings } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { inboxQuery } from "@/api/notifications";
+import { ChangeButton } from "@/components/ChangeButton";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { PageTitle } from "@/components/PageTitle";
 import { PanelSkeleton } from "@/components/PanelSkeleton";
+import { useRefusal } from "@/hooks/use-refusal";
 import { NotificationList } from "./NotificationList";
 import { useMarkRead } from "./use-mark-read";
 
@@ -18,6 +20,7 @@ export function NotificationsPage() {
   const [filter, setFilter] = useState("all");
   const query = useInfiniteQuery(inboxQuery(filter === "unread"));
   const markRead = useMarkRead();
+  const refusal = useRefusal();
   const items = query.data?.pages.flatMap((page) => page.items) ?? [];
   const unread = query.data?.pages[0]?.unread ?? 0;
   return (
@@ -34,7 +37,7 @@ export function NotificationsPage() {
               { value: "unread", label: t("Unread") },
             ]}
           />
-          <Button
+          <ChangeButton
             size="xs"
             variant="default"
             leftSection={<CheckCheck size={15} />}
@@ -42,7 +45,7 @@ export function NotificationsPage() {
             onClick={() => markRead.mutate(null)}
           >
             {t("Mark all as read")}
-          </Button>
+          </ChangeButton>
           <Button size="xs" variant="default" leftSection={<Settings size={15} />} component={Link} to="/account/notifications">
             {t("Settings")}
           </Button>
@@ -61,7 +64,7 @@ export function NotificationsPage() {
           </EmptyState>
         )}
         {items.length > 0 && (
-          <NotificationList items={items} onFollow={(notification) => notification.read_at === null && markRead.mutate([notification.id])} />
+          <NotificationList items={items} onFollow={(notification) => notification.read_at === null && refusal === null && markRead.mutate([notification.id])} />
         )}
       </div>
       {query.hasNextPage && (

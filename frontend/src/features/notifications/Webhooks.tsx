@@ -16,6 +16,7 @@ import {
   type WebhookSecret,
   webhooksQuery,
 } from "@/api/notifications";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { CopyButton } from "@/components/CopyButton";
 import { FormProblem } from "@/components/FormProblem";
@@ -91,9 +92,9 @@ function NewHook({ onCreated }: { onCreated: (webhook: WebhookSecret) => void })
             withAsterisk={false}
             data-testid="webhook-url"
           />
-          <Button type="submit" variant="default" loading={create.isPending} disabled={url.trim() === ""} data-testid="webhook-add">
+          <ChangeButton type="submit" variant="default" loading={create.isPending} disabled={url.trim() === ""} data-testid="webhook-add">
             {t("Add")}
-          </Button>
+          </ChangeButton>
         </Group>
       </Stack>
     </form>
@@ -143,21 +144,21 @@ function Hook({ hook, onSecret }: { hook: Webhook; onSecret: (webhook: WebhookSe
         </Text>
       )}
       <Group gap={6} mt={8}>
-        <Button size="compact-sm" variant="light" loading={test.isPending} onClick={() => test.mutate()} data-testid="webhook-test">
+        <ChangeButton size="compact-sm" variant="light" loading={test.isPending} onClick={() => test.mutate()} data-testid="webhook-test">
           {t("Send test")}
-        </Button>
+        </ChangeButton>
         <Button size="compact-sm" variant="subtle" onClick={() => setLogOpened((old) => !old)} aria-expanded={logOpened}>
           {t("Recent deliveries")}
         </Button>
-        <Button size="compact-sm" variant="subtle" onClick={() => setConfirming("rotate")}>
+        <ChangeButton size="compact-sm" variant="subtle" onClick={() => setConfirming("rotate")}>
           {t("Rotate secret")}
-        </Button>
-        <Button size="compact-sm" variant="subtle" loading={enable.isPending} onClick={() => enable.mutate()}>
+        </ChangeButton>
+        <ChangeButton size="compact-sm" variant="subtle" loading={enable.isPending} onClick={() => enable.mutate()}>
           {hook.enabled ? t("Disable") : t("Enable")}
-        </Button>
-        <Button size="compact-sm" variant="subtle" color="red" onClick={() => setConfirming("remove")}>
+        </ChangeButton>
+        <ChangeButton size="compact-sm" variant="subtle" color="red" onClick={() => setConfirming("remove")}>
           {t("Remove")}
-        </Button>
+        </ChangeButton>
       </Group>
       {logOpened && <DeliveryLog id={hook.id} />}
       <Confirm

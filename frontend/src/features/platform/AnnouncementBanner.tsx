@@ -4,6 +4,7 @@ import { CircleAlert, Info, TriangleAlert } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { type Announcement, adminKeys, announcementsQuery, dismissAnnouncement } from "@/api/admin";
 import { notifyProblem } from "@/components/notify";
+import { useRefusal } from "@/hooks/use-refusal";
 import { LinkedText } from "./LinkedText";
 import { severityLook } from "./severity";
 import classes from "./Banner.module.css";
@@ -28,6 +29,7 @@ function Line({ announcement }: { announcement: Announcement }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
   const { id, severity, text, dismissible } = announcement;
+  const refusal = useRefusal();
   const dismiss = useMutation({
     mutationFn: () => dismissAnnouncement(id),
     onMutate: () =>
@@ -45,7 +47,7 @@ function Line({ announcement }: { announcement: Announcement }) {
         <span className="visually-hidden">{t(severityLook(severity).label)}: </span>
         <LinkedText>{text}</LinkedText>
       </p>
-      {dismissible && <CloseButton size="sm" aria-label={t("Dismiss announcement")} onClick={() => dismiss.mutate()} />}
+      {dismissible && <CloseButton size="sm" aria-label={t("Dismiss announcement")} title={refusal ?? undefined} disabled={refusal !== null} onClick={() => dismiss.mutate()} />}
     </div>
   );
 }

@@ -1,4 +1,4 @@
-import { Button, Group, MultiSelect, SegmentedControl, Text, Textarea } from "@mantine/core";
+import { Group, MultiSelect, SegmentedControl, Text, Textarea } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Construction, Megaphone, Plus } from "lucide-react";
 import { useState } from "react";
@@ -14,6 +14,7 @@ import {
   type Severity,
 } from "@/api/admin";
 import { projectsQuery } from "@/api/projects";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { EmptyState } from "@/components/EmptyState";
 import { FormModal } from "@/components/FormModal";
@@ -51,9 +52,9 @@ export function AnnouncementsPage() {
             <Megaphone size={17} aria-hidden /> {t("Announcements")}
           </Group>
         </h2>
-        <Button size="sm" leftSection={<Plus size={16} />} onClick={() => setEditing("new")} data-testid="announcement-new">
+        <ChangeButton size="sm" leftSection={<Plus size={16} />} onClick={() => setEditing("new")} data-testid="announcement-new">
           {t("New announcement")}
-        </Button>
+        </ChangeButton>
       </Group>
       <QueryCard
         query={query}
@@ -123,12 +124,12 @@ function Rows({ announcements, onEdit }: { announcements: readonly Announcement[
                   </div>
                 </td>
                 <td className={table.num}>
-                  <Button variant="subtle" size="compact-sm" onClick={() => onEdit(each)}>
+                  <ChangeButton variant="subtle" size="compact-sm" onClick={() => onEdit(each)}>
                     {t("Edit")}
-                  </Button>
-                  <Button variant="subtle" color="red" size="compact-sm" onClick={() => setDeleting(each)}>
+                  </ChangeButton>
+                  <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setDeleting(each)}>
                     {t("Delete")}
-                  </Button>
+                  </ChangeButton>
                 </td>
               </tr>
             );

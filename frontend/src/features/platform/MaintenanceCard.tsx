@@ -1,8 +1,9 @@
-import { Button, Group, Skeleton, Text, TextInput } from "@mantine/core";
+import { Group, Skeleton, Text, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { adminKeys, countsQuery, endMaintenance, type Maintenance, maintenanceQuery, readMaintenanceTag, setMaintenance } from "@/api/admin";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { FormModal } from "@/components/FormModal";
 import { notifyDone, notifyProblem } from "@/components/notify";
@@ -69,13 +70,13 @@ function MaintenanceStatus({ maintenance }: { maintenance: Maintenance }) {
       </div>
       <Group gap="xs">
         {phase !== "off" && (
-          <Button size="sm" onClick={() => setEnding(true)} data-testid="maintenance-end">
+          <ChangeButton size="sm" onClick={() => setEnding(true)} data-testid="maintenance-end">
             {phase === "on" ? t("End now") : t("Cancel maintenance")}
-          </Button>
+          </ChangeButton>
         )}
-        <Button size="sm" variant={phase === "off" ? "filled" : "default"} onClick={() => setEditing(true)} data-testid="maintenance-set">
+        <ChangeButton size="sm" variant={phase === "off" ? "filled" : "default"} onClick={() => setEditing(true)} data-testid="maintenance-set">
           {phase === "off" ? t("Start or schedule") : t("Edit")}
-        </Button>
+        </ChangeButton>
       </Group>
       <Confirm
         opened={ending}

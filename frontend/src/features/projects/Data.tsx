@@ -1,4 +1,4 @@
-import { Button, Group, Select, Text, Title } from "@mantine/core";
+import { Group, Select, Text, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Box, Database, FolderPlus } from "lucide-react";
@@ -6,6 +6,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { catalogKeys, changeReaders, type Dataset, datasetsQuery, imagesQuery } from "@/api/catalog";
 import type { Project } from "@/api/projects";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { EmptyState } from "@/components/EmptyState";
 import { notifyDone, notifyProblem } from "@/components/notify";
@@ -64,9 +65,9 @@ function Datasets({ project, rights, me }: { project: Project; rights: Rights; m
               </Text>
             </span>
             {(rights.manages || dataset.owner === me) && (
-              <Button variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(dataset)} aria-label={t("Revoke access to {{dataset}}", { dataset: datasetReference(dataset) })}>
+              <ChangeButton variant="subtle" color="red" size="compact-sm" onClick={() => setRevoking(dataset)} aria-label={t("Revoke access to {{dataset}}", { dataset: datasetReference(dataset) })}>
                 {t("Revoke access")}
-              </Button>
+              </ChangeButton>
             )}
           </li>
         ))}
@@ -114,9 +115,9 @@ function GrantField({ datasets, busy, onGrant }: { datasets: readonly Dataset[];
         miw={0}
         data-testid="project-grant-dataset"
       />
-      <Button size="sm" variant="default" flex="none" leftSection={<FolderPlus size={15} />} disabled={selected === undefined} loading={busy} onClick={() => selected && onGrant(selected)} data-testid="project-grant">
+      <ChangeButton size="sm" variant="default" flex="none" leftSection={<FolderPlus size={15} />} disabled={selected === undefined} loading={busy} onClick={() => selected && onGrant(selected)} data-testid="project-grant">
         {t("Grant access")}
-      </Button>
+      </ChangeButton>
     </Group>
   );
 }

@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createInvitation, type Invitation, invitationsQuery, type ProjectRole, projectKeys, revokeInvitation } from "@/api/projects";
+import { ChangeButton } from "@/components/ChangeButton";
 import { CopyButton } from "@/components/CopyButton";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone, notifyProblem } from "@/components/notify";
@@ -51,9 +52,9 @@ function InvitationRow({ name, invitation }: { name: string; invitation: Invitat
           {t("expires")} <RelativeTime at={invitation.expires_at} />
         </Text>
       </span>
-      <Button variant="subtle" color="red" size="compact-sm" loading={revoke.isPending} onClick={() => revoke.mutate()} data-testid="invitation-revoke">
+      <ChangeButton variant="subtle" color="red" size="compact-sm" loading={revoke.isPending} onClick={() => revoke.mutate()} data-testid="invitation-revoke">
         {t("Revoke")}
-      </Button>
+      </ChangeButton>
     </li>
   );
 }
@@ -120,9 +121,9 @@ export function InviteModal({ name, onClose }: { name: string; onClose: () => vo
               onChange={(next) => setDays(next ?? "7")}
             />
           </Group>
-          <Button loading={create.isPending} onClick={() => create.mutate()} data-testid="invite-make">
+          <ChangeButton loading={create.isPending} onClick={() => create.mutate()} data-testid="invite-make">
             {t("Create link")}
-          </Button>
+          </ChangeButton>
         </Stack>
       )}
     </Modal>

@@ -1,9 +1,10 @@
-import { Button, Group, NumberInput, TagsInput, TextInput } from "@mantine/core";
+import { Group, NumberInput, TagsInput, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Limits, LimitsInput } from "@/api/projects";
 import { capacityQuery } from "@/api/queries";
+import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 import { useProblems } from "@/hooks/use-problems";
 import { durationWords } from "@/lib/time";
@@ -134,9 +135,9 @@ export function LimitsForm({ limits, within, prefix = "", busy, error, onSave }:
         />
       </div>
       <Group mt="md">
-        <Button type="submit" loading={busy} data-testid="limits-save">
+        <ChangeButton type="submit" loading={busy} data-testid="limits-save">
           {t("Save limits")}
-        </Button>
+        </ChangeButton>
       </Group>
     </form>
   );

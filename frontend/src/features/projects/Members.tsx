@@ -7,12 +7,14 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { limitsQuery, type Limits, type LimitsInput, type Member, membersQuery, type Project, projectKeys, putMember, removeMember } from "@/api/projects";
 import { meQuery } from "@/api/queries";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { FormModal } from "@/components/FormModal";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import { ToneBadge } from "@/components/ToneBadge";
+import { useRefusal } from "@/hooks/use-refusal";
 import { Invitations, InviteModal } from "./Invitations";
 import { limitAmount, limitRows, limitsSaved } from "./limits";
 import { LimitsForm } from "./LimitsForm";
@@ -41,12 +43,12 @@ export function Members({ project, rights, me }: { project: Project; rights: Rig
           </Title>
           {rights.manages && active && (
             <Group gap="xs">
-              <Button size="sm" variant="default" leftSection={<UserPlus size={15} />} onClick={() => setAdding("name")} data-testid="member-add">
+              <ChangeButton size="sm" variant="default" leftSection={<UserPlus size={15} />} onClick={() => setAdding("name")} data-testid="member-add">
                 {t("Add by name")}
-              </Button>
-              <Button size="sm" leftSection={<Send size={15} />} onClick={() => setAdding("invite")} data-testid="invite">
+              </ChangeButton>
+              <ChangeButton size="sm" leftSection={<Send size={15} />} onClick={() => setAdding("invite")} data-testid="invite">
                 {t("Invite by link")}
-              </Button>
+              </ChangeButton>
             </Group>
           )}
         </div>
@@ -198,6 +200,7 @@ interface MenuProps {
 
 function MemberMenu({ member, manages, self, onRole, onOpen }: MenuProps) {
   const { t } = useTranslation();
+  const refusal = useRefusal();
   const isManager = member.role === "manager";
   return (
     <Menu>
@@ -207,20 +210,22 @@ function MemberMenu({ member, manages, self, onRole, onOpen }: MenuProps) {
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
+        {refusal !== null && <Menu.Label>{refusal}</Menu.Label>}
         {manages && (
           <>
             <Menu.Item
               leftSection={isManager ? <ShieldOff size={15} /> : <ShieldCheck size={15} />}
+              disabled={refusal !== null}
               onClick={() => onRole(isManager ? "member" : "manager")}
             >
               {isManager ? t("Change role to member") : t("Change role to manager")}
             </Menu.Item>
-            <Menu.Item leftSection={<Gauge size={15} />} onClick={() => onOpen("limits")}>
+            <Menu.Item leftSection={<Gauge size={15} />} disabled={refusal !== null} onClick={() => onOpen("limits")}>
               {t("Own limits …")}
             </Menu.Item>
           </>
         )}
-        <Menu.Item color="red" leftSection={self ? <LogOut size={15} /> : <UserX size={15} />} onClick={() => onOpen("remove")}>
+        <Menu.Item color="red" leftSection={self ? <LogOut size={15} /> : <UserX size={15} />} disabled={refusal !== null} onClick={() => onOpen("remove")}>
           {self ? t("Leave …") : t("Remove …")}
         </Menu.Item>
       </Menu.Dropdown>

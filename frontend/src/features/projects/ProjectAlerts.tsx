@@ -1,9 +1,10 @@
-import { Alert, Button, Group, Text } from "@mantine/core";
+import { Alert, Group, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { CalendarClock, CirclePause, Hourglass, Lock } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type Project, projectKeys, reopenProject } from "@/api/projects";
+import { ChangeButton } from "@/components/ChangeButton";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { useSlowNow } from "@/hooks/use-now";
 import { dayOf, endsSoon, type Rights } from "./projects";
@@ -65,9 +66,9 @@ function Closed({ project, rights }: { project: Project; rights: Rights }) {
           {t("The project accepts no new jobs. Running jobs continue.")} {project.note}
         </Text>
         {canReopen && (
-          <Button variant="default" size="sm" loading={reopen.isPending} onClick={() => reopen.mutate()} data-testid="reopen">
+          <ChangeButton variant="default" size="sm" loading={reopen.isPending} onClick={() => reopen.mutate()} data-testid="reopen">
             {t("Reopen")}
-          </Button>
+          </ChangeButton>
         )}
       </Group>
     </Alert>
@@ -89,9 +90,9 @@ function Ending({ project, rights }: { project: Project; rights: Rights }) {
       <Group justify="space-between" gap="md">
         <Text size="sm">{expired ? t("The project accepts no new jobs. Running jobs continue.") : t("From this date, the project accepts no new jobs. Running jobs continue.")}</Text>
         {rights.manages && project.extension === null && (
-          <Button variant="default" size="sm" onClick={() => setExtending(true)} data-testid="more-time">
+          <ChangeButton variant="default" size="sm" onClick={() => setExtending(true)} data-testid="more-time">
             {rights.admin ? t("Extend project") : t("Request extension")}
-          </Button>
+          </ChangeButton>
         )}
       </Group>
       {extending && <TimeModal project={project} admin={rights.admin} onClose={() => setExtending(false)} />}

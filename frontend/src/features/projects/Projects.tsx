@@ -7,6 +7,7 @@ import { useTranslation } from "react-i18next";
 import { type Project, type ProjectFilters, projectListQuery } from "@/api/projects";
 import { meQuery } from "@/api/queries";
 import type { Me } from "@/api/types";
+import { ChangeButton } from "@/components/ChangeButton";
 import { EmptyState } from "@/components/EmptyState";
 import { PageError } from "@/components/PageError";
 import { PageTitle } from "@/components/PageTitle";
@@ -37,9 +38,9 @@ export function ProjectsPage() {
   return (
     <>
       <PageTitle title={t("Projects")}>
-        <Button leftSection={<Plus size={16} />} onClick={() => setCreating(true)} data-testid="project-new">
+        <ChangeButton leftSection={<Plus size={16} />} onClick={() => setCreating(true)} data-testid="project-new">
           {t("New project")}
-        </Button>
+        </ChangeButton>
       </PageTitle>
       {admin && <Requests />}
       {(admin || filtered || (total ?? 0) > MANY) && <Filters value={filters} admin={admin} total={total} onChange={setFilters} />}

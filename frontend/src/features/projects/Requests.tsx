@@ -1,9 +1,10 @@
-import { Button, Group, Modal, NumberInput, Select, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
+import { Group, Modal, NumberInput, Select, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { approveProject, declineProject, pendingProjectsQuery, type Project, projectKeys, setProjectEnd } from "@/api/projects";
+import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone } from "@/components/notify";
 import { RelativeTime } from "@/components/Time";
@@ -60,12 +61,12 @@ export function DecisionButtons({ project }: { project: Project }) {
   const isExtension = project.extension !== null && project.state !== "requested";
   return (
     <Group gap="xs" wrap="nowrap" justify="flex-end">
-      <Button variant="default" size="sm" onClick={() => setDialog("decline")} data-testid="decline">
+      <ChangeButton variant="default" size="sm" onClick={() => setDialog("decline")} data-testid="decline">
         {t("Decline")}
-      </Button>
-      <Button size="sm" onClick={() => setDialog("approve")} data-testid="approve">
+      </ChangeButton>
+      <ChangeButton size="sm" onClick={() => setDialog("approve")} data-testid="approve">
         {isExtension ? t("Extend project") : t("Approve")}
-      </Button>
+      </ChangeButton>
       {dialog === "approve" && <ApproveModal project={project} extension={isExtension} onClose={() => setDialog(null)} />}
       {dialog === "decline" && <DeclineModal project={project} onClose={() => setDialog(null)} />}
     </Group>
@@ -126,9 +127,9 @@ function ApproveModal({ project, extension, onClose }: { project: Project; exten
             <PeriodSelect value={period} onChange={setPeriod} />
           </Group>
         )}
-        <Button loading={approve.isPending} onClick={() => approve.mutate()} data-testid="approve-yes">
+        <ChangeButton loading={approve.isPending} onClick={() => approve.mutate()} data-testid="approve-yes">
           {extension ? t("Extend project") : t("Approve")}
-        </Button>
+        </ChangeButton>
       </Stack>
     </Modal>
   );
@@ -170,9 +171,9 @@ function DeclineModal({ project, onClose }: { project: Project; onClose: () => v
           required
           data-autofocus
         />
-        <Button color="red" loading={decline.isPending} disabled={reason.trim() === ""} onClick={() => decline.mutate()} data-testid="decline-yes">
+        <ChangeButton color="red" loading={decline.isPending} disabled={reason.trim() === ""} onClick={() => decline.mutate()} data-testid="decline-yes">
           {t("Decline")}
-        </Button>
+        </ChangeButton>
       </Stack>
     </Modal>
   );

@@ -1,4 +1,4 @@
-import { Button, Group, NumberInput, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
+import { Group, NumberInput, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { Lock } from "lucide-react";
 import { type ReactNode, useState } from "react";
@@ -9,6 +9,7 @@ import {
   setOwnLimits, setProjectBudget, setProjectEnd,
 } from "@/api/projects";
 import { meQuery } from "@/api/queries";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone, notifyProblem } from "@/components/notify";
@@ -128,9 +129,9 @@ function DescriptionForm({ seen: { value: project, tag } }: { seen: Seen<Project
         }}
       />
       <Group>
-        <Button disabled={unchanged} loading={save.isPending} onClick={() => save.mutate(undefined)} data-testid="describe-save">
+        <ChangeButton disabled={unchanged} loading={save.isPending} onClick={() => save.mutate(undefined)} data-testid="describe-save">
           {t("Save")}
-        </Button>
+        </ChangeButton>
       </Group>
     </div>
   );
@@ -173,9 +174,9 @@ function BudgetForm({ seen: { value: project, tag } }: { seen: Seen<Project> }) 
         <PeriodSelect value={period} onChange={setPeriod} />
       </div>
       <Group>
-        <Button loading={save.isPending} onClick={() => save.mutate(undefined)} data-testid="budget-save">
+        <ChangeButton loading={save.isPending} onClick={() => save.mutate(undefined)} data-testid="budget-save">
           {t("Save budget")}
-        </Button>
+        </ChangeButton>
       </Group>
     </div>
   );
@@ -191,9 +192,9 @@ function EndDateForm({ seen: { value: project, tag }, rights }: Props) {
       <Group justify="space-between">
         <Text size="sm">{project.expires_at === null ? t("No end date.") : t("Project ends on {{day}}", { day: dayOf(project.expires_at) })}</Text>
         {project.expires_at !== null && project.extension === null && (
-          <Button variant="default" onClick={() => setExtending(true)}>
+          <ChangeButton variant="default" onClick={() => setExtending(true)}>
             {t("Request extension")}
-          </Button>
+          </ChangeButton>
         )}
         {extending && <TimeModal project={project} admin={false} onClose={() => setExtending(false)} />}
       </Group>
@@ -211,9 +212,9 @@ function EndDateForm({ seen: { value: project, tag }, rights }: Props) {
           min={dayAhead(new Date(), 1)}
           onChange={(event) => setDay(event.currentTarget.value)}
         />
-        <Button variant="default" disabled={day === dayInput(project.expires_at)} loading={save.isPending} onClick={() => save.mutate(undefined)} data-testid="end-save">
+        <ChangeButton variant="default" disabled={day === dayInput(project.expires_at)} loading={save.isPending} onClick={() => save.mutate(undefined)} data-testid="end-save">
           {t("Save end date")}
-        </Button>
+        </ChangeButton>
       </Group>
     </div>
   );
@@ -235,9 +236,9 @@ function CloseProject({ project }: { project: Project }) {
   });
   return (
     <>
-      <Button color="red" variant="outline" leftSection={<Lock size={15} />} onClick={() => setConfirming(true)} data-testid="close">
+      <ChangeButton color="red" variant="outline" leftSection={<Lock size={15} />} onClick={() => setConfirming(true)} data-testid="close">
         {t("Close …")}
-      </Button>
+      </ChangeButton>
       <Confirm
         opened={confirming}
         title={t("Close {{name}}?", { name: project.name })}

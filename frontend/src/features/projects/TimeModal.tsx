@@ -1,8 +1,9 @@
-import { Button, Modal, Stack, Textarea, TextInput } from "@mantine/core";
+import { Modal, Stack, Textarea, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { askForTime, type Project, projectKeys, setProjectEnd } from "@/api/projects";
+import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone } from "@/components/notify";
 import { dayAhead, dayInput } from "./projects";
@@ -49,9 +50,9 @@ export function TimeModal({ project, admin, onClose }: { project: Project; admin
             maxLength={2_000}
           />
         )}
-        <Button loading={extend.isPending} disabled={until === ""} onClick={() => extend.mutate()} data-testid="time-yes">
+        <ChangeButton loading={extend.isPending} disabled={until === ""} onClick={() => extend.mutate()} data-testid="time-yes">
           {admin ? t("Extend project") : t("Request extension")}
-        </Button>
+        </ChangeButton>
       </Stack>
     </Modal>
   );

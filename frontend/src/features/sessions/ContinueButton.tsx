@@ -1,7 +1,7 @@
-import { Button } from "@mantine/core";
 import { StepForward } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
+import { ChangeButton } from "@/components/ChangeButton";
 import { useJobActions } from "@/hooks/use-job-actions";
 
 interface Props {
@@ -16,7 +16,7 @@ export function ContinueButton({ job, size = "xs", onContinued }: Props) {
   const { t } = useTranslation();
   const { resume } = useJobActions(job);
   return (
-    <Button
+    <ChangeButton
       size={size}
       variant="light"
       leftSection={<StepForward size={15} />}
@@ -25,6 +25,6 @@ export function ContinueButton({ job, size = "xs", onContinued }: Props) {
       data-testid="session-continue"
     >
       {t("Continue")}
-    </Button>
+    </ChangeButton>
   );
 }

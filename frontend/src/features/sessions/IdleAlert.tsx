@@ -1,9 +1,10 @@
-import { Alert, Button, Group } from "@mantine/core";
+import { Alert, Group } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { Moon } from "lucide-react";
 import { useTranslation } from "react-i18next";
 import { keepSession } from "@/api/notifications";
 import type { Job } from "@/api/types";
+import { ChangeButton } from "@/components/ChangeButton";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { useNow } from "@/hooks/use-now";
 import { isTerminal } from "@/lib/states";
@@ -57,8 +58,8 @@ export function KeepButton({ job }: { job: Job }) {
   });
   if (!job.actions.includes("extend")) return null;
   return (
-    <Button size="compact-sm" color="orange" variant="light" loading={keep.isPending} onClick={() => keep.mutate()} data-testid="session-keep">
+    <ChangeButton size="compact-sm" color="orange" variant="light" loading={keep.isPending} onClick={() => keep.mutate()} data-testid="session-keep">
       {t("Keep session")}
-    </Button>
+    </ChangeButton>
   );
 }

@@ -4,6 +4,7 @@ import { ArrowUpRight, CalendarPlus, ChevronDown, NotebookPen, RotateCcw, Square
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { NodeLinks } from "@/components/NodeLinks";
 import { QueuePosition } from "@/components/QueuePosition";
@@ -13,6 +14,7 @@ import { ICONS, TemplateIcon } from "@/components/TemplateIcon";
 import { RelativeTime } from "@/components/Time";
 import { useJobActions } from "@/hooks/use-job-actions";
 import { useNow } from "@/hooks/use-now";
+import { useRefusal } from "@/hooks/use-refusal";
 import { msg } from "@/i18n/msg";
 import { describeResources } from "@/lib/describe";
 import { SOON_S } from "@/lib/ending";
@@ -77,7 +79,7 @@ function SessionButtons({ job, ended, onDismiss }: { job: Job; ended: boolean; o
     return (
       <div className={classes.actions}>
         {job.actions.includes("continue") && <ContinueButton job={job} onContinued={() => onDismiss(job.id)} />}
-        <Button
+        <ChangeButton
           size="xs"
           variant={job.actions.includes("continue") ? "subtle" : "light"}
           leftSection={<RotateCcw size={15} />}
@@ -87,7 +89,7 @@ function SessionButtons({ job, ended, onDismiss }: { job: Job; ended: boolean; o
           data-testid="session-again"
         >
           {t("Launch again")}
-        </Button>
+        </ChangeButton>
         <Tooltip label={t("Dismiss")}>
           <ActionIcon
             variant="subtle"
@@ -151,14 +153,16 @@ function EntryPoints({ job }: { job: Job }) {
 export function MoreEntryPoints({ job, size = 30 }: { job: Job; size?: number }) {
   const { t } = useTranslation();
   const { open } = useJobActions(job);
+  const refusal = useRefusal();
   if (!job.actions.includes("open")) return null;
   return job.entry_points.slice(1).map(({ name, title, icon }) => {
     const Icon = ICONS[icon] ?? NotebookPen;
     return (
-      <Tooltip key={name} label={title}>
+      <Tooltip key={name} label={refusal ?? title} multiline maw={280}>
         <ActionIcon
           variant="default"
           size={size}
+          disabled={refusal !== null}
           loading={open.isPending && open.variables === name}
           onClick={() => open.mutate(name)}
           aria-label={t("{{app}} of {{name}}", { app: title, name: job.name })}
@@ -176,7 +180,7 @@ export function OpenButton({ job, size = "xs" }: { job: Job; size?: "xs" | "sm" 
   const { open } = useJobActions(job);
   const Icon = ICONS[job.entry_points[0]?.icon ?? ""] ?? NotebookPen;
   return (
-    <Button
+    <ChangeButton
       size={size}
       color="moon.7"
       leftSection={<Icon size={15} />}
@@ -187,7 +191,7 @@ export function OpenButton({ job, size = "xs" }: { job: Job; size?: "xs" | "sm" 
       data-testid="session-open"
     >
       {t("Open")}
-    </Button>
+    </ChangeButton>
   );
 }
 

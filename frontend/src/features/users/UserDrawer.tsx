@@ -1,4 +1,4 @@
-import { Alert, Button, Drawer, Group, Select, Skeleton, Stack, Text } from "@mantine/core";
+import { Alert, Drawer, Group, Select, Skeleton, Stack, Text } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Eye, KeyRound, LockOpen, LogOut, ShieldOff, UserX } from "lucide-react";
@@ -8,6 +8,7 @@ import { changeUser } from "@/api/actions";
 import { adminKeys, impersonate, makeResetLink, type Protection, protectionQuery, resetSecondFactor, signOutUser, unlockUser } from "@/api/admin";
 import { keys, meQuery } from "@/api/queries";
 import type { User } from "@/api/types";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { CopyButton } from "@/components/CopyButton";
 import { notifyDone, notifyProblem } from "@/components/notify";
@@ -158,7 +159,7 @@ function Actions({ user, protection }: { user: User; protection: Protection }) {
   const confirmation = pendingAction === null ? undefined : CONFIRMATIONS[pendingAction];
   const start = (action: AccountAction) => (CONFIRMATIONS[action] === undefined ? run.mutate(action) : setPendingAction(action));
   const button = (action: AccountAction, icon: ReactNode, label: string, red = false) => (
-    <Button
+    <ChangeButton
       variant={red ? "outline" : "default"}
       {...(red ? { color: "red" } : {})}
       size="sm"
@@ -169,7 +170,7 @@ function Actions({ user, protection }: { user: User; protection: Protection }) {
       data-testid={`user-${action}`}
     >
       {label}
-    </Button>
+    </ChangeButton>
   );
   const own = name === me.user.name;
   return (

@@ -8,6 +8,7 @@ import { changeUser } from "@/api/actions";
 import { messageOf } from "@/api/problem";
 import { findProjectsQuery, projectKeys, putMember } from "@/api/projects";
 import { keys } from "@/api/queries";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { FormModal } from "@/components/FormModal";
 import { notifyDone, notifyProblem } from "@/components/notify";
@@ -55,15 +56,15 @@ export function UserSelection({ names, onSelect }: { names: readonly string[]; o
         {t("{{count}} selected", { count })}
       </Text>
       <Group gap="xs" ml="auto">
-        <Button size="xs" variant="default" leftSection={<FolderPlus size={15} />} onClick={() => setDialog("project")} data-testid="users-add">
+        <ChangeButton size="xs" variant="default" leftSection={<FolderPlus size={15} />} onClick={() => setDialog("project")} data-testid="users-add">
           {t("Add to project")}
-        </Button>
-        <Button size="xs" variant="default" leftSection={<UserCheck size={15} />} onClick={() => setDialog("enable")} data-testid="users-enable">
+        </ChangeButton>
+        <ChangeButton size="xs" variant="default" leftSection={<UserCheck size={15} />} onClick={() => setDialog("enable")} data-testid="users-enable">
           {t("Enable")}
-        </Button>
-        <Button size="xs" color="red" variant="light" leftSection={<UserX size={15} />} onClick={() => setDialog("disable")} data-testid="users-disable">
+        </ChangeButton>
+        <ChangeButton size="xs" color="red" variant="light" leftSection={<UserX size={15} />} onClick={() => setDialog("disable")} data-testid="users-disable">
           {t("Disable")}
-        </Button>
+        </ChangeButton>
         <Button size="xs" variant="subtle" color="gray" leftSection={<X size={15} />} onClick={() => onSelect(new Set())}>
           {t("Clear selection")}
         </Button>

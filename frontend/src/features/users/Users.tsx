@@ -1,4 +1,4 @@
-import { Alert, Button, Select, Text, TextInput } from "@mantine/core";
+import { Alert, Select, Text, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery, useSuspenseQuery } from "@tanstack/react-query";
 import { Plus, Search, SearchX, ShieldAlert, Users } from "lucide-react";
@@ -6,6 +6,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { accountsQuery, type UserFilters } from "@/api/admin";
 import { meQuery } from "@/api/queries";
+import { ChangeButton } from "@/components/ChangeButton";
 import { EmptyState } from "@/components/EmptyState";
 import { PageTitle } from "@/components/PageTitle";
 import { QueryCard } from "@/components/QueryCard";
@@ -35,9 +36,9 @@ export function AdminUsersPage() {
   return (
     <>
       <PageTitle title={t("Users")}>
-        <Button size="sm" leftSection={<Plus size={16} />} onClick={() => setCreating(true)} data-testid="user-new">
+        <ChangeButton size="sm" leftSection={<Plus size={16} />} onClick={() => setCreating(true)} data-testid="user-new">
           {t("New user")}
-        </Button>
+        </ChangeButton>
       </PageTitle>
       <SharedAccountNote />
       {!me.platform.user_domains && total !== undefined && total > 1 && (

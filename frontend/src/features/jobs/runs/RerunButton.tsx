@@ -1,8 +1,8 @@
-import { Button } from "@mantine/core";
 import { RotateCcw } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Job } from "@/api/types";
+import { ChangeButton } from "@/components/ChangeButton";
 import { useJobActions } from "@/hooks/use-job-actions";
 
 const RerunDialog = lazy(() => import("./RerunDialog").then((module) => ({ default: module.RerunDialog })));
@@ -16,7 +16,7 @@ export function RerunButton({ job, size = "sm" }: { job: Job; size?: "xs" | "sm"
   const action = job.type === "session" ? t("Launch again") : t("Run again");
   return (
     <>
-      <Button
+      <ChangeButton
         variant="default"
         size={size}
         leftSection={<RotateCcw size={15} />}
@@ -27,7 +27,7 @@ export function RerunButton({ job, size = "sm" }: { job: Job; size?: "xs" | "sm"
         data-testid="job-resubmit"
       >
         {action}
-      </Button>
+      </ChangeButton>
       {loaded && (
         <Suspense>
           <RerunDialog

@@ -5,6 +5,7 @@ import { type SubmitEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type JobViews, jobViewsQuery, type SavedView, useSaveJobViews } from "@/api/preferences";
 import { notifyDone, notifyProblem } from "@/components/notify";
+import { useRefusal } from "@/hooks/use-refusal";
 import { fromSearch, type JobFilters, toSearch } from "@/lib/job-filters";
 import { COLUMNS, columnsOf } from "./job-columns";
 import classes from "@/components/Jobs.module.css";
@@ -22,6 +23,7 @@ const NO_VIEWS: JobViews = { columns: [], views: [] };
 /** Menus for the saved views and the columns of the table. */
 export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
   const { t } = useTranslation();
+  const refusal = useRefusal();
   const views = useQuery(jobViewsQuery).data ?? NO_VIEWS;
   const save = useSaveJobViews((error) => notifyProblem(t("Could not save the view"), error));
   const visible = columnsOf(columns, filters.all === true).map((column) => column.name);
@@ -29,7 +31,7 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
   const toggle = (name: string) => {
     const next = visible.includes(name) ? visible.filter((column) => column !== name) : COLUMNS.map((column) => column.name as string).filter((column) => column === name || visible.includes(column));
     onColumns(next);
-    save.mutate((old) => ({ ...old, columns: next }));
+    if (refusal === null) save.mutate((old) => ({ ...old, columns: next }));
   };
   const saveView = (name: string) => {
     const view = {
@@ -60,6 +62,8 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
                 variant="subtle"
                 color="gray"
                 aria-label={t("Delete view {{name}}", { name: view.name })}
+                title={refusal ?? undefined}
+                disabled={refusal !== null}
                 onClick={() => save.mutate((old) => ({ ...old, views: old.views.filter((entry) => entry.name !== view.name) }))}
               >
                 <Trash2 size={15} />
@@ -99,6 +103,7 @@ export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
 
 function SaveView({ onSave }: { onSave: (name: string) => void }) {
   const { t } = useTranslation();
+  const refusal = useRefusal();
   const [name, setName] = useState("");
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
@@ -119,7 +124,7 @@ function SaveView({ onSave }: { onSave: (name: string) => void }) {
         onKeyDown={(event) => event.key !== "Escape" && event.stopPropagation()}
         data-testid="jobs-view-name"
       />
-      <ActionIcon type="submit" variant="light" size={30} aria-label={t("Save")} disabled={name.trim() === ""}>
+      <ActionIcon type="submit" variant="light" size={30} aria-label={t("Save")} title={refusal ?? undefined} disabled={refusal !== null || name.trim() === ""}>
         <BookmarkPlus size={16} />
       </ActionIcon>
     </form>
