@@ -4,6 +4,20 @@ import reactHooks from "eslint-plugin-react-hooks";
 import globals from "globals";
 import tseslint from "typescript-eslint";
 
+/** The features in the order of their imports: each imports those before it only, so never in a circle. */
+const FEATURES = ["images", "storage", "audit", "notifications", "datasets", "projects", "sweeps", "sessions", "jobs", "cluster", "account", "users", "platform"];
+
+/** What composes the features; nothing below imports it. */
+const ABOVE = ["@/pages/**", "@/shell/**", "@/router", "@/main"];
+
+const layer = (files, forbidden, message) => ({
+  files,
+  ignores: ["**/*.test.ts"],
+  rules: {
+    "no-restricted-imports": ["error", { patterns: [{ group: [...ABOVE, ...forbidden], message }, { group: ["../*"], message: "Import from another folder by @/." }] }],
+  },
+});
+
 export default tseslint.config(
   { ignores: ["dist", "node_modules", "src/api/schema.d.ts"] },
   js.configs.recommended,
@@ -28,6 +42,11 @@ export default tseslint.config(
     files: ["src/**/*.tsx"],
     extends: [jsxA11y.flatConfigs.strict, reactHooks.configs.flat.recommended],
   },
+  layer(["src/{api,components,hooks,i18n,lib,live}/**"], ["@/features/**"], "What subjects share imports no feature."),
+  layer(["src/features/**"], ["@/features/**"], "Add the folder to FEATURES in eslint.config.js."),
+  ...FEATURES.map((name, at) =>
+    layer([`src/features/${name}/**`], FEATURES.slice(at + 1).map((later) => `@/features/${later}/**`), "A feature imports those before it in FEATURES only."),
+  ),
   {
     files: ["scripts/**/*.mjs", "public/**/*.js"],
     languageOptions: { globals: { ...globals.node, ...globals.browser } },

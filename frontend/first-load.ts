@@ -6,7 +6,7 @@ import type { Plugin } from "vite";
 export const MOST_BYTES = 300_000;
 
 /** Besides the entry: what is fetched for the front page by itself. */
-const AT_FIRST = ["/src/pages/Dashboard.tsx", "/src/components/Notices.tsx"];
+const AT_FIRST = ["/src/pages/Dashboard.tsx"];
 
 export function firstLoad(): Plugin {
   return {

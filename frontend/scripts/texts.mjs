@@ -14,7 +14,7 @@ const SPOKEN = /^(title|label|placeholder|description|alt|action|keep|heading|su
 /** Elements whose `name` is shown. */
 const NAMED = new Set(["DetailRow", "Tile", "Field", "Fact"]);
 /** What looks the same in every language: units, names of things, what is typed. */
-const VERBATIM = /^(CPUs?|GPUs?|API|CSV|YAML|JSON|SSH|Slurm|QOS|[Cc]onda|venv|English|Deutsch|Python|Docker|Apptainer|SHA-256|JupyterLab|TensorBoard|GitHub|PyPI|Debian|CUDA|OIDC|LDAP|URL|ID|UTC|Aitne|MB|GB|KB|TB|kB|min|ms|µs|[a-z]|[A-Z])$/;
+const VERBATIM = /^(CPUs?|GPUs?|API|CSV|YAML|JSON|SSH|Slurm|QOS|[Cc]onda|venv|English|Deutsch|Python|Docker|Apptainer|SHA-256|JupyterLab|TensorBoard|GitHub|PyPI|Debian|CUDA|OIDC|LDAP|URL|ID|UTC|Aitne|KiB|MiB|GiB|TiB|min|ms|µs|[a-z]|[A-Z])$/;
 /** Elements whose text is typed or read by machines. */
 const CODE = new Set(["code", "kbd", "Code", "Kbd", "pre", "samp", "Trans", "style"]);
 

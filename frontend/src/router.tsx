@@ -12,9 +12,10 @@ import { isStatus } from "@/api/client";
 import { meQuery } from "@/api/queries";
 import { PageError } from "@/components/PageError";
 import { PageLoading } from "@/components/PageLoading";
-import { readAuditFilters } from "@/lib/audit-filters";
+import { readAuditFilters } from "@/features/audit/audit-filters";
+import { JOB_TABS, type JobTab } from "@/features/jobs/job-tabs";
+import { PROJECT_TABS, type ProjectTab } from "@/features/projects/project-tabs";
 import { FILTER_DEFAULTS, readFilters } from "@/lib/job-filters";
-import { PROJECT_TABS, type ProjectTab } from "@/lib/project-tabs";
 import { DashboardPage } from "@/pages/Dashboard";
 import { NotFoundPage } from "@/pages/NotFound";
 import { queryClient, setLoggedOutHandler } from "@/query-client";
@@ -29,13 +30,13 @@ const loginRoute = createRoute({
     ...(typeof search.next === "string" && { next: search.next }),
     ...(typeof search.failed === "string" && { failed: search.failed }),
   }),
-  component: lazyRouteComponent(() => import("@/pages/Login"), "LoginPage"),
+  component: lazyRouteComponent(() => import("@/features/account/Login"), "LoginPage"),
 });
 
 const resetRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/reset",
-  component: lazyRouteComponent(() => import("@/pages/Reset"), "ResetPage"),
+  component: lazyRouteComponent(() => import("@/features/account/Reset"), "ResetPage"),
 });
 
 const shellRoute = createRoute({
@@ -69,7 +70,7 @@ const jobsRoute = createRoute({
   path: "/jobs",
   validateSearch: readFilters,
   search: { middlewares: [stripSearchParams(FILTER_DEFAULTS)] },
-  component: lazyRouteComponent(() => import("@/pages/Jobs"), "JobsPage"),
+  component: lazyRouteComponent(() => import("@/features/jobs/Jobs"), "JobsPage"),
 });
 
 const composeRoute = createRoute({
@@ -79,11 +80,8 @@ const composeRoute = createRoute({
     ...(typeof search.from === "string" ? { from: search.from } : {}),
     ...(typeof search.template === "string" ? { template: search.template } : {}),
   }),
-  component: lazyRouteComponent(() => import("@/pages/Compose"), "ComposePage"),
+  component: lazyRouteComponent(() => import("@/features/jobs/compose/Compose"), "ComposePage"),
 });
-
-export const JOB_TABS = ["log", "sweep", "tasks", "communication", "metrics", "snapshot", "script", "history"] as const;
-export type JobTab = (typeof JOB_TABS)[number];
 
 const jobRoute = createRoute({
   getParentRoute: () => shellRoute,
@@ -92,24 +90,21 @@ const jobRoute = createRoute({
     const tab = JOB_TABS.find((name) => name === search.tab);
     return tab === undefined ? {} : { tab };
   },
-  component: lazyRouteComponent(() => import("@/pages/Job"), "JobPage"),
+  component: lazyRouteComponent(() => import("@/features/jobs/Job"), "JobPage"),
 });
 
 const deviceRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/device",
   validateSearch: (search: Record<string, unknown>): { code?: string } => (typeof search.code === "string" ? { code: search.code } : {}),
-  component: lazyRouteComponent(() => import("@/pages/Device"), "DevicePage"),
+  component: lazyRouteComponent(() => import("@/features/account/Device"), "DevicePage"),
 });
 
 const compareRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/compare",
-  validateSearch: (search: Record<string, unknown>): { a?: string; b?: string } => ({
-    ...(typeof search.a === "string" && { a: search.a }),
-    ...(typeof search.b === "string" && { b: search.b }),
-  }),
-  component: lazyRouteComponent(() => import("@/pages/Compare"), "ComparePage"),
+  validateSearch: (search: Record<string, unknown>): { runs?: string } => (typeof search.runs === "string" ? { runs: search.runs } : {}),
+  component: lazyRouteComponent(() => import("@/features/jobs/runs/Compare"), "ComparePage"),
 });
 
 const terminalRoute = createRoute({
@@ -117,43 +112,43 @@ const terminalRoute = createRoute({
   path: "/jobs/$jobId/terminal",
   validateSearch: (search: Record<string, unknown>): { node?: string } =>
     typeof search.node === "string" ? { node: search.node } : {},
-  component: lazyRouteComponent(() => import("@/pages/Terminal"), "TerminalPage"),
+  component: lazyRouteComponent(() => import("@/features/jobs/terminal/Terminal"), "TerminalPage"),
 });
 
 const clusterRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/cluster",
-  component: lazyRouteComponent(() => import("@/pages/Cluster"), "ClusterPage"),
+  component: lazyRouteComponent(() => import("@/features/cluster/Cluster"), "ClusterPage"),
 });
 
 const nodeRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/cluster/nodes/$name",
-  component: lazyRouteComponent(() => import("@/pages/Node"), "NodePage"),
+  component: lazyRouteComponent(() => import("@/features/cluster/Node"), "NodePage"),
 });
 
 const imagesRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/images",
-  component: lazyRouteComponent(() => import("@/pages/Images"), "ImagesPage"),
+  component: lazyRouteComponent(() => import("@/features/images/Images"), "ImagesPage"),
 });
 
 const imageRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/images/$name/$version",
-  component: lazyRouteComponent(() => import("@/pages/Image"), "ImagePage"),
+  component: lazyRouteComponent(() => import("@/features/images/Image"), "ImagePage"),
 });
 
 const datasetsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/datasets",
-  component: lazyRouteComponent(() => import("@/pages/Datasets"), "DatasetsPage"),
+  component: lazyRouteComponent(() => import("@/features/datasets/Datasets"), "DatasetsPage"),
 });
 
 const datasetRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/datasets/$name/$version",
-  component: lazyRouteComponent(() => import("@/pages/Dataset"), "DatasetPage"),
+  component: lazyRouteComponent(() => import("@/features/datasets/Dataset"), "DatasetPage"),
 });
 
 const accountRoute = createRoute({
@@ -162,55 +157,55 @@ const accountRoute = createRoute({
   beforeLoad: ({ location }) => {
     if (location.pathname === "/account") throw redirect({ to: "/account/profile" });
   },
-  component: lazyRouteComponent(() => import("@/pages/account/Account"), "AccountPage"),
+  component: lazyRouteComponent(() => import("@/features/account/Account"), "AccountPage"),
 });
 
 const profileRoute = createRoute({
   getParentRoute: () => accountRoute,
   path: "/profile",
-  component: lazyRouteComponent(() => import("@/pages/account/Profile"), "ProfilePage"),
+  component: lazyRouteComponent(() => import("@/features/account/Profile"), "ProfilePage"),
 });
 
 const securityRoute = createRoute({
   getParentRoute: () => accountRoute,
   path: "/security",
-  component: lazyRouteComponent(() => import("@/pages/account/Security"), "SecurityPage"),
+  component: lazyRouteComponent(() => import("@/features/account/Security"), "SecurityPage"),
 });
 
 const signInsRoute = createRoute({
   getParentRoute: () => accountRoute,
   path: "/sign-ins",
-  component: lazyRouteComponent(() => import("@/pages/account/SignIns"), "SignInsPage"),
+  component: lazyRouteComponent(() => import("@/features/account/SignIns"), "SignInsPage"),
 });
 
 const accountNotificationsRoute = createRoute({
   getParentRoute: () => accountRoute,
   path: "/notifications",
-  component: lazyRouteComponent(() => import("@/pages/account/Notifications"), "AccountNotificationsPage"),
+  component: lazyRouteComponent(() => import("@/features/account/Notifications"), "AccountNotificationsPage"),
 });
 
 const notificationsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/notifications",
-  component: lazyRouteComponent(() => import("@/pages/Notifications"), "NotificationsPage"),
+  component: lazyRouteComponent(() => import("@/features/notifications/Notifications"), "NotificationsPage"),
 });
 
 const accountTokensRoute = createRoute({
   getParentRoute: () => accountRoute,
   path: "/tokens",
-  component: lazyRouteComponent(() => import("@/pages/account/Tokens"), "TokensPage"),
+  component: lazyRouteComponent(() => import("@/features/account/Tokens"), "TokensPage"),
 });
 
 const accountSecretsRoute = createRoute({
   getParentRoute: () => accountRoute,
   path: "/secrets",
-  component: lazyRouteComponent(() => import("@/pages/account/Secrets"), "SecretsPage"),
+  component: lazyRouteComponent(() => import("@/features/account/Secrets"), "SecretsPage"),
 });
 
 const projectsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/projects",
-  component: lazyRouteComponent(() => import("@/pages/Projects"), "ProjectsPage"),
+  component: lazyRouteComponent(() => import("@/features/projects/Projects"), "ProjectsPage"),
 });
 
 const projectRoute = createRoute({
@@ -220,7 +215,7 @@ const projectRoute = createRoute({
     const tab = PROJECT_TABS.find((name) => name === search.tab);
     return tab === undefined ? {} : { tab };
   },
-  component: lazyRouteComponent(() => import("@/pages/Project"), "ProjectPage"),
+  component: lazyRouteComponent(() => import("@/features/projects/Project"), "ProjectPage"),
 });
 
 const projectReportRoute = createRoute({
@@ -228,7 +223,7 @@ const projectReportRoute = createRoute({
   path: "/projects/$name/report",
   validateSearch: (search: Record<string, unknown>): { month?: string } =>
     typeof search.month === "string" && /^2\d{3}-(0[1-9]|1[0-2])$/.test(search.month) ? { month: search.month } : {},
-  component: lazyRouteComponent(() => import("@/pages/ProjectReport"), "ProjectReportPage"),
+  component: lazyRouteComponent(() => import("@/features/projects/ProjectReport"), "ProjectReportPage"),
 });
 
 const helpRoute = createRoute({
@@ -240,7 +235,7 @@ const helpRoute = createRoute({
 const inviteRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/invite",
-  component: lazyRouteComponent(() => import("@/pages/Invite"), "InvitePage"),
+  component: lazyRouteComponent(() => import("@/features/projects/Invite"), "InvitePage"),
 });
 
 /** For administrators; "not found" for other users. */
@@ -251,13 +246,13 @@ const adminRoute = createRoute({
     const me = await queryClient.query({ ...meQuery, staleTime: "static" });
     if (me.user.role !== "admin") throw notFound();
   },
-  component: lazyRouteComponent(() => import("@/pages/admin/AdminLayout"), "AdminLayout"),
+  component: lazyRouteComponent(() => import("@/features/platform/AdminLayout"), "AdminLayout"),
 });
 
 const adminOverviewRoute = createRoute({
   getParentRoute: () => adminRoute,
   path: "/",
-  component: lazyRouteComponent(() => import("@/pages/admin/Overview"), "AdminOverviewPage"),
+  component: lazyRouteComponent(() => import("@/features/platform/Overview"), "AdminOverviewPage"),
 });
 
 const adminJobsRoute = createRoute({
@@ -265,44 +260,44 @@ const adminJobsRoute = createRoute({
   path: "/jobs",
   validateSearch: readFilters,
   search: { middlewares: [stripSearchParams(FILTER_DEFAULTS)] },
-  component: lazyRouteComponent(() => import("@/pages/admin/Jobs"), "AdminJobsPage"),
+  component: lazyRouteComponent(() => import("@/features/jobs/admin/Jobs"), "AdminJobsPage"),
 });
 
 const adminNodesRoute = createRoute({
   getParentRoute: () => adminRoute,
   path: "/nodes",
-  component: lazyRouteComponent(() => import("@/pages/admin/Nodes"), "AdminNodesPage"),
+  component: lazyRouteComponent(() => import("@/features/cluster/Nodes"), "AdminNodesPage"),
 });
 
 const adminUsersRoute = createRoute({
   getParentRoute: () => adminRoute,
   path: "/users",
-  component: lazyRouteComponent(() => import("@/pages/admin/Users"), "AdminUsersPage"),
+  component: lazyRouteComponent(() => import("@/features/users/Users"), "AdminUsersPage"),
 });
 
 const adminAnnouncementsRoute = createRoute({
   getParentRoute: () => adminRoute,
   path: "/announcements",
-  component: lazyRouteComponent(() => import("@/pages/admin/Announcements"), "AnnouncementsPage"),
+  component: lazyRouteComponent(() => import("@/features/platform/Announcements"), "AnnouncementsPage"),
 });
 
 const adminCatalogueRoute = createRoute({
   getParentRoute: () => adminRoute,
   path: "/catalogue",
-  component: lazyRouteComponent(() => import("@/pages/admin/Catalogue"), "CataloguePage"),
+  component: lazyRouteComponent(() => import("@/pages/Catalogue"), "CataloguePage"),
 });
 
 const adminAuditRoute = createRoute({
   getParentRoute: () => adminRoute,
   path: "/audit",
   validateSearch: readAuditFilters,
-  component: lazyRouteComponent(() => import("@/pages/admin/Audit"), "AuditPage"),
+  component: lazyRouteComponent(() => import("@/features/audit/Audit"), "AuditPage"),
 });
 
 const adminSettingsRoute = createRoute({
   getParentRoute: () => adminRoute,
   path: "/settings",
-  component: lazyRouteComponent(() => import("@/pages/admin/Settings"), "SettingsPage"),
+  component: lazyRouteComponent(() => import("@/features/platform/Settings"), "SettingsPage"),
 });
 
 export const router = createRouter({

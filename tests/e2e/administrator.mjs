@@ -102,6 +102,13 @@ await step("a look through alice's eyes", async () => {
   await page.getByTestId("confirm-yes").click();
   await page.getByTestId("impersonation").waitFor(PATIENT);
   await look(page, "as-alice");
+  // What would change something is disabled, and says why.
+  for (const [path, button] of [["/account/profile", "profile-save"], ["/account/secrets", "secret-new"], ["/account/notifications", "save-notifications"], ["/projects", "project-new"]]) {
+    await page.goto(`${portal}${path}`);
+    await page.getByTestId(button).waitFor(SLOW);
+    expect(await page.getByTestId(button).isDisabled(), `${button} can be pressed by an impersonator`);
+  }
+  await page.getByText(/while you impersonate alice/).first().waitFor({ state: "attached" });
   await page.goto(`${portal}/jobs/${running}`);
   await page.getByTestId("job-cancel").click(SLOW);
   await page.getByTestId("confirm-yes").click();

@@ -38,7 +38,7 @@ export const pages = (ids) => [
   { name: "project-report", path: "/projects/vision/report" },
   { name: "compose", path: "/compose" },
   { name: "device", path: "/device?code=BCD-FGH-JKL" },
-  { name: "compare", path: `/compare?a=${ids.finished}&b=${ids.other}` },
+  { name: "compare", path: `/compare?runs=${ids.finished},${ids.other}` },
   { name: "sweep", path: `/jobs/${ids.sweep}?tab=sweep` },
   { name: "job-metrics", path: `/jobs/${ids.finished}?tab=metrics` },
   { name: "job-snapshot", path: `/jobs/${ids.finished}?tab=snapshot` },

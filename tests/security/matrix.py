@@ -285,6 +285,7 @@ ROUTES: dict[str, Route] = {
     "drain_node": administers(body={"reason": "its fan is loud"}),
     "resume_node": administers(),
     "get_capacity": reads(ANYONE),
+    "get_cluster_history": reads(ANYONE),
     "node_history": reads(ANYONE),
     # What people are told.
     "list_announcements": reads(ANYONE),

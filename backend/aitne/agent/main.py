@@ -231,7 +231,7 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
             programs.clear(_ASK_S, _CLEAR_S)
         if launcher.ran_out_of_memory(ending.code):
             message = (
-                f"it used more than the {_memory(spec.memory_bytes or 0)} of memory that it had "
+                f"it used more than the {describe_bytes(spec.memory_bytes or 0)} of memory that it had "
                 "requested; request more next time"
             )
             return _Ending(OUT_OF_MEMORY, "out_of_memory", message)
@@ -245,9 +245,17 @@ def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:
         launcher.close()
 
 
-def _memory(amount_bytes: int) -> str:
-    gib = amount_bytes / (1 << 30)
-    return f"{round(gib, 1):g} GiB" if gib >= 1 else f"{amount_bytes >> 20} MiB"
+def describe_bytes(amount_bytes: int) -> str:
+    """Return bytes as ``aitne.core.units.describe_bytes`` does, which the agent cannot import."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+    exponent, tenths = 0, amount_bytes * 10
+    while tenths >= 10_240 and exponent < len(units) - 1:
+        exponent += 1
+        scale = 1024**exponent
+        tenths = (amount_bytes * 10 + scale // 2) // scale
+        if tenths >= 1_000:
+            tenths = (amount_bytes + scale // 2) // scale * 10
+    return f"{tenths / 10:g} {units[exponent]}"
 
 
 def _spread(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:

@@ -29,7 +29,6 @@ BAD = frozenset(
     }
 )
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
-MEMORY = ((1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K"))
 
 
 def answer(text: str) -> None:
@@ -111,13 +110,10 @@ def since(start: datetime | None, end: datetime | None = None) -> str:
 
 
 def memory(amount_bytes: int | None) -> str:
-    """Return a size with three digits at most: ``17179869184`` -> ``16G``; empty for None."""
-    if amount_bytes is None:
-        return ""
-    for size, unit in MEMORY:
-        if amount_bytes >= size:
-            return f"{amount_bytes / size:.3g}{unit}"
-    return f"{amount_bytes}B"
+    """Return bytes with a binary unit: ``17179869184`` -> ``16 GiB``; empty for None."""
+    from aitne.core.units import describe_bytes
+
+    return "" if amount_bytes is None else describe_bytes(amount_bytes)
 
 
 def table(

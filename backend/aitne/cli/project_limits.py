@@ -200,7 +200,7 @@ def shown(name: str, value: Any) -> str:
     if value is None:
         return ""
     if name == "max_memory_bytes":
-        return output.memory(value) or "0"
+        return output.memory(value)
     if name == "max_wall_s":
         return output.duration(value)
     return ",".join(value) if isinstance(value, list) else str(value)

@@ -355,6 +355,9 @@ class AsyncNodes:
     async def capacity(self) -> builtins.list[dict[str, Any]]:
         return await call(self._sync.capacity)
 
+    async def load(self, period: str = "day") -> dict[str, Any]:
+        return await call(self._sync.load, period)
+
     def history(self, name: str, *, most: int | None = None) -> AsyncIterator[NodeEventRecord]:
         return stream(self._sync.history, name, most=most)
 

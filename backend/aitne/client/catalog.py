@@ -55,6 +55,13 @@ class Nodes:
         gpus: builtins.list[dict[str, Any]] = self._session.json("GET", "/cluster/capacity")["gpus"]
         return gpus
 
+    def load(self, period: str = "day") -> dict[str, Any]:
+        """Return the load of the cluster over the last ``day`` or ``week``: ``items`` with the means
+        of allocated CPUs, memory and GPUs and of waiting jobs over intervals of ``interval_s``."""
+        query = {"period": period}
+        history: dict[str, Any] = self._session.json("GET", "/cluster/history", query=query)
+        return history
+
     def history(self, name: str, *, most: int | None = None) -> Iterator[NodeEventRecord]:
         """Iterate over the history of a node, newest first: outages, drains and resumes."""
         path = f"/cluster/nodes/{segment(name)}/history"

@@ -13,9 +13,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 _MEMORY_UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _MEMORY = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,6})?)\s*(?:([KMGTP])(?:i?B)?|(B))", re.IGNORECASE)
+Rounding = Literal["down", "nearest", "up"]
 MEMORY_HINT = "a number with K, M, G or T, such as 512M or 16G"
 
 _DURATION_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -55,13 +57,28 @@ def format_memory(amount_bytes: int) -> str:
     raise AssertionError("every number is a multiple of one byte")
 
 
-def describe_memory(amount_bytes: int) -> str:
-    """Return bytes for a sentence, with a binary unit (``1610612736`` -> ``"1.5 GiB"``)."""
-    for unit in ("T", "G", "M", "K"):
-        scale = _MEMORY_UNITS[unit]
-        if amount_bytes >= scale:
-            return f"{round(amount_bytes / scale, 1):g} {unit}iB"
-    return f"{amount_bytes} B"
+def describe_bytes(amount_bytes: int, rounding: Rounding = "nearest") -> str:
+    """Return bytes for a reader, with a binary unit (``1610612736`` -> ``"1.5 GiB"``), as the portal
+    does: with one decimal at most, from 100 on with none. ``parse_memory`` reads it.
+
+    A limit is rounded down and an amount that exceeds it up, so that a sentence with both is true.
+    A negative amount is 0.
+    """
+    amount = max(0, amount_bytes)
+    for unit, scale in _MEMORY_UNITS.items():
+        tenths = _divided(amount * 10, scale, rounding)
+        if tenths >= 1_000:
+            tenths = _divided(amount, scale, rounding) * 10
+        if tenths < 10_240 or unit == "P":
+            break
+    whole, tenth = divmod(tenths, 10)
+    number = f"{whole}.{tenth}" if tenth else str(whole)
+    return f"{number} B" if unit == "B" else f"{number} {unit}iB"
+
+
+def _divided(amount: int, scale: int, rounding: Rounding) -> int:
+    added = {"down": 0, "nearest": scale // 2, "up": scale - 1}[rounding]
+    return (amount + added) // scale
 
 
 def parse_duration(text: str) -> int:

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from aitne.core.units import describe_bytes
 from aitne.distrib.report import SCHEMA
-
-_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -124,11 +123,11 @@ def _size_rows(rows: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
                 row["op"],
                 _bounds(row["from_bytes"], row["to_bytes"]),
                 str(row["count"]),
-                _bytes(row["bytes"]),
+                describe_bytes(row["bytes"]),
                 _time(row["time_s"]),
                 _percent(row["time_s"] / total),
                 _time(row["time_s"] / row["count"]),
-                f"{_bytes(row['bus_bytes_per_s'])}/s",
+                f"{describe_bytes(round(row['bus_bytes_per_s']))}/s",
             )
             for row in rows
         ),
@@ -179,16 +178,12 @@ def _bounds(low: int, high: int | None) -> str:
     """Return the size range of a row as hvprof prints it: each starts at the end of the
     previous."""
     if high is None:
-        return f"> {_bytes(low - 1)}"
-    return f"{_bytes(low - 1)} - {_bytes(high)}" if low else f"0 - {_bytes(high)}"
-
-
-def _bytes(count: float) -> str:
-    for unit, name in _UNITS:
-        if count >= unit:
-            value = count / unit
-            return f"{value:.0f} {name}" if value == int(value) else f"{value:.1f} {name}"
-    return f"{count:.0f} B"
+        return f"> {describe_bytes(low - 1)}"
+    return (
+        f"{describe_bytes(low - 1)} - {describe_bytes(high)}"
+        if low
+        else f"0 - {describe_bytes(high)}"
+    )
 
 
 def _time(seconds: float | None) -> str:

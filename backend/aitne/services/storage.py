@@ -15,7 +15,7 @@ from aitne.core.ports.accounts import Accounts, UnixAccount
 from aitne.core.ports.storage import UserFolders
 from aitne.core.storage.areas import areas_of, made, owner_of
 from aitne.core.storage.settings import StorageSettings
-from aitne.core.units import format_memory
+from aitne.core.units import describe_bytes
 from aitne.core.users.policy import PolicyAction, require
 
 FRESH_S = 5.0
@@ -201,7 +201,7 @@ def _full(what: str, quota: Quota | None) -> list[str]:
     messages = []
     used, limit = quota.used_bytes, quota.limit_bytes
     if used is not None and limit is not None and used >= limit:
-        shown = f"{format_memory(used)} of {format_memory(limit)}"
+        shown = f"{describe_bytes(used)} of {describe_bytes(limit)}"
         messages.append(f"{what} is used up: {shown}. Delete something, or ask for more.")
     files, max_files = quota.used_files, quota.limit_files
     if files is not None and max_files is not None and files >= max_files:

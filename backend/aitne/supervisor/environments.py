@@ -21,6 +21,7 @@ from pathlib import Path
 
 from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
+from aitne.core.units import describe_bytes
 from aitne.host.folders import cache_dir
 from aitne.supervisor import uv
 from aitne.supervisor.node import find_node
@@ -227,8 +228,8 @@ def _check_space() -> None:
         ) from error
     if free < NEEDED_BYTES:
         raise SetupError(
-            f"The environments need {NEEDED_BYTES // 1024**3} GiB in {_root()}, where "
-            f"{free / 1024**3:.1f} GiB are free. Make room, or set XDG_CACHE_HOME to another disk."
+            f"The environments need {describe_bytes(NEEDED_BYTES)} in {_root()}, where "
+            f"{describe_bytes(free, 'down')} are free. Make room, or set XDG_CACHE_HOME to another disk."
         )
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
+from aitne.core.units import describe_bytes
 from aitne.core.users.settings import is_loopback
 from aitne.host.account import own_account_name
 
@@ -104,8 +105,8 @@ def _data_dir(folder: Path) -> None:
         raise SetupError(_why(folder, error, other)) from error
     if free < NEEDED_BYTES:
         raise SetupError(
-            f"The disk of the data directory {folder} is full: {free // 1024**2} MiB are free, "
-            f"{NEEDED_BYTES // 1024**2} MiB are needed. Make room. Or: {other[0].lower()}{other[1:]}."
+            f"The disk of the data directory {folder} is full: {describe_bytes(free, 'down')} are free, "
+            f"{describe_bytes(NEEDED_BYTES)} are needed. Make room. Or: {other[0].lower()}{other[1:]}."
         )
 
 

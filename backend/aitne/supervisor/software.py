@@ -17,6 +17,7 @@ from aitne.adapters.node_software import SoftwareFolder
 from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
+from aitne.core.units import describe_bytes
 from aitne.supervisor.environments import NEEDED_BYTES, Progress, make_venv
 
 MARKER = ".complete"
@@ -144,6 +145,6 @@ def _check_space(root: Path) -> None:
     free = shutil.disk_usage(root).free
     if free < NEEDED_BYTES:
         raise SetupError(
-            f"The session environment needs {NEEDED_BYTES // 1024**3} GiB in {root}, where "
-            f"{free / 1024**3:.1f} GiB are free. Make room, or set another [slurm] software_dir."
+            f"The session environment needs {describe_bytes(NEEDED_BYTES)} in {root}, where "
+            f"{describe_bytes(free, 'down')} are free. Make room, or set another [slurm] software_dir."
         )

@@ -36,6 +36,11 @@ export function releaseJob(id: string): Promise<Job> {
   return must(client.POST("/api/v1/jobs/{job_id}/release", { params: { path: { job_id: id } } }));
 }
 
+/** How many tasks of an array run at once; null: no limit. */
+export function throttleArray(id: string, maxParallel: number | null): Promise<Job> {
+  return must(client.PATCH("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, body: { max_parallel: maxParallel } }));
+}
+
 export function stopSession(id: string): Promise<Job> {
   return must(client.POST("/api/v1/sessions/{job_id}/stop", { params: { path: { job_id: id } } }));
 }

@@ -2417,6 +2417,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the load of the cluster over the last day or week
+         * @description Return the load of the cluster over the last day or week: allocated CPUs, memory and GPUs, and
+         *     waiting jobs.
+         */
+        get: operations["get_cluster_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/cluster/nodes/{name}/drain": {
         parameters: {
             query?: never;
@@ -3484,6 +3505,31 @@ export interface components {
              * @example The grant is over.
              */
             reason: string;
+        };
+        /**
+         * @description Resources of the nodes that accept jobs, how much of them is allocated, and the waiting jobs:
+         *     a sample, or means over samples.
+         */
+        ClusterLoad: {
+            /**
+             * Format: date-time
+             * @description Start of the interval over which the means are taken.
+             */
+            time: string;
+            /** @description Number of CPUs of the nodes that accept jobs. */
+            cpu_total: number;
+            /** @description Number of them that are allocated to jobs. */
+            cpu_used: number;
+            /** @description Memory of the nodes that accept jobs. */
+            memory_total_bytes: number;
+            /** @description Memory of them that is allocated to jobs. */
+            memory_used_bytes: number;
+            /** @description Number of GPUs of the nodes that accept jobs. */
+            gpu_total: number;
+            /** @description Number of them that are allocated to jobs. */
+            gpu_used: number;
+            /** @description Number of jobs that wait for resources. */
+            waiting_jobs: number;
         };
         /** @description A code of the device, or a recovery code. */
         CodeUse: {
@@ -5166,6 +5212,18 @@ export interface components {
          * @enum {string}
          */
         LimitsApplied: "at_once" | "after_sync" | "never";
+        /** @description Means of the load over intervals of ``interval_s`` seconds, oldest first. */
+        LoadHistory: {
+            /** @description Length of an interval in seconds. */
+            interval_s: number;
+            /** @description Intervals, oldest first; without a sample an interval is absent. */
+            items: components["schemas"]["ClusterLoad"][];
+        };
+        /**
+         * @description Period of the cluster's history that is shown.
+         * @enum {string}
+         */
+        LoadPeriod: "day" | "week";
         /** @description A line of a job's log. */
         LogLine: {
             /** @description The line without escape sequences, shortened if it is long. */
@@ -13479,6 +13537,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Capacity"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_cluster_history: {
+        parameters: {
+            query?: {
+                /** @description Period up to now. */
+                period?: components["schemas"]["LoadPeriod"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoadHistory"];
                 };
             };
             /** @description A problem (RFC 9457). */

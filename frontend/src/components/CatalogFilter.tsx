@@ -1,7 +1,7 @@
 import { Switch, TextInput } from "@mantine/core";
 import { Search } from "lucide-react";
 import { useTranslation } from "react-i18next";
-import classes from "@/pages/Catalog.module.css";
+import classes from "@/components/Catalog.module.css";
 
 interface Props {
   text: string;

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { BackLink, PageHead } from "@/components/PageHead";
 import { ToneBadge } from "@/components/ToneBadge";
 import type { Tone } from "@/lib/states";
-import classes from "@/pages/Catalog.module.css";
+import classes from "@/components/Catalog.module.css";
 
 interface Props {
   back: { to: "/images" | "/datasets"; title: string };

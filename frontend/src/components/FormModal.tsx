@@ -1,5 +1,6 @@
-import { Button, Modal, Stack } from "@mantine/core";
+import { Modal, Stack } from "@mantine/core";
 import type { ReactNode, SubmitEvent } from "react";
+import { ChangeButton } from "@/components/ChangeButton";
 import { FormProblem } from "@/components/FormProblem";
 
 interface Props {
@@ -29,9 +30,9 @@ export function FormModal({ title, action, testId, size = "md", busy, disabled =
         <Stack gap="md">
           <FormProblem error={error} />
           {children}
-          <Button type="submit" loading={busy} disabled={disabled} data-testid={testId}>
+          <ChangeButton type="submit" loading={busy} disabled={disabled} data-testid={testId}>
             {action}
-          </Button>
+          </ChangeButton>
         </Stack>
       </form>
     </Modal>

@@ -1,8 +1,8 @@
-import { Button } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Archive, ArchiveRestore } from "lucide-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { ChangeButton } from "@/components/ChangeButton";
 import { Confirm } from "@/components/Confirm";
 import { notifyDone, notifyProblem } from "@/components/notify";
 
@@ -31,7 +31,7 @@ export function RetireButton({ title, retired, children, queryKey, change }: Pro
   });
   if (retired) {
     return (
-      <Button
+      <ChangeButton
         variant="default"
         size="sm"
         leftSection={<ArchiveRestore size={15} />}
@@ -40,12 +40,12 @@ export function RetireButton({ title, retired, children, queryKey, change }: Pro
         data-testid="catalog-offer"
       >
         {t("Restore")}
-      </Button>
+      </ChangeButton>
     );
   }
   return (
     <>
-      <Button
+      <ChangeButton
         variant="outline"
         color="red"
         size="sm"
@@ -54,7 +54,7 @@ export function RetireButton({ title, retired, children, queryKey, change }: Pro
         data-testid="catalog-retire"
       >
         {t("Retire")}
-      </Button>
+      </ChangeButton>
       <Confirm
         opened={confirming}
         title={t("Retire {{title}}?", { title })}

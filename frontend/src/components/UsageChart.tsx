@@ -4,8 +4,14 @@ import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { locale } from "@/i18n/locale";
-import type { Series } from "@/lib/metrics";
+import { DAY, formatClock } from "@/lib/time";
 import classes from "./MetricChart.module.css";
+
+export interface Series {
+  /** Unix seconds, ascending. */
+  times: number[];
+  lines: { name: string; values: (number | null)[] }[];
+}
 
 interface Props {
   label: string;
@@ -16,13 +22,15 @@ interface Props {
   colour: "indigo" | "moon";
   /** Whether the second line is another quantity rather than another node; it has another style. */
   contrast?: boolean;
+  /** Whether a missing value interrupts the line; otherwise it belongs to another node only. */
+  gaps?: boolean;
 }
 
 const HEIGHT_PX = 132;
 /** Charts of one page share their cursor. */
 const SYNC = uPlot.sync("usage");
 
-export function UsageChart({ label, series, limit, format, colour, contrast = false }: Props) {
+export function UsageChart({ label, series, limit, format, colour, contrast = false, gaps = false }: Props) {
   const { ref: measure, width } = useElementSize<HTMLDivElement>();
   const box = useRef<HTMLDivElement>(null);
   const scheme = useComputedColorScheme();
@@ -71,7 +79,7 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
             width: 1.6,
             ...(names.includes("\n") ? {} : { fill: `${css(`--mantine-color-${colour}-5`)}22` }),
             points: { show: false },
-            spanGaps: true,
+            spanGaps: !gaps,
           })),
         ],
       },
@@ -84,7 +92,7 @@ export function UsageChart({ label, series, limit, format, colour, contrast = fa
       plot.destroy();
     };
     // Data is updated by setData above; any other change creates a new chart.
-  }, [width, scheme, names, limit, format, colour, contrast]);
+  }, [width, scheme, names, limit, format, colour, contrast, gaps]);
 
   return (
     <div ref={measure} role="img" aria-label={label} style={{ position: "relative", height: HEIGHT_PX, overflow: "hidden", contain: "inline-size" }}>
@@ -105,12 +113,16 @@ function readout(series: Series, index: number, format: (value: number) => strin
     const value = line.values[index] ?? null;
     return value === null ? [] : [format(value)];
   });
-  return [new Date(time * 1000).toLocaleTimeString(locale()), ...values].join(" · ");
+  const at = new Date(time * 1000);
+  const isLong = time - (series.times[0] ?? time) > DAY / 2 || (series.times.at(-1) ?? time) - time > DAY / 2;
+  return [isLong ? formatClock(at, new Date()) : at.toLocaleTimeString(locale()), ...values].join(" · ");
 }
 
-/** The time of day; dates are in the job's history. */
+/** The time of day, or the day on an axis of days. */
 function clock(seconds: number, ticks: number[]): string {
-  const short = ((ticks[1] ?? 0) - (ticks[0] ?? 0)) % 60 !== 0;
+  const step = (ticks[1] ?? 0) - (ticks[0] ?? 0);
+  if (step >= DAY) return new Date(seconds * 1000).toLocaleDateString(locale(), { day: "numeric", month: "short" });
+  const short = step % 60 !== 0;
   return new Date(seconds * 1000).toLocaleTimeString(locale(), {
     hour: "numeric",
     minute: "2-digit",

@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import { ToneBadge } from "@/components/ToneBadge";
 import type { Tone } from "@/lib/states";
-import classes from "@/pages/Catalog.module.css";
+import classes from "@/components/Catalog.module.css";
 
 interface Props<T> {
   to: "/images/$name/$version" | "/datasets/$name/$version";

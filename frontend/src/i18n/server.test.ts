@@ -21,6 +21,12 @@ it("keeps names and numbers of a message", () => {
   expect(translateServerText("The program was ended by signal 9.").text).toBe("Das Programm wurde durch Signal 9 beendet.");
 });
 
+it("writes amounts of memory as numbers of the language", () => {
+  expect(translateServerText("Waits for 1.5 GiB of memory on one node: 3 GiB are free").text).toBe("Wartet auf 1,5 GiB Speicher auf einem Knoten: frei 3 GiB.");
+  expect(translateServerText("Waits for 4 CPUs on one node: 1 of 2 are free").text).toBe("Wartet auf 4 CPUs auf einem Knoten: frei 1 von 2.");
+  expect(translateServerText("Waits for a node on which 2 CPUs, 7.5 GiB and 1 GPU are free together").text).toContain("2 CPUs, 7,5 GiB und 1 GPU");
+});
+
 it("translates the reasons of jobs that were held, rejected or failed", () => {
   const texts = {
     "One of its nodes (n1 (Kernel panic), n2) failed while it ran; the job is not the cause.":

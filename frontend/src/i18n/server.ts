@@ -3,6 +3,7 @@
  * unchanged and marked as English.
  */
 import i18next from "i18next";
+import { locale } from "@/i18n/locale";
 import { msg } from "@/i18n/msg";
 
 interface Sentence {
@@ -41,12 +42,13 @@ const TASK_STATES: Partial<Record<string, string>> = {
   queued: msg("queued"), running: msg("running"), completed: msg("completed"), failed: msg("failed"), cancelled: msg("cancelled"),
 };
 
-/** Translates amounts in a message: "16 CPUs, 60G and 4 GPUs", "3 of 4" or "4 running, 8 queued". */
+/** Translates amounts in a message: "16 CPUs, 1.5 GiB and 4 GPUs", "3 of 4" or "4 running, 8 queued". */
 function amounts(value: string): string {
   return value
-    .replace(/(\d+) of (\d+)/g, (_, used: string, total: string) => i18next.t("{{used}} of {{total}}", { used, total }))
+    .replace(/\b(\d+\.\d) ([KMGTP]iB)\b/g, (_, number: string, unit: string) => `${Number(number).toLocaleString(locale())} ${unit}`)
+    .replace(/(\d+(?: [KMGTP]?i?B)?) of (\d[\d.,]*(?: [KMGTP]?i?B)?)/g, (_, used: string, total: string) => i18next.t("{{used}} of {{total}}", { used, total }))
     .replace(/\b(queued|running|completed|failed|cancelled)\b/g, (state) => i18next.t(TASK_STATES[state] ?? state))
-    .replace(/(\d\w*|\w+s) and (\d)/g, (_, before: string, after: string) => `${before} ${i18next.t("and")} ${after}`);
+    .replace(/(\d\w*|\w+s|[KMGTP]?i?B) and (\d)/g, (_, before: string, after: string) => `${before} ${i18next.t("and")} ${after}`);
 }
 
 /** Titles of the API's problems by their code; the problem's detail describes the error. */

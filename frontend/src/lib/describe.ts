@@ -3,7 +3,7 @@ import i18next from "i18next";
 import type { Job, Resources } from "@/api/types";
 import { formatBytes } from "@/lib/units";
 
-/** "4 CPUs · 16 GB · 2 × a100", with the nodes in front if there are several. */
+/** "4 CPUs · 16 GiB · 2 × a100", with the nodes in front if there are several. */
 export function describeResources(resources: Resources): string {
   const { nodes, cpu, memory_bytes: memory, gpu, gres } = resources;
   const each = [

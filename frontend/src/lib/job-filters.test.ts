@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { columnsOf, DEFAULT_COLUMNS } from "./job-columns";
+import { columnsOf, DEFAULT_COLUMNS } from "@/features/jobs/table/job-columns";
 import { FILTER_DEFAULTS, fromSearch, isFiltered, type JobFilters, moreCount, period, readFilters, toSearch } from "./job-filters";
 
 describe("filters", () => {

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import type { ProjectState } from "@/api/projects";
 import type { ClusterNode } from "@/api/types";
+import { nodeLook, statesOf } from "@/features/cluster/nodes";
+import { healthLook, severityLook } from "@/features/platform/severity";
+import { projectState, roleLabel } from "@/features/projects/projects";
 import { known } from "./known";
-import { nodeLook, statesOf } from "./nodes";
-import { projectState, roleLabel } from "./projects";
-import { healthLook, severityLook } from "./severity";
 
 it("returns the entry of a known value only", () => {
   expect(known({ a: 1 }, "a", 0)).toBe(1);

@@ -1,13 +1,18 @@
+import { readFileSync } from "node:fs";
+import i18next from "i18next";
 import { describe, expect, it } from "vitest";
 import { formatBytes, formatNumber, GIB, memoryStops, memoryText, MIB } from "./units";
 
 describe("memory", () => {
-  it.each([
-    [512, "512 B"],
-    [16 * GIB, "16 GB"],
-    [1.5 * GIB, "1.5 GB"],
-    [200 * GIB + 1, "200 GB"],
-  ])("%s bytes are shown as %s", (bytes, text) => expect(formatBytes(bytes)).toBe(text));
+  // The same table holds for the platform's messages and the command line.
+  const amounts = JSON.parse(readFileSync(new URL("../../../tests/assets/amounts.json", import.meta.url), "utf8")) as { bytes: number; en: string; de: string }[];
+
+  it.each(amounts)("$bytes bytes are shown as $en", async ({ bytes, en, de }) => {
+    expect(formatBytes(bytes)).toBe(en);
+    await i18next.changeLanguage("de");
+    expect(formatBytes(bytes)).toBe(de);
+    await i18next.changeLanguage("en");
+  });
 
   it.each([
     [16 * GIB, "16G"],

@@ -1,21 +1,26 @@
-/** Amounts of memory in powers of 1024, as in the scheduler. */
+/** Amounts of memory in powers of 1024, as in the scheduler and in the platform's messages. */
 import { locale } from "@/i18n/locale";
 
 export const MIB = 1024 ** 2;
 export const GIB = 1024 ** 3;
 
-const UNITS = ["B", "KB", "MB", "GB", "TB", "PB"] as const;
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
 
-/** 17179869184 -> "16 GB", 1610612736 -> "1.5 GB". */
+/** 17179869184 -> "16 GiB", 1610612736 -> "1.5 GiB"; with one decimal at most, from 100 on with none. */
 export function formatBytes(bytes: number): string {
   let value = Math.max(0, bytes);
   let unit = 0;
-  while (value >= 1024 && unit < UNITS.length - 1) {
+  // What rounds to 1024 is 1 of the next unit.
+  while (rounded(value, unit) >= 1024 && unit < UNITS.length - 1) {
     value /= 1024;
     unit += 1;
   }
-  const digits = unit === 0 || value >= 100 || Number.isInteger(value) ? 0 : 1;
-  return `${value.toLocaleString(locale(), { maximumFractionDigits: digits, useGrouping: false })} ${UNITS[unit] ?? "B"}`;
+  return `${rounded(value, unit).toLocaleString(locale(), { useGrouping: false })} ${UNITS[unit] ?? "B"}`;
+}
+
+function rounded(value: number, unit: number): number {
+  const tenths = Math.round(value * 10);
+  return unit === 0 || tenths >= 1000 ? Math.round(value) : tenths / 10;
 }
 
 /** Bytes in the shortest exact form of the platform's syntax: "16G", "1536M". */

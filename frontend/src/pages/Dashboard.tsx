@@ -3,14 +3,14 @@ import { useDocumentTitle } from "@mantine/hooks";
 import { useSuspenseQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { meQuery } from "@/api/queries";
-import { BalancePanel } from "@/components/dashboard/BalancePanel";
-import { GpuPanel } from "@/components/dashboard/GpuPanel";
-import { StartAgain } from "@/components/dashboard/StartAgain";
-import { LaunchPanel } from "@/components/LaunchPanel";
-import { RecentJobs } from "@/components/RecentJobs";
-import { SessionList } from "@/components/SessionList";
-import { StoragePanel } from "@/components/StoragePanel";
-import classes from "./Dashboard.module.css";
+import { GpuPanel } from "@/features/cluster/GpuPanel";
+import { LaunchPanel } from "@/features/jobs/launch/LaunchPanel";
+import { StartAgain } from "@/features/jobs/launch/StartAgain";
+import { RecentJobs } from "@/features/jobs/RecentJobs";
+import { BalancePanel } from "@/features/projects/BalancePanel";
+import { SessionList } from "@/features/sessions/SessionList";
+import { StoragePanel } from "@/features/storage/StoragePanel";
+import classes from "@/components/Dashboard.module.css";
 
 export function DashboardPage() {
   const { t } = useTranslation();

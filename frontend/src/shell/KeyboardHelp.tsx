@@ -4,7 +4,7 @@ import { Fragment, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { meQuery } from "@/api/queries";
 import { pagesFor } from "@/lib/pages";
-import { setSingleKeys, singleKeys } from "@/shell/use-shortcuts";
+import { setSingleKeys, singleKeys } from "@/hooks/use-shortcuts";
 import classes from "./KeyboardHelp.module.css";
 
 /** The list of keyboard shortcuts. */

@@ -6,15 +6,15 @@ import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { meQuery } from "@/api/queries";
 import { Wordmark } from "@/components/Logo";
-import { ReauthenticationDialog } from "@/components/ReauthenticationDialog";
-import { SchedulerBanner } from "@/components/SchedulerBanner";
 import { StaleBanner } from "@/components/StaleBanner";
+import { ReauthenticationDialog } from "@/features/account/ReauthenticationDialog";
+import { SchedulerBanner } from "@/features/platform/SchedulerBanner";
 import { pagesOf } from "@/lib/pages";
 import { LiveProvider } from "@/live/LiveProvider";
 import { Navigation } from "@/shell/Navigation";
 import { BANNERS, TOOLS } from "@/shell/slots";
 import { useStoredAppearance } from "@/shell/use-appearance";
-import { useShortcuts } from "@/shell/use-shortcuts";
+import { useShortcuts } from "@/hooks/use-shortcuts";
 import { UserMenu } from "@/shell/UserMenu";
 import classes from "./Shell.module.css";
 

@@ -8,7 +8,7 @@ import { LANGUAGES } from "@/i18n";
 import { pagesOf } from "@/lib/pages";
 import { SCHEMES } from "@/shell/schemes";
 import { useAppearance } from "@/shell/use-appearance";
-import { useLogout } from "@/shell/use-logout";
+import { useLogout } from "@/hooks/use-logout";
 import classes from "./Shell.module.css";
 
 export function UserMenu({ onHelp }: { onHelp: () => void }) {

@@ -1,9 +1,9 @@
 /** Components that other parts of the portal add to every page. */
 import type { ComponentType } from "react";
-import { AnnouncementBanner } from "@/components/AnnouncementBanner";
-import { ImpersonationBanner } from "@/components/ImpersonationBanner";
-import { MaintenanceBanner } from "@/components/MaintenanceBanner";
-import { Bell } from "@/components/notifications/Bell";
+import { Bell } from "@/features/notifications/Bell";
+import { AnnouncementBanner } from "@/features/platform/AnnouncementBanner";
+import { MaintenanceBanner } from "@/features/platform/MaintenanceBanner";
+import { ImpersonationBanner } from "@/features/users/ImpersonationBanner";
 
 /** Above the page, from the top down: impersonation, maintenance, announcements. Each renders nothing without content. */
 export const BANNERS: readonly ComponentType[] = [ImpersonationBanner, MaintenanceBanner, AnnouncementBanner];

@@ -14,7 +14,7 @@ import { pagesFor } from "@/lib/pages";
 import { lookOf } from "@/lib/states";
 import { SCHEMES } from "@/shell/schemes";
 import { useAppearance } from "@/shell/use-appearance";
-import { useLogout } from "@/shell/use-logout";
+import { useLogout } from "@/hooks/use-logout";
 
 export interface Command {
   key: string;

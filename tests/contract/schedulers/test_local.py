@@ -106,7 +106,7 @@ async def test_memory_that_processes_share_counts_once(local: Bench) -> None:
         ({"resources": {"nodes": 3}}, "resources.nodes: 3 is too much; the cluster has 2."),
         (
             {"resources": {"memory_bytes": 5 << 30}},
-            "resources.memory: 5G is too much; the largest node has 4G.",
+            "resources.memory: 5 GiB is too much; the largest node has 4 GiB.",
         ),
         (
             {"resources": {"gpu": {"count": 3, "type": None}}},

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Aitne job 0b4e1b5a-7c1d-4f0e-9a53-2f6f0a7d1c11, attempt 1
 #
-#   nodes       1, on it 1 CPU, 1G of memory
+#   nodes       1, on it 1 CPU, 1 GiB of memory
 #   time limit  1h
 #   project     vision
 #   tasks       0-9%2

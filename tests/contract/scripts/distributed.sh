@@ -1,7 +1,7 @@
 #!/bin/bash
 # Aitne job 0b4e1b5a-7c1d-4f0e-9a53-2f6f0a7d1c11, attempt 3
 #
-#   nodes       2, on each 8 CPUs, 32G of memory, 4 a100 GPUs
+#   nodes       2, on each 8 CPUs, 32 GiB of memory, 4 a100 GPUs
 #   time limit  1d1h
 #   project     vision
 #

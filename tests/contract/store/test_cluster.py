@@ -8,11 +8,12 @@ import pytest
 from aitne.adapters.store import SqlStore
 from aitne.core.errors import StaleEpoch
 from aitne.core.jobs.states import JobState
+from aitne.core.models.cluster_load import ClusterLoad
 from aitne.core.models.job import JobChanges
 from aitne.core.models.node import Cluster, GpuCount, Node, NodeState, Partition, SchedulerStatus
 from aitne.core.ports.store import Idempotency, TransitionRequest
 from tests.contract.store.conftest import Clock
-from tests.support.jobs import make_array, make_job
+from tests.support.jobs import make_array, make_job, make_task_group
 
 
 def node(clock: Clock, name: str = "n1", **overrides: object) -> Node:
@@ -306,3 +307,49 @@ async def test_prune(store: SqlStore, clock: Clock) -> None:
     assert await store.last_event_id() > last, "the newest stays, so that nobody's place is lost"
     await store.add_event("announcement", {})
     assert await store.last_event_id() > last + 1
+
+
+def load(clock: Clock, cpu_used: float) -> ClusterLoad:
+    return ClusterLoad(
+        time=clock.now,
+        cpu_total=8,
+        cpu_used=cpu_used,
+        memory_total_bytes=1 << 40,
+        memory_used_bytes=0,
+        gpu_total=4,
+        gpu_used=1,
+        waiting_jobs=2,
+    )
+
+
+class TestLoad:
+    async def test_load_is_summed_over_intervals_and_pruned(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        began = clock.now
+        for cpu_used in (2, 4):
+            await store.add_load(load(clock, cpu_used), epoch=epoch)
+        clock.now += timedelta(minutes=10)
+        await store.add_load(load(clock, 8), epoch=epoch)
+        first, second = await store.load_since(began - timedelta(minutes=10))
+        assert (first.samples, first.sums["cpu_used"], first.sums["waiting_jobs"]) == (2, 6, 4)
+        assert (second.samples, second.sums["memory_total_bytes"]) == (1, 1 << 40)
+        assert second.time - first.time == timedelta(minutes=10)
+        assert await store.load_since(second.time) == [second]
+        clock.now += timedelta(days=8)
+        await store.prune(events_before=began, idempotency_before=began)
+        assert await store.load_since(began - timedelta(days=1)) == []
+
+    async def test_load_of_a_former_leader_is_refused(
+        self, store: SqlStore, epoch: int, clock: Clock
+    ) -> None:
+        with pytest.raises(StaleEpoch):
+            await store.add_load(load(clock, 1), epoch=epoch + 1)
+        assert await store.load_since(clock.now - timedelta(days=1)) == []
+
+    async def test_waiting_jobs_are_counted_with_the_tasks_of_arrays(self, store: SqlStore) -> None:
+        assert await store.count_waiting() == 0
+        await store.create_job(make_job())
+        array, _ = make_array("0-4")
+        await store.create_job(array, [make_task_group(array)])
+        assert await store.count_waiting() == 6

@@ -175,7 +175,7 @@ def test_a_job_that_takes_too_much_ends_as_its_plan_says(api: httpx.Client) -> N
     greedy = {"commands": ["python3 -c 'x = bytearray(300 << 20)'"], "resources": SMALL}
     memory = api.post("/jobs:plan", json=greedy).json()["limits"][0]
     assert memory.startswith("Memory: ")
-    assert "64M" in memory
+    assert "64 MiB" in memory
     ended = _ended(api, api.post("jobs", json=greedy).json()["id"])
     assert (ended["state"], ended["reason"]) == ("OUT_OF_MEMORY", "out_of_memory")
     assert "memory" in ended["message"]

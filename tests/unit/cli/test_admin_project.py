@@ -74,7 +74,7 @@ def test_limits_are_shown_without_a_change(api: FakeApi, aitne: Aitne) -> None:
     api.on("GET", "/projects/vision/limits", LIMITS)
     done = aitne("admin", "project", "limits", "vision")
     assert (done.status, [each.method for each in api.requests]) == (0, ["GET"])
-    for text in ("h200 GPUs at once", "2h", "memory at once", "1G"):
+    for text in ("h200 GPUs at once", "2h", "memory at once", "1 GiB"):
         assert text in done.out
 
 

@@ -462,7 +462,7 @@ def test_status_is_what_the_supervisor_says(
     monkeypatch.setattr(discovery, "ask_supervisor", lambda data_dir, verb: found)
     done = aitne("status", "--data-dir", str(tmp_path), "--json")
     assert (done.status, done.json) == (0, found)
-    assert "64M" in aitne("status", "--data-dir", str(tmp_path)).out
+    assert "64 MiB" in aitne("status", "--data-dir", str(tmp_path)).out
     monkeypatch.setattr(discovery, "ask_supervisor", lambda data_dir, verb: None)
     done = aitne("status", "--data-dir", str(tmp_path), "--json")
     assert done.status == 1

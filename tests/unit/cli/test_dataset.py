@@ -87,7 +87,7 @@ def test_the_list(api: FakeApi, aitne: Aitne) -> None:
     assert done.status == 0, done.err
     assert "damaged (3 paths)" in done.out
     assert "retired" in done.out
-    assert "3G" in done.out
+    assert "3 GiB" in done.out
     assert aitne("dataset", "ls", "--json").json == items
 
 
@@ -95,7 +95,7 @@ def test_show_says_how_a_job_reads_it(api: FakeApi, aitne: Aitne) -> None:
     api.on("GET", "/datasets/div2k", {"items": [dataset(version="2", retired=True), dataset()]})
     done = aitne("dataset", "show", "div2k")
     assert done.status == 0, done.err
-    for text in ("div2k:1.0", "$AITNE_DATASETS/div2k", "Photographs.", "3G in 900 files"):
+    for text in ("div2k:1.0", "$AITNE_DATASETS/div2k", "Photographs.", "3 GiB in 900 files"):
         assert text in done.out
 
 
@@ -113,7 +113,7 @@ def test_add_reads_every_file_and_registers_once(api: FakeApi, aitne: Aitne, dat
     )
     assert done.status == 0, done.err
     assert done.out == "div2k:1.0\n"
-    assert "6B in 2 files" in done.err
+    assert "6 B in 2 files" in done.err
     assert "members of vision" in done.err
     [put] = api.sent("PUT", f"/manifests/{digest}")
     assert gzip.decompress(put.json) == text

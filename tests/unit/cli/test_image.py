@@ -53,7 +53,7 @@ def test_the_list(api: FakeApi, aitne: Aitne) -> None:
     done = aitne("image", "ls")
     assert done.status == 0, done.err
     new, retired = done.out.splitlines()[1:]
-    for word in ("1.0", "apptainer docker", "900M", "lab", "CUDA 12.6", "all users", "offered"):
+    for word in ("1.0", "apptainer docker", "900 MiB", "lab", "CUDA 12.6", "all users", "offered"):
         assert word in new
     assert "vision" in retired
     assert "retired" in retired

@@ -160,7 +160,7 @@ def test_two_runs_and_only_what_differs(aitne: Aitne, api: FakeApi) -> None:
     found = {"a": run, "b": run, "differences": 1, "sections": [{"key": "use", "rows": rows}]}
     api.on("GET", f"/jobs/{JOB_ID}/compare/{OTHER}", found)
     shown = aitne("compare", JOB_ID, OTHER).out
-    assert "1G" in shown
+    assert "1 GiB" in shown
     assert "dirty" not in shown
     assert "dirty" in aitne("compare", JOB_ID, OTHER, "--all").out
 

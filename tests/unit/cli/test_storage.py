@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.support.fake_api import FakeApi
@@ -52,19 +53,16 @@ def test_a_row_for_each_area(api: FakeApi, aitne: Aitne) -> None:
     api.on("GET", "/storage", VIEW)
     done = aitne("storage")
     assert done.status == 0, done.err
-    lines = [line.split() for line in done.out.splitlines()]
+    lines = [re.split("  +", line) for line in done.out.splitlines()]
     assert lines == [
         ["AREA", "PATH", "USED", "FREE", "FILES", "PROBLEM"],
-        ["home", "/home/alice", "[####------]", "4G", "of", "10G", "5G", "7", "of", "100"],
-        ["scratch", "/scratch/alice", "1M", "5G"],
+        ["home", "/home/alice", "[####------] 4 GiB of 10 GiB", "5 GiB", "7 of 100"],
+        ["scratch", "/scratch/alice", "1 MiB", "5 GiB"],
         [
             "projects/vision",
             "/projects/vision",
-            "[##########]",
-            "3T",
-            "of",
-            "2T",
-            "5G",
+            "[##########] 3 TiB of 2 TiB",
+            "5 GiB",
             "read-only",
         ],
         ["tape", "/tape/alice", "missing"],

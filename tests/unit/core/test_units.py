@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aitne.agent import main as agent
 from aitne.core import units
 from aitne.core.units import ArrayRange, Gres
 
@@ -87,6 +91,23 @@ def test_duration_forms(text: str, seconds: int) -> None:
 def test_duration_refuses(text: str) -> None:
     with pytest.raises(ValueError, match="such as 30m"):
         units.parse_duration(text)
+
+
+# The portal's tests read the same table.
+AMOUNTS = json.loads((Path(__file__).parents[2] / "assets/amounts.json").read_text())
+
+
+@pytest.mark.parametrize("amount", AMOUNTS, ids=lambda amount: amount["en"])
+def test_bytes_are_described_alike_by_platform_and_agent(amount: dict[str, Any]) -> None:
+    assert units.describe_bytes(amount["bytes"]) == amount["en"]
+    assert agent.describe_bytes(amount["bytes"]) == amount["en"]
+
+
+def test_a_limit_is_described_as_less_than_what_exceeds_it() -> None:
+    limit = 23 << 30
+    assert units.describe_bytes(limit + 1, "up") == "23.1 GiB"
+    assert units.describe_bytes(limit - 1, "down") == "22.9 GiB"
+    assert units.parse_memory("22.9 GiB") < limit
 
 
 def test_formatting_refuses_negative_amounts() -> None:

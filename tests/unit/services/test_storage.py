@@ -130,11 +130,11 @@ async def test_storage_problems_are_reported_to_user(storage: StorageService, sh
     }
     view = await storage.mine(ADA)
     assert view.problems == (
-        "Your quota of home is used up: 2G of 1G. Delete something, or ask for more.",
+        "Your quota of home is used up: 2 GiB of 1 GiB. Delete something, or ask for more.",
         "Your quota of home is used up: 5 of 5 files. Delete some, or ask for more.",
         "You may not write into " + view.areas[1].area.path + ".",
         "The file system of " + view.areas[1].area.path + " is full.",
-        "The project's quota of projects of project vision is used up: 5B of 5B. Delete something, "
+        "The project's quota of projects of project vision is used up: 5 B of 5 B. Delete something, "
         "or ask for more.",
         "/projects/vision lies on storage targets with problems: 102 (Offline/Good).",
         "There is no folder /shared.",

@@ -28,6 +28,7 @@ from aitne.adapters.images.folder import SUITE, Recipe
 from aitne.adapters.images.work import Work
 from aitne.adapters.once import only_builder
 from aitne.core.errors import SetupError
+from aitne.core.units import describe_bytes
 from aitne.host.folders import cache_dir
 
 FORMAT = 1
@@ -336,8 +337,8 @@ def _check_space(kind: str) -> None:
     free = shutil.disk_usage(folder).free
     if free < NEEDED_BYTES[kind]:
         raise SetupError(
-            f"An image's layers need {NEEDED_BYTES[kind] >> 30} GiB in {folder}, where "
-            f"{free / (1 << 30):.1f} GiB are free. Free some space, or set XDG_CACHE_HOME to "
+            f"An image's layers need {describe_bytes(NEEDED_BYTES[kind])} in {folder}, where "
+            f"{describe_bytes(free, 'down')} are free. Free some space, or set XDG_CACHE_HOME to "
             "another disk."
         )
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from aitne.adapters.images.work import said_by
 from aitne.core.errors import InvalidInput, SetupError
 from aitne.core.models.image import Artifact
+from aitne.core.units import describe_bytes
 
 APPTAINER = "apptainer"
 REPORT_EVERY_S = 2.0
@@ -80,7 +81,8 @@ class ImageFolder:
         free = shutil.disk_usage(place).free
         if free < needed:
             raise SetupError(
-                f"{self.root} needs {needed >> 20} MiB for the image, and {free >> 20} MiB are free. "
+                f"{self.root} needs {describe_bytes(needed, 'up')} for the image, and "
+                f"{describe_bytes(free, 'down')} are free. "
                 "`aitne admin image gc` removes unused files."
             )
 

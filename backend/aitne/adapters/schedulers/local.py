@@ -37,7 +37,7 @@ from aitne.core.ports.scheduler import (
 )
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
-from aitne.core.units import format_duration, format_memory, parse_array
+from aitne.core.units import describe_bytes, format_duration, parse_array
 
 _KEEP_ENDED = timedelta(hours=1)
 _LOCK_WAIT_S = 5.0
@@ -465,8 +465,8 @@ def _why_never(nodes: Sequence[NodeCapacity], request: SubmitRequest) -> str:
             return f"{field}: {amount}{of_kind} is too much; {subject} {limit}."
     if wants.memory_bytes > most_memory:
         return (
-            f"resources.memory: {format_memory(wants.memory_bytes)} is too much; the largest node "
-            f"has {format_memory(most_memory)}."
+            f"resources.memory: {describe_bytes(wants.memory_bytes, 'up')} is too much; the "
+            f"largest node has {describe_bytes(most_memory, 'down')}."
         )
     demand = LocalJob(
         LocalJobRecord(number=0, submitted_at=datetime.now(UTC), request=request)

@@ -1,8 +1,8 @@
-"""Tables of announcements, maintenance and the history of nodes."""
+"""Tables of announcements, maintenance, and the history of nodes and of the cluster's load."""
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, ForeignKey, Index, String, Table, Text
+from sqlalchemy import JSON, Column, Float, ForeignKey, Index, Integer, String, Table, Text
 
 from aitne.adapters.store.column_types import BigId, Prose, UtcDateTime
 from aitne.adapters.store.tables import metadata
@@ -58,4 +58,19 @@ node_history = Table(
     Column("reason", Prose),
     Column("actor", String(32)),
     Index("ix_node_history_node", "node", "id"),
+)
+
+# Sums of the samples of an interval: divided by their number, the means.
+cluster_load = Table(
+    "cluster_load",
+    metadata,
+    Column("time", UtcDateTime, primary_key=True),
+    Column("samples", Integer, nullable=False),
+    Column("cpu_total", Float, nullable=False),
+    Column("cpu_used", Float, nullable=False),
+    Column("memory_total_bytes", Float, nullable=False),
+    Column("memory_used_bytes", Float, nullable=False),
+    Column("gpu_total", Float, nullable=False),
+    Column("gpu_used", Float, nullable=False),
+    Column("waiting_jobs", Float, nullable=False),
 )

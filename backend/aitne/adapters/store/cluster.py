@@ -12,9 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from typing_extensions import override
 
 from aitne.adapters.store import node_history, tables
+from aitne.adapters.store.admin_tables import cluster_load
 from aitne.adapters.store.admin_tables import node_history as _node_history
 from aitne.adapters.store.base import StorePart, require_epoch
 from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.load import LOAD_KEPT
 from aitne.adapters.store.outside import prune_outside
 from aitne.adapters.store.portable import upsert
 from aitne.adapters.store.rows import event_of, node_data, node_of
@@ -227,6 +229,7 @@ class ClusterRecords(StorePart, ClusterStore):
                 delete(_events).where(_events.c.time < events_before, _events.c.id < newest),
                 delete(tables.samples).where(tables.samples.c.time < events_before),
                 delete(_node_history).where(_node_history.c.time < now - _HISTORY_KEPT),
+                delete(cluster_load).where(cluster_load.c.time < now - LOAD_KEPT),
                 delete(tables.idempotency).where(
                     tables.idempotency.c.created_at < idempotency_before
                 ),

@@ -22,6 +22,7 @@ from aitne.adapters.store.groups import Groups, Invitations
 from aitne.adapters.store.history import JobHistory
 from aitne.adapters.store.job_changes import JobChangeRequests
 from aitne.adapters.store.jobs import JobRecords
+from aitne.adapters.store.load import LoadRecords
 from aitne.adapters.store.migrate import migrate
 from aitne.adapters.store.notifications import Inboxes
 from aitne.adapters.store.outbox import Outbox
@@ -51,6 +52,7 @@ class SqlStore(
     JobHistory,
     OutsideRecords,
     ClusterRecords,
+    LoadRecords,
     SqlUsers,
     Directory,
     SqlProjects,

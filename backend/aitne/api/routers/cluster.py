@@ -11,9 +11,11 @@ from aitne.api.audited import NotesDep
 from aitne.api.deps import Admin, PlatformDep, Reader, WrittenClusterDep
 from aitne.api.routers import V1
 from aitne.api.views import Drain, NodeList, PageQuery, PartitionList, TemplateList, TemplateProblem
+from aitne.core.models.cluster_load import LoadPeriod
 from aitne.core.models.node import Node
 from aitne.core.models.template import Template
 from aitne.services.cluster.capacity import Capacity
+from aitne.services.cluster.load import LoadHistory
 
 router = APIRouter(prefix=V1)
 
@@ -63,6 +65,17 @@ async def get_capacity(actor: Reader, platform: PlatformDep) -> Capacity:
     """Return the free and used GPUs by type, and when others become free according to time
     limits."""
     return await platform.capacity.look()
+
+
+@router.get("/cluster/history", tags=["cluster"])
+async def get_cluster_history(
+    actor: Reader,
+    platform: PlatformDep,
+    period: Annotated[LoadPeriod, Query(description="Period up to now.")] = LoadPeriod.DAY,
+) -> LoadHistory:
+    """Return the load of the cluster over the last day or week: allocated CPUs, memory and GPUs, and
+    waiting jobs."""
+    return await platform.cluster.load(period)
 
 
 NodeName = Annotated[str, Path(max_length=253, description="The node's name.")]

@@ -26,7 +26,7 @@ def node_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) ->
             node.state,
             " ".join(node.partitions or ()),
             f"{node.cpu_used}/{node.cpu_total}",
-            f"{output.memory(node.memory_used_bytes)}/{output.memory(node.memory_total_bytes)}",
+            f"{output.memory(node.memory_used_bytes)} / {output.memory(node.memory_total_bytes)}",
             " ".join(f"{gpu.type or 'gpu'} {gpu.used}/{gpu.total}" for gpu in node.gpus),
             " ".join(node.features or ()),
             node.reason or "",

@@ -67,7 +67,7 @@ def _quota(facts: AreaFactsRecord) -> QuotaRecord | None:
 
 
 def _used(quota: QuotaRecord | None) -> str:
-    """Return the use of a quota as text, such as ``[####------] 4G of 10G``."""
+    """Return the use of a quota as text, such as ``[####------] 4 GiB of 10 GiB``."""
     if quota is None or quota.used_bytes is None:
         return ""
     used = output.memory(quota.used_bytes)

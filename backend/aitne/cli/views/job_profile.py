@@ -87,7 +87,7 @@ def _straggler(rank: dict[str, Any] | None) -> str:
 
 
 def _bounds(low: int, high: int | None) -> str:
-    first = output.memory(max(0, low - 1)) or "0B"
+    first = output.memory(max(0, low - 1))
     return f"more than {first}" if high is None else f"{first} - {output.memory(high)}"
 
 

@@ -88,7 +88,7 @@ def _row(job: Job, *, wide: bool) -> tuple[str, ...]:
 
 
 def resources(request: ResourcesRecord) -> str:
-    """Return resources as text, such as ``2 x 4 cpu 16G a100:2``."""
+    """Return resources as text, such as ``2 × 4 cpu 16 GiB gpu a100:2``."""
     tasks = [] if request.tasks_per_node is None else [f"{request.tasks_per_node} tasks"]
     parts = [*tasks, f"{request.cpu} cpu", output.memory(request.memory_bytes)]
     if request.gpu.count:

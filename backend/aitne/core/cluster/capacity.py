@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from aitne.core.errors import FieldProblem
 from aitne.core.models.node import Node, NodeState
 from aitne.core.models.resources import Resources
-from aitne.core.units import format_memory
+from aitne.core.units import describe_bytes
 
 _USABLE = frozenset(state for state in NodeState if state.usable) - {NodeState.UNKNOWN}
 
@@ -128,7 +128,7 @@ def _words(missing: dict[str, int], resources: Resources) -> str:
     parts = []
     for kind, amount in missing.items():
         if kind == "memory":
-            parts.append(f"{_round_memory(amount)} of memory")
+            parts.append(f"{describe_bytes(amount, 'up')} of memory")
         elif kind == "cpu":
             parts.append("1 CPU" if amount == 1 else f"{amount} CPUs")
         elif kind != "gpu":
@@ -137,11 +137,6 @@ def _words(missing: dict[str, int], resources: Resources) -> str:
             name = f"{resources.gpu.type} GPU" if resources.gpu.type else "GPU"
             parts.append(f"{amount} {name}{'' if amount == 1 else 's'}")
     return " and ".join(parts)
-
-
-def _round_memory(amount_bytes: int) -> str:
-    """Return the amount in whole mebibytes, rounded up: ``1.3G`` to the byte helps no reader."""
-    return format_memory(-(-amount_bytes // (1 << 20)) << 20)
 
 
 def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterable[FieldProblem]:
@@ -162,7 +157,8 @@ def _problems(resources: Resources, nodes: Sequence[Node], able: int) -> Iterabl
     most_memory = max(node.memory_total_bytes for node in nodes)
     if request["memory"] > most_memory:
         exceeded = True
-        value, largest = format_memory(request["memory"]), format_memory(most_memory >> 20 << 20)
+        value = describe_bytes(request["memory"], "up")
+        largest = describe_bytes(most_memory, "down")
         yield FieldProblem(
             "resources.memory",
             f"{value} requested; the largest node has {largest}",
@@ -233,4 +229,4 @@ def _gpu_problem(resources: Resources, nodes: Sequence[Node]) -> FieldProblem:
 
 def _node_words(node: Node) -> str:
     gpus = "".join(f", {gpu.total} {gpu.type or 'GPU'}" for gpu in node.gpus if gpu.total)
-    return f"{node.cpu_total} CPUs, {format_memory(node.memory_total_bytes >> 20 << 20)}{gpus}"
+    return f"{node.cpu_total} CPUs, {describe_bytes(node.memory_total_bytes, 'down')}{gpus}"

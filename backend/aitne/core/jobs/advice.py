@@ -17,7 +17,7 @@ from aitne.core.models.base import Frozen, UtcTime
 from aitne.core.models.job import Job
 from aitne.core.models.node import Node
 from aitne.core.models.resources import GpuRequest, Resources
-from aitne.core.units import format_memory
+from aitne.core.units import describe_bytes
 
 _LEAST_MEMORY = 256 << 20
 """Minimum memory in bytes that is worth advising: hardly any program runs with less."""
@@ -154,7 +154,7 @@ def _smaller(resources: Resources, nodes: Sequence[Node]) -> Iterator[Advice]:
         best = max(best or (0.0, 0, 0), (share, cpu, memory))
     if best is not None:
         _, cpu, memory = best
-        memory_text = format_memory(memory >> 20 << 20)
+        memory_text = describe_bytes(memory, "down")
         yield Advice(
             text=f"With at most {cpu} CPUs and {memory_text} it would fit into what is free now."
         )

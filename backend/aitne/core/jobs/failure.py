@@ -17,7 +17,7 @@ from aitne.core.jobs.log_lines import LogLine
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import Frozen
 from aitne.core.models.job import Job, ResubmitOptions
-from aitne.core.units import describe_memory, format_duration
+from aitne.core.units import describe_bytes, format_duration
 
 LOG_BYTES = 64 << 10
 """Number of bytes at the end of a log that are read to explain a failure."""
@@ -115,7 +115,7 @@ def _time_limit_s(job: Job) -> int:
 
 
 def _memory(job: Job) -> str:
-    memory = describe_memory(job.spec.resources.memory_bytes)
+    memory = describe_bytes(job.spec.resources.memory_bytes)
     return f"It used more memory than the {memory} that it had requested."
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from aitne.core.jobs.shell_functions import FUNCTIONS
 from aitne.core.models.resources import Resources
-from aitne.core.units import format_duration, format_memory
+from aitne.core.units import describe_bytes, format_duration
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _GRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,79}")
@@ -108,7 +108,7 @@ def _describe(resources: Resources) -> str:
     parts = [
         *([] if tasks is None else ["1 task" if tasks == 1 else f"{tasks} tasks"]),
         "1 CPU" if resources.cpu == 1 else f"{resources.cpu} CPUs",
-        f"{format_memory(resources.memory_bytes)} of memory",
+        f"{describe_bytes(resources.memory_bytes)} of memory",
     ]
     if count := resources.gpu.count:
         kind = f"{_checked(_GRES, resources.gpu.type)} " if resources.gpu.type else ""

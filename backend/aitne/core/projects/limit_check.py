@@ -15,7 +15,7 @@ from aitne.core.models.limits import (
     QosUse,
 )
 from aitne.core.models.resources import Resources
-from aitne.core.units import format_duration, format_memory, parse_array
+from aitne.core.units import Rounding, describe_bytes, format_duration, parse_array
 
 DEFAULT_QOS = "normal"
 _MOST_NAMES = 5
@@ -122,9 +122,9 @@ def _field(tres: str) -> str:
     return _FIELDS.get(tres, "resources.gres")
 
 
-def _amount(tres: str, count: int) -> str:
+def _amount(tres: str, count: int, rounding: Rounding = "nearest") -> str:
     if tres == "mem":
-        return format_memory(count * MIB)
+        return describe_bytes(count * MIB, rounding)
     return str(count)
 
 
@@ -135,7 +135,7 @@ def _things(tres: str) -> str:
 
 
 def _of(tres: str, used: int, maximum: int) -> str:
-    return f"{_amount(tres, used)} of {_amount(tres, maximum)} {_things(tres)}"
+    return f"{_amount(tres, used, 'up')} of {_amount(tres, maximum, 'down')} {_things(tres)}"
 
 
 def named(association: AssociationUse) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from aitne.core.errors import InvalidInput, NotFound, NotSupported
 from aitne.core.models.administration import NodeEvent
 from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.cluster_load import LoadPeriod
 from aitne.core.models.node import Cluster, Node, NodeState, Partition, SchedulerStatus
 from aitne.core.models.user import Actor
 from aitne.core.ports.scheduler import Scheduler
-from aitne.core.ports.store import AdministrationStore, ClusterStore, Page
+from aitne.core.ports.store import AdministrationStore, ClusterStore, LoadStore, Page
 from aitne.core.settings import Settings
 from aitne.core.units import compress_hostlist
 from aitne.core.users.policy import PolicyAction, require
+from aitne.services.cluster.load import INTERVALS, LOAD_FRESH_S, LoadHistory, load_history
 from aitne.services.platform.fresh import TtlCache
 
 _STALE_POLLS = 5
@@ -82,9 +85,9 @@ class PartitionSummary(Frozen):
     """QOS that jobs may name; None means all."""
 
 
-class NodeStore(ClusterStore, AdministrationStore, Protocol):
-    """The parts of the store that ``ClusterService`` needs: the cluster and the history of its
-    nodes.
+class NodeStore(ClusterStore, AdministrationStore, LoadStore, Protocol):
+    """The parts of the store that ``ClusterService`` needs: the cluster, its load over time, and the
+    history of its nodes.
     """
 
 
@@ -107,6 +110,10 @@ class ClusterService:
         self._settings = settings
         self._clock = clock
         self._seen = TtlCache(self._read, fresh_s)
+        self._loads = {
+            period: TtlCache(partial(self._read_load, period), LOAD_FRESH_S)
+            for period in LoadPeriod
+        }
 
     async def look(self) -> ClusterSnapshot:
         """Return the nodes and partitions as the scheduler last reported them to the controller."""
@@ -120,6 +127,16 @@ class ClusterService:
         silent = status is not None and not status.answering
         old = as_of is None or self._clock() - as_of > timedelta(seconds=patience_s)
         return ClusterSnapshot(cluster=cluster, scheduler=status, as_of=as_of, stale=silent or old)
+
+    async def load(self, period: LoadPeriod) -> LoadHistory:
+        """Return the load of the cluster over the last day or week; intervals in which the
+        scheduler did not answer are absent.
+        """
+        return await self._loads[period].get()
+
+    async def _read_load(self, period: LoadPeriod) -> LoadHistory:
+        length, step = INTERVALS[period]
+        return load_history(await self._store.load_since(self._clock() - length), step)
 
     async def drain(self, actor: Actor, name: str, reason: str) -> Node:
         """Drain the node: it starts no new jobs, and running jobs continue.

@@ -21,6 +21,7 @@ from aitne.services.controller.hold import NodeHold
 from aitne.services.controller.leader import Leader
 from aitne.services.controller.limits import LimitWatch
 from aitne.services.controller.live import LiveJobs
+from aitne.services.controller.load import LoadSampler
 from aitne.services.controller.outside import OutsideConfig, OutsideWatch
 from aitne.services.controller.poll import Poller
 from aitne.services.controller.projects import ProjectWatch
@@ -84,6 +85,7 @@ class Controller:
             telling or NotificationConfig(), store, files, renderer.place, leader, live, clock
         )
         self._timetable = ScheduleWatch(store, clock)
+        self._load = LoadSampler(store, leader, clock)
         self._node_hold = NodeHold(store, scheduler, clock)
         months = UsageMonths(store, accounting, clock)
         self._projects = ProjectWatch(store, months, leader, clock)
@@ -130,6 +132,7 @@ class Controller:
                 group.create_task(self._projects.watch())
                 group.create_task(self._timetable.watch())
                 group.create_task(self._node_hold.watch())
+                group.create_task(self._load.watch())
                 group.create_task(self._outside.watch())
         finally:
             await connector.close()

@@ -6,7 +6,7 @@ from aitne.core.models.job_file import JobFile
 from aitne.core.models.resources import GpuRequest, Resources
 from aitne.core.models.template import Template, TemplateResources
 from aitne.core.settings import LimitSettings
-from aitne.core.units import format_duration, format_memory
+from aitne.core.units import describe_bytes, format_duration
 from aitne.services.jobs.cluster_check import Problems, check_most
 
 FREE = TemplateResources()
@@ -35,12 +35,12 @@ def resources_of(
         _between("resources.cpu", cpu, offered.cpu.min, offered.cpu.max, problems)
         low, high = offered.memory.min, offered.memory.max
         if memory < low or (high is not None and memory > high):
-            upper_bound = "" if high is None else f", at most {format_memory(high)}"
+            upper_bound = "" if high is None else f", at most {describe_bytes(high, 'down')}"
             problems.add(
                 "resources.memory",
                 f"template {template.name} does not offer that",
-                format_memory(memory),
-                f"at least {format_memory(low)}{upper_bound}",
+                describe_bytes(memory),
+                f"at least {describe_bytes(low, 'up')}{upper_bound}",
             )
         check_most("resources.gpu", gpu.count, offered.gpu.max, problems, shown=str(gpu))
     check_most("resources.nodes", nodes, limits.max_nodes, problems)

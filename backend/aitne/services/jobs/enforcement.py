@@ -11,7 +11,7 @@ from aitne.core.models.job import HeldBy, JobSpec
 from aitne.core.models.node import Cluster, Holder
 from aitne.core.ports.runtime import RuntimeLimits
 from aitne.core.settings import Settings
-from aitne.core.units import format_memory
+from aitne.core.units import describe_bytes
 
 ENFORCING_RUNTIMES = frozenset({"docker"})
 """Runtimes with containers below their own daemon: only the runtime can enforce limits."""
@@ -27,7 +27,7 @@ def hold(spec: JobSpec, cluster: Cluster, settings: Settings) -> tuple[JobSpec, 
     """
     scheduler = settings.capabilities.title
     cpus = spec.resources.cpu
-    size = format_memory(spec.resources.memory_bytes)
+    size = describe_bytes(spec.resources.memory_bytes)
     count = f"{cpus} CPU{'' if cpus == 1 else 's'}"
     if spec.runtime in ENFORCING_RUNTIMES:
         name = spec.runtime.capitalize()

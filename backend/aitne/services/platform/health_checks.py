@@ -18,7 +18,7 @@ from aitne.core.ports.probes import Probes
 from aitne.core.ports.store import Store
 from aitne.core.settings import Settings
 from aitne.core.storage.settings import PLACEHOLDER
-from aitne.core.units import compress_hostlist, format_duration
+from aitne.core.units import compress_hostlist, describe_bytes, format_duration
 from aitne.host.hung_processes import HUNG_AFTER_S
 from aitne.services.cluster.cluster import ClusterService
 from aitne.services.jobs.templates import TemplateCatalog
@@ -313,7 +313,7 @@ class HealthChecks:
         folder = self._settings.data_dir
         free, total = await self._probes.space(folder)
         facts: Facts = {"path": str(folder), "free_bytes": free, "total_bytes": total}
-        says = f"{_gib(free)} of {_gib(total)} are free in {folder}."
+        says = f"{describe_bytes(free)} of {describe_bytes(total)} are free in {folder}."
         advice = "Free some space: when the disk is full, the platform accepts no jobs."
         if free < NO_BYTES:
             return HealthCheckResult(DOWN, says, advice, None, facts)
@@ -353,7 +353,3 @@ def _with_reasons(nodes: Iterable[Node]) -> str:
     words = [f"{compress_hostlist(names)} {state}" for state, names in largest[:_MOST_GROUPS]]
     rest = sum(len(names) for _, names in largest[_MOST_GROUPS:])
     return "; ".join([*words, *([f"and {rest} more"] if rest else [])])
-
-
-def _gib(amount_bytes: int) -> str:
-    return f"{amount_bytes / (1 << 30):.1f} GiB"

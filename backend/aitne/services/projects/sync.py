@@ -29,7 +29,7 @@ from aitne.core.ports.accounting import (
 from aitne.core.ports.store import Store
 from aitne.core.projects.limits import held_to, tightest
 from aitne.core.projects.slurm_accounts import SINGLE, AccountingTarget, difference
-from aitne.core.units import format_duration, format_memory
+from aitne.core.units import describe_bytes, format_duration
 from aitne.core.users.policy import PolicyAction, require
 
 UnixName = Callable[[str], str]
@@ -259,5 +259,5 @@ def _shown(limit: str, value: int | None) -> str:
     if value is None:
         return "no limit"
     if limit == "max_memory_bytes":
-        return format_memory(value)
+        return describe_bytes(value)
     return format_duration(value) if limit == "max_wall_s" else str(value)

@@ -70,7 +70,7 @@ def test_a_free_node_starts_it_now() -> None:
         ),
         (ask(gpu=1, kind="h100"), "resources.gpu", "type h100", "at most a100:4"),
         (ask(cpu=9), "resources.cpu", "9 requested; the largest node has 8", "1 to 8"),
-        (ask(memory=33 * G), "resources.memory", "33G requested; the largest", "at most 32G"),
+        (ask(memory=33 * G), "resources.memory", "33 GiB requested; the largest", "at most 32 GiB"),
         (ask(nodes=3, cpu=8), "resources.nodes", "3 requested; 2 nodes have that much", "1 to 2"),
     ],
 )
@@ -104,7 +104,7 @@ def test_all_resources_that_are_too_large_are_named() -> None:
 def test_parts_that_no_single_node_has_together() -> None:
     (problem,) = fit(ask(cpu=16, gpu=1), [A100, node("big", cpu=16)]).problems
     assert problem.field == "resources"
-    assert problem.allowed == "16 CPUs, 32G; 8 CPUs, 32G, 4 a100"
+    assert problem.allowed == "16 CPUs, 32 GiB; 8 CPUs, 32 GiB, 4 a100"
 
 
 @pytest.mark.parametrize(

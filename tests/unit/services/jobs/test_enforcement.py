@@ -35,7 +35,7 @@ def test_a_scheduler_with_cgroups_needs_nobody_else() -> None:
     got = found(Cluster(memory_held_by=Holder.CGROUP, cpus_held_by=Holder.CGROUP), "slurm")
     assert (got.agent, got.runtime) == (RuntimeLimits(), RuntimeLimits())
     assert got.sentences == (
-        "Memory: Slurm limits the job to 2G (cgroup).",
+        "Memory: Slurm limits the job to 2 GiB (cgroup).",
         "CPUs: Slurm limits the job to 2 CPUs (cgroup).",
     )
 
@@ -45,7 +45,7 @@ def test_the_agent_holds_what_the_local_scheduler_does_not() -> None:
     got = found(cluster)
     assert got.agent == RuntimeLimits(memory_bytes=2 * GIB, cpus=2)
     assert got.sentences == (
-        "Memory: a cgroup of the job limits it to 2G.",
+        "Memory: a cgroup of the job limits it to 2 GiB.",
         "CPUs: a cgroup of the job limits it to 2 CPUs.",
     )
 
@@ -56,7 +56,7 @@ def test_where_no_cgroup_can_be_made_the_plan_says_who_is_left() -> None:
     memory, cpus = got.sentences
     assert memory == (
         "Memory: the local scheduler checks from time to time and ends the job when it takes more "
-        "than 2G."
+        "than 2 GiB."
     )
     assert cpus.startswith("CPUs: the limit of 2 CPUs is not enforced")
 
@@ -79,12 +79,12 @@ def test_a_runtime_with_a_daemon_holds_its_containers_itself() -> None:
     got = found(Cluster(agent_cgroups=("cpu", "memory")), runtime="docker")
     assert got.runtime == RuntimeLimits(memory_bytes=2 * GIB, cpus=2)
     assert got.agent == RuntimeLimits()
-    assert got.sentences[0] == "Memory: Docker limits the job to 2G (cgroup)."
+    assert got.sentences[0] == "Memory: Docker limits the job to 2 GiB (cgroup)."
 
 
 def test_an_older_look_at_the_cluster_promises_nothing() -> None:
     old = Cluster.model_validate({"nodes": []})
-    assert found(old, "slurm").sentences[0].startswith("Memory: the limit of 2G is not enforced")
+    assert found(old, "slurm").sentences[0].startswith("Memory: the limit of 2 GiB is not enforced")
 
 
 @pytest.mark.parametrize("runtime", ["bare", "docker"])

@@ -140,7 +140,7 @@ async def test_a_job_of_another_project_cannot_be_waited_for(bench: Bench) -> No
         ({"resources": {"gpu": 5}}, "resources.gpu", "the largest node has 4 a100", "a100:4"),
         ({"resources": {"gpu": "h100:1"}}, "resources.gpu", "of type h100", "a100:4"),
         ({"resources": {"cpu": 9}}, "resources.cpu", "the largest node has 8", "1 to 8"),
-        ({"resources": {"memory": "1T"}}, "resources.memory", "has 32G", "at most 32G"),
+        ({"resources": {"memory": "1T"}}, "resources.memory", "has 32 GiB", "at most 32 GiB"),
         ({"resources": {"nodes": 2}}, "resources.nodes", "1 node has that much", "1 to 1"),
         ({"resources": {"nodes": 5}}, "resources.nodes", "more than the limit", "at most 4"),
         (
@@ -175,7 +175,12 @@ async def test_a_job_of_another_project_cannot_be_waited_for(bench: Bench) -> No
             "has its own",
             "none with a template",
         ),
-        ({"type": "session", "resources": {"memory": "1M"}}, "resources.memory", "offer", "512M"),
+        (
+            {"type": "session", "resources": {"memory": "1M"}},
+            "resources.memory",
+            "offer",
+            "512 MiB",
+        ),
         ({"type": "session", "resources": {"nodes": 2}}, "resources.nodes", "one node", "1"),
     ],
 )
@@ -241,7 +246,7 @@ async def test_plan_says_what_would_happen(bench: Bench) -> None:
     plan = await bench.jobs.plan(ADA, job_file(name=HOSTILE, resources={"gpu": 2}))
     assert (plan.fits, plan.starts_now, plan.pending_reason) == (True, True, None)
     assert plan.spec.name == HOSTILE
-    assert "1 CPU, 2G of memory, 2 GPUs" in plan.script
+    assert "1 CPU, 2 GiB of memory, 2 GPUs" in plan.script
     assert "pwned" not in plan.script
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from aitne.core.units import format_memory
+from aitne.core.units import describe_bytes
 
 Owner = tuple[str, str]
 """Project and user of a task, whose limits apply to it."""
@@ -178,20 +178,16 @@ class FreeResources:
         max_bytes = max(self.memory.values())
         if demand.memory_bytes > max_bytes:
             return (
-                f"Waits for {format_memory(demand.memory_bytes)} of memory on one node: "
-                f"{_rounded(max(0, max_bytes))} are free"
+                f"Waits for {describe_bytes(demand.memory_bytes, 'up')} of memory on one node: "
+                f"{describe_bytes(max_bytes, 'down')} are free"
             )
         return f"Waits for a node on which {describe(demand)} are free together"
 
 
 def describe(demand: Demand) -> str:
-    """Describe the request for each node: ``2 CPUs, 4G and 1 a100 GPU``."""
-    parts = [f"{demand.cpus} CPU{'s' * (demand.cpus > 1)}", format_memory(demand.memory_bytes)]
+    """Describe the request for each node: ``2 CPUs, 4 GiB and 1 a100 GPU``."""
+    parts = [f"{demand.cpus} CPU{'s' * (demand.cpus > 1)}", describe_bytes(demand.memory_bytes)]
     if demand.gpus:
         kind = "" if demand.gpu_type is None else f"{demand.gpu_type} "
         parts.append(f"{demand.gpus} {kind}GPU{'s' * (demand.gpus > 1)}")
     return " and ".join([", ".join(parts[:-1]), parts[-1]])
-
-
-def _rounded(amount_bytes: int) -> str:
-    return f"{amount_bytes / (1 << 30):.1f}G"

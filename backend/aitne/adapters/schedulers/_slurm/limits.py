@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from aitne.core.errors import SchedulerRejected
 from aitne.core.models.node import Cluster, Node, Partition
 from aitne.core.ports.scheduler import SubmitRequest
-from aitne.core.units import format_duration, format_memory
+from aitne.core.units import describe_bytes, format_duration
 
 _OVERRIDES = frozenset(
     {"PartitionTimeLimit", "PartitionMaxNodes", "PartitionMinNodes", "OverPartQOS"}
@@ -116,8 +116,9 @@ class ClusterLimits:
         if wants.cpu > (cpus := max(shape.cpus for shape in shapes)):
             yield _no("resources.cpu", wants.cpu, f"{largest_node} {cpus}")
         if wants.memory_bytes > (memory := max(shape.memory_bytes for shape in shapes)):
-            amount = format_memory(wants.memory_bytes)
-            yield _no("resources.memory", amount, f"{largest_node} {format_memory(memory)}")
+            amount = describe_bytes(wants.memory_bytes, "up")
+            largest = describe_bytes(memory, "down")
+            yield _no("resources.memory", amount, f"{largest_node} {largest}")
         kind = wants.gpu.type
         if wants.gpu.count > (gpus := max(shape.gpu_count(kind) for shape in shapes)):
             amount = f"{wants.gpu.count} of type {kind}" if kind else str(wants.gpu.count)

@@ -17,6 +17,7 @@ from aitne.core.ports.store.cluster import ClusterStore
 from aitne.core.ports.store.gpus import GpuStore, GpuUse
 from aitne.core.ports.store.groups import GroupStore
 from aitne.core.ports.store.jobs import JobStore
+from aitne.core.ports.store.load import LoadStore, LoadSums
 from aitne.core.ports.store.notifications import NotificationStore
 from aitne.core.ports.store.outside import JobOwner, OutsideStore
 from aitne.core.ports.store.preferences import PreferenceStore
@@ -52,6 +53,8 @@ __all__ = [
     "JobOwner",
     "JobStore",
     "Lease",
+    "LoadStore",
+    "LoadSums",
     "NotificationStore",
     "OutboxItem",
     "OutboxKind",
@@ -73,6 +76,7 @@ class Store(
     JobStore,
     OutsideStore,
     ClusterStore,
+    LoadStore,
     UserStore,
     ProjectStore,
     GroupStore,

@@ -1,0 +1,35 @@
+"""Load of the cluster over time."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from aitne.core.models.base import Frozen, UtcTime
+
+
+class LoadPeriod(StrEnum):
+    """Period of the cluster's history that is shown."""
+
+    DAY = "day"
+    WEEK = "week"
+
+
+class ClusterLoad(Frozen):
+    """Resources of the nodes that accept jobs, how much of them is allocated, and the waiting jobs:
+    a sample, or means over samples.
+    """
+
+    time: UtcTime = Field(description="Start of the interval over which the means are taken.")
+    cpu_total: float = Field(description="Number of CPUs of the nodes that accept jobs.")
+    cpu_used: float = Field(description="Number of them that are allocated to jobs.")
+    memory_total_bytes: float = Field(description="Memory of the nodes that accept jobs.")
+    memory_used_bytes: float = Field(description="Memory of them that is allocated to jobs.")
+    gpu_total: float = Field(description="Number of GPUs of the nodes that accept jobs.")
+    gpu_used: float = Field(description="Number of them that are allocated to jobs.")
+    waiting_jobs: float = Field(description="Number of jobs that wait for resources.")
+
+
+LOAD_VALUES = tuple(name for name in ClusterLoad.model_fields if name != "time")
+"""Names of the values of a sample."""

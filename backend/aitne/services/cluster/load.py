@@ -1,0 +1,48 @@
+"""Means of the cluster's load over the intervals of a day or a week."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from pydantic import Field
+
+from aitne.core.models.base import Frozen
+from aitne.core.models.cluster_load import LOAD_VALUES, ClusterLoad, LoadPeriod
+from aitne.core.ports.store import LoadSums
+
+INTERVALS = {
+    LoadPeriod.DAY: (timedelta(days=1), timedelta(minutes=10)),
+    LoadPeriod.WEEK: (timedelta(days=7), timedelta(hours=1)),
+}
+"""Length of each period, and of the intervals of its means."""
+LOAD_FRESH_S = 30.0
+"""Seconds for which one answer serves all requests: there is a sample per minute."""
+
+
+class LoadHistory(Frozen):
+    """Means of the load over intervals of ``interval_s`` seconds, oldest first."""
+
+    interval_s: int = Field(description="Length of an interval in seconds.")
+    items: tuple[ClusterLoad, ...] = Field(
+        description="Intervals, oldest first; without a sample an interval is absent."
+    )
+
+
+def load_history(sums: Sequence[LoadSums], interval: timedelta) -> LoadHistory:
+    """Return the means over intervals, each weighted by the number of its samples."""
+    interval_s = int(interval.total_seconds())
+    grouped: dict[int, list[LoadSums]] = defaultdict(list)
+    for one in sums:
+        grouped[int(one.time.timestamp()) // interval_s * interval_s].append(one)
+    return LoadHistory(
+        interval_s=interval_s,
+        items=tuple(_mean(start, group) for start, group in sorted(grouped.items())),
+    )
+
+
+def _mean(start_s: int, group: Sequence[LoadSums]) -> ClusterLoad:
+    samples = sum(one.samples for one in group)
+    means = {name: round(sum(one.sums[name] for one in group) / samples, 2) for name in LOAD_VALUES}
+    return ClusterLoad(time=datetime.fromtimestamp(start_s, UTC), **means)

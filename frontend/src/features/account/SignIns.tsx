@@ -1,0 +1,140 @@
+import { Group, Text } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { LogOut, Monitor, Smartphone, Terminal } from "lucide-react";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { ChangeButton } from "@/components/ChangeButton";
+import { Confirm } from "@/components/Confirm";
+import { notifyDone, notifyProblem } from "@/components/notify";
+import { QueryCard } from "@/components/QueryCard";
+import { RelativeTime } from "@/components/Time";
+import { ToneBadge } from "@/components/ToneBadge";
+import { accountKeys, revokeOtherSignIns, revokeSignIn, type SignIn, signInsQuery } from "./account";
+import { sourceName } from "./sources";
+import table from "@/components/table.module.css";
+import classes from "./Account.module.css";
+
+export function SignInsPage() {
+  const { t } = useTranslation();
+  const cache = useQueryClient();
+  const query = useQuery(signInsQuery);
+  const [confirming, setConfirming] = useState<SignIn | "others" | null>(null);
+  const end = useMutation({
+    mutationFn: async (target: SignIn | "others") =>
+      target === "others" ? revokeOtherSignIns() : revokeSignIn(target.id).then(() => 1),
+    onSuccess: (count) => notifyDone(t("{{count}} sign-ins ended.", { count })),
+    onError: (error) => notifyProblem(t("Could not end the sign-in"), error),
+    onSettled: () => {
+      setConfirming(null);
+      void cache.invalidateQueries({ queryKey: accountKeys.signIns });
+    },
+  });
+  const items = query.data?.items;
+  const others = items?.some((each) => !each.current) ?? false;
+  return (
+    <>
+      <Group justify="space-between" align="flex-start" mb="md">
+        <Text size="sm" c="dimmed" maw={560}>
+          {t("Browsers in which you are logged in. Log out unknown browsers and change your password.")}
+        </Text>
+        <ChangeButton
+          variant="default"
+          size="sm"
+          leftSection={<LogOut size={16} />}
+          disabled={!others}
+          onClick={() => setConfirming("others")}
+          data-testid="sign-out-others"
+        >
+          {t("Log out everywhere else")}
+        </ChangeButton>
+      </Group>
+      <QueryCard query={query} items={items} rows={2} empty={null}>
+        {(signIns) => (
+          <div className={table.wrap}>
+            <table className={table.table}>
+              <thead>
+                <tr>
+                  <th scope="col">{t("Browser")}</th>
+                  <th scope="col">{t("Address")}</th>
+                  <th scope="col">{t("Logged in")}</th>
+                  <th scope="col">{t("Last used")}</th>
+                  <th scope="col">
+                    <span className="visually-hidden">{t("Actions")}</span>
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {signIns.map((each) => (
+                  <Row key={each.id} signIn={each} onEnd={() => setConfirming(each)} />
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </QueryCard>
+      <Confirm
+        opened={confirming !== null}
+        title={confirming === "others" ? t("Log out everywhere else?") : t("End this sign-in?")}
+        action={t("Log out")}
+        keep={t("Cancel")}
+        busy={end.isPending}
+        onClose={() => setConfirming(null)}
+        onConfirm={() => {
+          if (confirming !== null) end.mutate(confirming);
+        }}
+      >
+        {confirming === "others"
+          ? t("Only this browser stays logged in. Access tokens remain valid.")
+          : t("The browser must log in again. Jobs and sessions continue.")}
+      </Confirm>
+    </>
+  );
+}
+
+function Row({ signIn, onEnd }: { signIn: SignIn; onEnd: () => void }) {
+  const { t } = useTranslation();
+  return (
+    <tr data-testid="sign-in">
+      <td className={table.name}>
+        <span className={classes.device}>
+          <Device name={signIn.device} />
+          <span>
+            <strong>{signIn.device}</strong>{" "}
+            {signIn.current && (
+              <ToneBadge tone="good">{t("current")}</ToneBadge>
+            )}
+            <Text size="xs" c="dimmed" component="div">
+              {t("with {{source}}", { source: sourceName(signIn.source) })}
+            </Text>
+          </span>
+        </span>
+      </td>
+      <td data-label={t("Address")}>{signIn.address ?? <span className={table.dim}>{t("unknown")}</span>}</td>
+      <td data-label={t("Logged in")}>
+        <RelativeTime at={signIn.created_at} />
+      </td>
+      <td data-label={t("Last used")}>
+        <RelativeTime at={signIn.last_seen_at} />
+      </td>
+      <td className={table.num}>
+        {!signIn.current && (
+          <ChangeButton
+            variant="subtle"
+            color="red"
+            size="compact-sm"
+            onClick={onEnd}
+            aria-label={t("Log out {{device}}", { device: signIn.device })}
+          >
+            {t("Log out")}
+          </ChangeButton>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function Device({ name }: { name: string }) {
+  if (/iPhone|Android/.test(name)) return <Smartphone size={18} aria-hidden />;
+  if (/command line|curl/.test(name)) return <Terminal size={18} aria-hidden />;
+  return <Monitor size={18} aria-hidden />;
+}

@@ -1,0 +1,70 @@
+/** Converts samples of a job to the columns of a chart: one time axis, one line per node. */
+import type { Metrics } from "@/api/types";
+import type { Series } from "@/components/UsageChart";
+
+type Sample = Metrics["samples"][number];
+
+/** `pick` null leaves a gap. Samples of several nodes share the axis, rounded to whole seconds. */
+export function seriesOf(samples: readonly Sample[], pick: (sample: Sample) => number | null): Series {
+  const byNode = new Map<string, Map<number, number | null>>();
+  const times = new Set<number>();
+  for (const sample of samples) {
+    const time = Math.round(Date.parse(sample.time) / 1000);
+    times.add(time);
+    const line = byNode.get(sample.node) ?? new Map<number, number | null>();
+    line.set(time, pick(sample));
+    byNode.set(sample.node, line);
+  }
+  const axis = [...times].sort((a, b) => a - b);
+  return {
+    times: axis,
+    lines: [...byNode]
+      .sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))
+      .map(([name, line]) => ({ name, values: axis.map((time) => line.get(time) ?? null) })),
+  };
+}
+
+type Gpu = Sample["gpu"][number];
+
+/** A line for each GPU of each node, in the order of their numbers. */
+export function gpuSeries(samples: readonly Sample[], pick: (gpu: Gpu) => number | null): Series {
+  const single = samples.flatMap((sample) =>
+    sample.gpu.map((gpu, position) => ({ ...sample, node: `${sample.node} · GPU ${typeof gpu.index === "number" ? gpu.index : position}`, gpu: [gpu] })),
+  );
+  return seriesOf(single, (sample) => (sample.gpu[0] === undefined ? null : pick(sample.gpu[0])));
+}
+
+export function utilizationOf(gpu: Gpu): number | null {
+  return typeof gpu.utilization === "number" ? gpu.utilization * 100 : null;
+}
+
+export function memoryOf(gpu: Gpu): number | null {
+  return typeof gpu.memory_bytes === "number" ? gpu.memory_bytes : null;
+}
+
+/** The newest value of each line, shown below the chart. */
+export function newest(series: Series): { name: string; value: number }[] {
+  return series.lines.flatMap(({ name, values }) => {
+    const value = values.filter((entry) => entry !== null).at(-1);
+    return value === undefined ? [] : [{ name, value }];
+  });
+}
+
+/** The last value, the mean and the peak over all nodes or GPUs; null without measurements. */
+export function summaryOf(series: Series): { last: number; mean: number; peak: number } | null {
+  const values = series.lines.flatMap((line) => line.values.filter((value) => value !== null));
+  const latest = newest(series).map((line) => line.value);
+  if (values.length === 0) return null;
+  return { last: mean(latest), mean: mean(values), peak: values.reduce((a, b) => Math.max(a, b)) };
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+/** Retention of measurements. */
+const RETENTION_DAYS = 90;
+
+export function isExpired(endedAt: string | null, now: Date): boolean {
+  return endedAt !== null && now.getTime() - Date.parse(endedAt) > RETENTION_DAYS * 86_400_000;
+}

@@ -1,0 +1,132 @@
+import { ActionIcon, Button, Menu, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Bookmark, BookmarkPlus, ChevronDown, Columns3, Trash2 } from "lucide-react";
+import { type SubmitEvent, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { type JobViews, jobViewsQuery, type SavedView, useSaveJobViews } from "@/api/preferences";
+import { notifyDone, notifyProblem } from "@/components/notify";
+import { useRefusal } from "@/hooks/use-refusal";
+import { fromSearch, type JobFilters, toSearch } from "@/lib/job-filters";
+import { COLUMNS, columnsOf } from "./job-columns";
+import classes from "@/components/Jobs.module.css";
+
+interface Props {
+  filters: JobFilters;
+  me: string;
+  columns: readonly string[];
+  onColumns: (columns: string[]) => void;
+  onView: (filters: JobFilters, columns: string[]) => void;
+}
+
+const NO_VIEWS: JobViews = { columns: [], views: [] };
+
+/** Menus for the saved views and the columns of the table. */
+export function ViewsMenu({ filters, me, columns, onColumns, onView }: Props) {
+  const { t } = useTranslation();
+  const refusal = useRefusal();
+  const views = useQuery(jobViewsQuery).data ?? NO_VIEWS;
+  const save = useSaveJobViews((error) => notifyProblem(t("Could not save the view"), error));
+  const visible = columnsOf(columns, filters.all === true).map((column) => column.name);
+
+  const toggle = (name: string) => {
+    const next = visible.includes(name) ? visible.filter((column) => column !== name) : COLUMNS.map((column) => column.name as string).filter((column) => column === name || visible.includes(column));
+    onColumns(next);
+    if (refusal === null) save.mutate((old) => ({ ...old, columns: next }));
+  };
+  const saveView = (name: string) => {
+    const view = {
+      name,
+      columns: [...visible],
+      sort: filters.sort ?? "created",
+      descending: filters.order !== "asc",
+      search: toSearch(filters, me),
+    } as SavedView;
+    save.mutate((old) => ({ ...old, views: [...old.views.filter((entry) => entry.name !== name), view] }), { onSuccess: () => notifyDone(t("View {{name}} saved.", { name })) });
+  };
+  return (
+    <>
+      <Menu position="bottom-end" width={260} closeOnItemClick={false}>
+        <Menu.Target>
+          <Button variant="default" leftSection={<Bookmark size={16} />} rightSection={<ChevronDown size={13} />} data-testid="jobs-views">
+            {t("Views")}
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {views.views.length === 0 && <div className={classes.menuNote}>{t("Views store filters, sort order and columns.")}</div>}
+          {views.views.map((view) => (
+            <div key={view.name} className={classes.view}>
+              <Menu.Item onClick={() => onView(fromSearch(view.search, view.sort, view.descending, me), view.columns)} closeMenuOnClick>
+                {view.name}
+              </Menu.Item>
+              <ActionIcon
+                variant="subtle"
+                color="gray"
+                aria-label={t("Delete view {{name}}", { name: view.name })}
+                title={refusal ?? undefined}
+                disabled={refusal !== null}
+                onClick={() => save.mutate((old) => ({ ...old, views: old.views.filter((entry) => entry.name !== view.name) }))}
+              >
+                <Trash2 size={15} />
+              </ActionIcon>
+            </div>
+          ))}
+          <Menu.Divider />
+          <SaveView onSave={saveView} />
+        </Menu.Dropdown>
+      </Menu>
+      <Menu position="bottom-end" width={220} closeOnItemClick={false}>
+        <Menu.Target>
+          <Button variant="default" className={classes.columns ?? ""} leftSection={<Columns3 size={16} />} data-testid="jobs-columns">
+            {t("Columns")}
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {COLUMNS.slice(1).map((column) => (
+            <Menu.CheckboxItem key={column.name} checked={visible.includes(column.name)} onChange={() => toggle(column.name)}>
+              {t(column.label)}
+            </Menu.CheckboxItem>
+          ))}
+          <Menu.Divider />
+          <Menu.Item
+            onClick={() => {
+              onColumns([]);
+              save.mutate((old) => ({ ...old, columns: [] }));
+            }}
+          >
+            {t("Reset columns")}
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+    </>
+  );
+}
+
+function SaveView({ onSave }: { onSave: (name: string) => void }) {
+  const { t } = useTranslation();
+  const refusal = useRefusal();
+  const [name, setName] = useState("");
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    if (name.trim() === "") return;
+    onSave(name.trim());
+    setName("");
+  };
+  return (
+    <form className={classes.saveView} onSubmit={submit}>
+      <TextInput
+        size="xs"
+        aria-label={t("View name")}
+        placeholder={t("Save view as")}
+        maxLength={60}
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        // Typed keys must not reach the menu.
+        onKeyDown={(event) => event.key !== "Escape" && event.stopPropagation()}
+        data-testid="jobs-view-name"
+      />
+      <ActionIcon type="submit" variant="light" size={30} aria-label={t("Save")} title={refusal ?? undefined} disabled={refusal !== null || name.trim() === ""}>
+        <BookmarkPlus size={16} />
+      </ActionIcon>
+    </form>
+  );
+}

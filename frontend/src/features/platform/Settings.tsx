@@ -1,0 +1,93 @@
+import { Switch, Text, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Search, SearchX } from "lucide-react";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import { type Setting, settingsQuery } from "@/api/admin";
+import { EmptyState } from "@/components/EmptyState";
+import { PageTitle } from "@/components/PageTitle";
+import { QueryCard } from "@/components/QueryCard";
+import { msg } from "@/i18n/msg";
+import { known } from "@/lib/known";
+import table from "@/components/table.module.css";
+import classes from "@/components/Admin.module.css";
+
+const SOURCES: Record<Setting["source"], string> = {
+  default: msg("default"),
+  file: msg("file"),
+  environment: msg("environment variable"),
+  command_line: msg("command line"),
+  found: msg("detected on this machine"),
+};
+
+/** All settings with their sources. They are read-only here and changed in aitne.toml. */
+export function SettingsPage() {
+  const { t } = useTranslation();
+  const query = useQuery(settingsQuery);
+  const [text, setText] = useState("");
+  const [all, setAll] = useState(false);
+  const searchText = text.trim().toLowerCase();
+  const matching = query.data?.filter(
+    (each) => (all || searchText !== "" || each.source !== "default") && `${each.name} ${each.description}`.toLowerCase().includes(searchText),
+  );
+  return (
+    <>
+      <PageTitle title={t("Settings")} />
+      <Text size="sm" c="dimmed" mb="md">
+        {t("Read at startup from aitne.toml, then AITNE_ variables, then the command line. Secrets are masked.")}
+      </Text>
+      <div className={classes.filters} role="search">
+        <TextInput aria-label={t("Search settings")} placeholder={t("Search settings")} leftSection={<Search size={16} />} value={text} onChange={(event) => setText(event.currentTarget.value)} />
+        <Switch label={t("Show settings with default values")} checked={all} onChange={(event) => setAll(event.currentTarget.checked)} my="auto" />
+      </div>
+      <QueryCard
+        query={query}
+        items={matching}
+        empty={
+          <EmptyState icon={SearchX} title={searchText === "" ? t("All settings have default values") : t("No matching settings")}>
+            {searchText === "" ? t("No setting differs from its default.") : t("No setting name or description contains the search text.")}
+          </EmptyState>
+        }
+      >
+        {(settings) => (
+          <div className={table.wrap}>
+            <table className={table.table}>
+              <thead>
+                <tr>
+                  <th scope="col">{t("Setting")}</th>
+                  <th scope="col">{t("Value")}</th>
+                  <th scope="col">{t("Source")}</th>
+                </tr>
+              </thead>
+              <tbody>
+                {settings.map((each) => (
+                  <tr key={each.name} data-testid="setting-row">
+                    <td style={{ maxWidth: 340 }}>
+                      <span className="mono">{each.name}</span>
+                      <Text size="xs" c="dimmed" lang="en">
+                        {each.description}
+                      </Text>
+                    </td>
+                    <td data-label={t("Value")}>
+                      <span className={classes.value}>{each.value ?? t("not set")}</span>
+                    </td>
+                    <td data-label={t("Source")}>
+                      <div>
+                        {t(known(SOURCES, each.source, each.source))}
+                        {each.where !== null && (
+                          <Text size="xs" c="dimmed" className={classes.value}>
+                            {each.where}
+                          </Text>
+                        )}
+                      </div>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </QueryCard>
+    </>
+  );
+}

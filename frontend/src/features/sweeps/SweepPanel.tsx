@@ -1,0 +1,259 @@
+import { ActionIcon, Anchor, Button, Checkbox, Group, Skeleton, Text, Tooltip } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { ArrowDown, ArrowUp, Download, GitCompareArrows, OctagonX, Trophy } from "lucide-react";
+import { useMemo, useState } from "react";
+import { useTranslation } from "react-i18next";
+import { runKeys, type Sweep, stopSweep, sweepQuery } from "@/api/runs";
+import type { Job } from "@/api/types";
+import { Confirm } from "@/components/Confirm";
+import { notifyProblem } from "@/components/notify";
+import { PageError } from "@/components/PageError";
+import tableClasses from "@/components/table.module.css";
+import { msg } from "@/i18n/msg";
+import { isTerminal, lookOf } from "@/lib/states";
+import { comparePath, MOST_RUNS } from "@/lib/compared-runs";
+import { type Column, csvOf, firstOrder, formatCell, MAX_METRICS, metricsOf, type Order, sorted } from "@/lib/sweep";
+import { useCacheUpdater } from "@/live/LiveProvider";
+import classes from "./SweepPanel.module.css";
+import { SweepCurves } from "./SweepCurves";
+import { SweepPlot } from "./SweepPlot";
+
+/** The tasks of a sweep with their parameters and metrics. */
+export function SweepPanel({ job }: { job: Job }) {
+  const query = useQuery(sweepQuery(job.id));
+  if (query.isPending) return <Skeleton h={320} m={20} />;
+  if (query.data === undefined) return <PageError compact error={query.error} onRetry={() => void query.refetch()} />;
+  return <SweepTasks job={job} sweep={query.data} />;
+}
+
+function SweepTasks({ job, sweep }: { job: Job; sweep: Sweep }) {
+  const [order, setOrder] = useState<Order | null>(null);
+  const [highlighted, setHighlighted] = useState<number | null>(null);
+  const [compared, setCompared] = useState<string[]>([]);
+  const metrics = metricsOf(sweep).slice(0, MAX_METRICS);
+  const currentOrder = order ?? firstOrder(sweep);
+  const rows = useMemo(() => sorted(sweep.tasks, currentOrder), [sweep.tasks, currentOrder]);
+  const metric = sweep.metric ?? metrics[0];
+  const scored = sweep.tasks.filter((task) => metric !== undefined && metric in task.values).length;
+  return (
+    <div className={classes.panel} data-testid="sweep">
+      <Head job={job} sweep={sweep} compared={compared} />
+      {metric !== undefined && scored > 1 && <SweepPlot sweep={sweep} metric={metric} highlighted={highlighted} onHighlight={setHighlighted} />}
+      <SweepCurves sweep={sweep} />
+      <Table sweep={sweep} rows={rows} metrics={metrics} order={currentOrder} highlighted={highlighted} compared={compared} onOrder={setOrder} onHighlight={setHighlighted} onCompare={setCompared} />
+    </div>
+  );
+}
+
+function Head({ job, sweep, compared }: { job: Job; sweep: Sweep; compared: string[] }) {
+  const { t } = useTranslation();
+  const cache = useQueryClient();
+  const updater = useCacheUpdater();
+  const [confirming, setConfirming] = useState(false);
+  const stop = useMutation({
+    mutationFn: () => stopSweep(job.id),
+    onSuccess: async (answer) => {
+      updater.put(answer);
+      await cache.invalidateQueries({ queryKey: runKeys.sweep(job.id) });
+    },
+    onError: (error) => notifyProblem(t("The sweep was not stopped"), error),
+    onSettled: () => setConfirming(false),
+  });
+  const ended = sweep.tasks.filter((task) => isTerminal(task.state)).length;
+  const best = sweep.tasks.find((task) => task.task === sweep.best);
+  const finished = ended === sweep.tasks.length;
+  return (
+    <div className={classes.head}>
+      <div className={classes.verdict}>
+        {best !== undefined && sweep.metric !== null ? (
+          <Text fw={600} data-testid="sweep-best">
+            <Trophy size={16} style={{ verticalAlign: "-2px", marginRight: 6 }} color="var(--good)" aria-hidden />
+            {t(titleOfBest(job, finished), {
+              task: best.task,
+              metric: sweep.metric,
+              value: formatCell(best.values[sweep.metric] ?? null),
+            })}
+          </Text>
+        ) : (
+          <Text fw={600}>{sweep.metric === null ? t("Settings") : t("No {{metric}} yet", { metric: sweep.metric })}</Text>
+        )}
+        <Text size="sm" c="dimmed" className="tabular">
+          {t("{{ended}} of {{count}} tasks have ended", { ended, count: sweep.tasks.length })}
+          {sweep.stop_when !== null &&
+            ` · ${t(sweep.stop_when.goal === "max" ? "stops when {{metric}} reaches {{value}}" : "stops when {{metric}} falls to {{value}}", {
+              metric: sweep.stop_when.metric,
+              value: formatCell(sweep.stop_when.value),
+            })}`}
+        </Text>
+        {metricsOf(sweep).length === 0 && (
+          <Text size="sm" c="dimmed" mt={6} maw={560}>
+            {t("Metrics appear here when tasks write metrics.json, metrics.jsonl or TensorBoard event files to $AITNE_METRICS.")}
+          </Text>
+        )}
+      </div>
+      <Group gap="xs">
+        {compared.length >= 2 && (
+          <Button
+            renderRoot={(props) => <Link {...props} to={comparePath(compared) as "/"} />}
+            size="xs"
+            leftSection={<GitCompareArrows size={15} />}
+            data-testid="sweep-compare-selected"
+          >
+            {t("Compare")}
+          </Button>
+        )}
+        <Button variant="default" size="xs" leftSection={<Download size={15} />} onClick={() => save(job.name, csvOf(sweep))}>
+          {t("CSV")}
+        </Button>
+        {!finished && job.actions.includes("cancel") && (
+          <Button variant="outline" color="red" size="xs" leftSection={<OctagonX size={15} />} onClick={() => setConfirming(true)} data-testid="sweep-stop">
+            {t("Stop sweep")}
+          </Button>
+        )}
+      </Group>
+      <Confirm
+        opened={confirming}
+        title={t("Stop this sweep?")}
+        action={t("Stop sweep")}
+        keep={t("Keep running")}
+        busy={stop.isPending}
+        onClose={() => setConfirming(false)}
+        onConfirm={() => stop.mutate()}
+      >
+        {best === undefined
+          ? t("All unfinished tasks are cancelled.")
+          : t("All unfinished tasks except task {{task}} (best so far) are cancelled.", { task: best.task })}
+      </Confirm>
+    </div>
+  );
+}
+
+function titleOfBest(job: Job, finished: boolean): string {
+  if (job.reason === "goal_reached") return msg("Goal reached: task {{task}}, {{metric}} {{value}}");
+  return finished ? msg("Best: task {{task}}, {{metric}} {{value}}") : msg("Best so far: task {{task}}, {{metric}} {{value}}");
+}
+
+interface TableProps {
+  sweep: Sweep;
+  rows: Sweep["tasks"];
+  metrics: string[];
+  order: Order;
+  highlighted: number | null;
+  /** IDs of the jobs to compare, `MOST_RUNS` at most; another one replaces the first. */
+  compared: string[];
+  onOrder: (order: Order) => void;
+  onHighlight: (task: number | null) => void;
+  onCompare: (compared: string[]) => void;
+}
+
+function Table({ sweep, rows, metrics, order, highlighted, compared, onOrder, onHighlight, onCompare }: TableProps) {
+  const { t } = useTranslation();
+  const toggle = (id: string) => onCompare(compared.includes(id) ? compared.filter((each) => each !== id) : [...compared.slice(1 - MOST_RUNS), id]);
+  const columns: { column: Column; title: string; number: boolean }[] = [
+    { column: { kind: "task", name: "" }, title: t("Task"), number: false },
+    { column: { kind: "state", name: "" }, title: t("State"), number: false },
+    ...sweep.parameters.map((name) => ({ column: { kind: "parameter" as const, name }, title: name, number: true })),
+    ...metrics.map((name) => ({ column: { kind: "metric" as const, name }, title: name, number: true })),
+  ];
+  const isOrder = (column: Column) => column.kind === order.column.kind && column.name === order.column.name;
+  const best = sweep.tasks.find((task) => task.task === sweep.best);
+  return (
+    <div className={tableClasses.wrap}>
+      <table className={`${tableClasses.table ?? ""} tabular`} aria-label={t("Sweep tasks")} data-testid="sweep-table">
+        <thead>
+          <tr>
+            {columns.map(({ column, title, number }) => (
+              <th
+                key={`${column.kind} ${column.name}`}
+                scope="col"
+                className={number ? tableClasses.num : undefined}
+                aria-sort={isOrder(column) ? (order.descending ? "descending" : "ascending") : "none"}
+              >
+                <button
+                  type="button"
+                  className={classes.sort}
+                  onClick={() => onOrder({ column, descending: isOrder(column) ? !order.descending : column.kind === "metric" && sweep.goal === "max" })}
+                >
+                  {title}
+                  {isOrder(column) && (order.descending ? <ArrowDown size={12} aria-hidden /> : <ArrowUp size={12} aria-hidden />)}
+                </button>
+              </th>
+            ))}
+            {best && (
+              <th scope="col">
+                <span className="visually-hidden">{t("Compare")}</span>
+              </th>
+            )}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((task) => (
+            <tr
+              key={task.task}
+              className={task.task === sweep.best ? classes.bestRow : task.task === highlighted ? classes.chosenRow : undefined}
+              onMouseEnter={() => onHighlight(task.task)}
+              onMouseLeave={() => onHighlight(null)}
+            >
+              <td data-label={t("Task")}>
+                <Group gap={8} wrap="nowrap" display="inline-flex">
+                  <Checkbox
+                    size="xs"
+                    checked={compared.includes(task.job_id)}
+                    onChange={() => toggle(task.job_id)}
+                    aria-label={t("Compare task {{task}}", { task: task.task })}
+                    data-testid="sweep-tick"
+                  />
+                  <Anchor component={Link} to={`/jobs/${task.job_id}`} size="sm">
+                    {task.task}
+                    {task.task === sweep.best && <span className="visually-hidden">{t("best")}</span>}
+                  </Anchor>
+                </Group>
+              </td>
+              <td data-label={t("State")}>{lookOf(task.state).label}</td>
+              {sweep.parameters.map((name) => (
+                <td key={`p ${name}`} data-label={name} className={tableClasses.num}>
+                  {formatCell(task.parameters[name] ?? null)}
+                </td>
+              ))}
+              {metrics.map((name) => (
+                <td key={`m ${name}`} data-label={name} className={tableClasses.num}>
+                  {formatCell(task.values[name] ?? null)}
+                </td>
+              ))}
+              {best && <td className={tableClasses.num}>{task.task !== best.task && <CompareLink task={task} best={best} />}</td>}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function CompareLink({ task, best }: { task: Sweep["tasks"][number]; best: Sweep["tasks"][number] }) {
+  const { t } = useTranslation();
+  const label = t("Compare task {{task}} with the best task", { task: task.task });
+  return (
+    <Tooltip label={label}>
+      <ActionIcon
+        renderRoot={(props) => <Link {...props} to={comparePath([best.job_id, task.job_id]) as "/"} />}
+        variant="subtle"
+        color="gray"
+        size={26}
+        aria-label={label}
+        data-testid="sweep-compare"
+      >
+        <GitCompareArrows size={15} />
+      </ActionIcon>
+    </Tooltip>
+  );
+}
+
+function save(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = `${name.replace(/[^\w.-]+/g, "-").slice(0, 60) || "sweep"}.csv`;
+  link.click();
+  URL.revokeObjectURL(url);
+}
