@@ -158,7 +158,8 @@ class JobStore(Protocol):
     ) -> Sequence[Job | None]:
         """Make many transitions of different jobs in one transaction.
 
-        ``tokens`` are hashes of job tokens to store (as ``set_job_token`` does), by job ID;
+        ``tokens`` are hashes of the job tokens with which agents report, by ID of jobs among
+        ``moves``; the tasks of an array share one. For a job that has ended, nothing is stored.
         ``done`` are the ids of outbox items that these transitions complete.
 
         Returns for each transition the job as it is afterwards; None where ``transition`` would
@@ -288,16 +289,6 @@ class JobStore(Protocol):
     async def outbox_depth(self) -> tuple[int, float]:
         """Return the number of waiting outbox items and the age of the oldest in seconds (0.0 if
         none), not counting items that wait for another job.
-        """
-        ...
-
-    async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
-        """Store the hash of the job token with which the agent reports; the tasks of an array share
-        one token.
-
-        Raises:
-            NotFound: there is no such job.
-            Conflict: the job has ended.
         """
         ...
 
