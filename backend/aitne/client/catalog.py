@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 
 from aitne.client.admin_records import NodeEventRecord
+from aitne.client.deprecation import limit_of
 from aitne.client.records import Node, PartitionRecord, Template, TemplateProblemRecord
 from aitne.client.session import ApiSession, segment
 
@@ -55,10 +56,13 @@ class Nodes:
         gpus: builtins.list[dict[str, Any]] = self._session.json("GET", "/cluster/capacity")["gpus"]
         return gpus
 
-    def history(self, name: str, *, most: int | None = None) -> Iterator[NodeEventRecord]:
-        """Iterate over the history of a node, newest first: outages, drains and resumes."""
+    def history(
+        self, name: str, *, limit: int | None = None, most: int | None = None
+    ) -> Iterator[NodeEventRecord]:
+        """Iterate over the history of a node, newest first: outages, drains and resumes. ``most``
+        is the old name of ``limit``, the maximum number of events."""
         path = f"/cluster/nodes/{segment(name)}/history"
-        return map(NodeEventRecord, self._session.pages(path, {}, most=most))
+        return map(NodeEventRecord, self._session.pages(path, {}, limit=limit_of(limit, most)))
 
     def drain(self, name: str, reason: str) -> Node:
         """Drain a node, so that it starts no new jobs; administrators only. Raises ``NotFound``."""

@@ -3232,8 +3232,8 @@ export interface components {
         AreaFacts: {
             /** @description The folder. */
             area: components["schemas"]["Area"];
-            /** @description Whether the folder is there, on a file system that is mounted. */
-            there: boolean;
+            /** @description Whether the folder exists, on a file system that is mounted. */
+            available: boolean;
             /**
              * @description Whether its user may write there.
              * @default false
@@ -3383,7 +3383,7 @@ export interface components {
             /** @description CPU-hours. */
             cpu_hours: components["schemas"]["Share"];
             /** @description Whether new jobs are refused because the budget is used up. */
-            spent: boolean;
+            exhausted: boolean;
         };
         /** @description A batch script for sbatch. */
         BatchScript: {
@@ -3722,7 +3722,7 @@ export interface components {
             /** @description Value in Slurm. */
             slurm: string;
             /** @description Value on the platform, which Slurm is to get. */
-            portal: string;
+            platform: string;
         };
         /** @description The ``distributed`` part of a job file: its commands run on every rank of every node. */
         DistributedFile: {
@@ -3785,11 +3785,6 @@ export interface components {
             default: number;
             /** @description Maximum. */
             max?: number | null;
-        };
-        /** @description Number of sign-ins that were revoked. */
-        Ended: {
-            /** @description Number of revoked sign-ins. */
-            ended: number;
         };
         /** @description Secret for an authenticator app. It is shown only once. */
         EnrolmentView: {
@@ -3899,7 +3894,7 @@ export interface components {
              * @description Users who need a second factor.
              * @enum {string}
              */
-            rule: "optional" | "admins" | "all";
+            policy: "optional" | "admins" | "all";
             /** @description Time at which it was activated. */
             confirmed_at: string | null;
             /** @description Number of unused recovery codes. */
@@ -4018,9 +4013,9 @@ export interface components {
             /** @description Amount in use. */
             used: number;
             /** @description Number on nodes that accept no jobs. */
-            out: number;
+            unavailable: number;
             /** @description Number in use by jobs whose end is unknown, such as those past their time limit. */
-            without_end: number;
+            end_unknown: number;
             /** @description Requested by waiting jobs; requests without a type count for every type. */
             waiting: number;
             /** @description Latest time at which the next one is released; null: unknown. */
@@ -4269,7 +4264,7 @@ export interface components {
              * @description The administrator.
              * @example root
              */
-            by: string;
+            impersonator: string;
             /**
              * Format: date-time
              * @description Time at which it ends.
@@ -4604,7 +4599,7 @@ export interface components {
          */
         JobQueue: {
             /** @description Position; null: it does not wait, or there are no priorities. */
-            position: components["schemas"]["QueuePlace"] | null;
+            position: components["schemas"]["QueuePosition"] | null;
             /** @description Advice on how to start earlier; often empty. */
             advice: components["schemas"]["Advice"][];
         };
@@ -5099,6 +5094,21 @@ export interface components {
          * @enum {string}
          */
         Level: "info" | "success" | "warning" | "error";
+        /** @description Use of one limit, in total and by user, as the scheduler counts it. */
+        LimitUse: {
+            /** @description Name of a field of `Limits`; for a GPU type `max_gpus_by_type.<type>`. */
+            limit: string;
+            /** @description Amount in use. */
+            used: number;
+            /** @description Value that the scheduler enforces, which may differ from the project's until a sync. */
+            maximum: number | null;
+            /** @description Use by each member, by Unix account. */
+            by_user: {
+                [key: string]: number;
+            };
+            /** @description Text such as `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
+            summary: string | null;
+        };
         /**
          * @description Maximum amounts; None means no limit. The names in brackets are sacctmgr's for an
          *     association.
@@ -5461,6 +5471,20 @@ export interface components {
             /** @description Its end; null: it has no end. */
             expires_at: string | null;
         };
+        /** @description Request for a later end, with a reason. */
+        NewExtensionRequest: {
+            /**
+             * Format: date-time
+             * @description The requested end.
+             * @example 2027-01-01T00:00:00Z
+             */
+            until: string;
+            /**
+             * @description Reason, for the administrator.
+             * @default
+             */
+            reason: string;
+        };
         /** @description Version of an image to register, with its artifacts; it was built and tested before. */
         NewImage: {
             /** @description Name. */
@@ -5770,10 +5794,10 @@ export interface components {
             /** @description The same as a sentence for users. */
             message: string;
             /**
-             * @description Whether the job would run otherwise than by sbatch.
+             * @description Whether the job would run differently from sbatch.
              * @default true
              */
-            serious: boolean;
+            changes_execution: boolean;
         };
         /**
          * @description Kind of event that users are notified of.
@@ -6076,7 +6100,7 @@ export interface components {
              * @description Components that enforce its memory and its CPUs, a sentence each.
              * @default []
              */
-            limits: string[];
+            enforcement: string[];
             /** @description The exact batch script. */
             script: string;
             /**
@@ -6103,7 +6127,7 @@ export interface components {
              * @description When changed limits of projects and members apply: `at_once`; `after_sync`, once an
              *     administrator has synchronized Slurm's accounts; `never`, the scheduler holds none.
              */
-            limits: components["schemas"]["LimitsApplied"];
+            limits_applied: components["schemas"]["LimitsApplied"];
             /** @description Origin of sessions; JupyterHub's where each user has a host of its own. */
             sessions_origin: string;
             /** @description Unix account under which all users' jobs run, where users trust each other; else null. */
@@ -6323,7 +6347,7 @@ export interface components {
             /** @description Members with their own limits. */
             members: components["schemas"]["Membership"][];
             /** @description Use of each limit; empty if the scheduler has no account of this name. */
-            use: components["schemas"]["Use"][];
+            use: components["schemas"]["LimitUse"][];
             /** @description When the scheduler was last polled. */
             as_of: string | null;
         };
@@ -6403,7 +6427,7 @@ export interface components {
             sign_ins: number;
         };
         /** @description A job's position among the waiting jobs of this platform in one partition. */
-        QueuePlace: {
+        QueuePosition: {
             /** @description Counted from 1. */
             position: number;
             /** @description Number of jobs that wait there. */
@@ -6769,6 +6793,11 @@ export interface components {
              */
             on: components["schemas"]["TerminationReason"][];
         };
+        /** @description Number of sign-ins that were revoked. */
+        RevokedSignIns: {
+            /** @description Number of revoked sign-ins. */
+            revoked: number;
+        };
         /**
          * @description Role of a user on the whole platform.
          * @enum {string}
@@ -6858,8 +6887,8 @@ export interface components {
          *     date.
          */
         SchedulerStatus: {
-            /** @description Whether it answered when it was asked last. */
-            answering: boolean;
+            /** @description Whether it answered the last query. */
+            responding: boolean;
             /**
              * Format: date-time
              * @description Time since which it answers, or at which it answered last.
@@ -7039,7 +7068,7 @@ export interface components {
              * @description The file with its line, or the variable; null: neither.
              * @example /srv/aitne/aitne.toml:12
              */
-            where: string | null;
+            location: string | null;
             /** @description Purpose of the setting. */
             description: string;
         };
@@ -7726,20 +7755,6 @@ export interface components {
              */
             account: string;
         };
-        /** @description Request for a later end, with a reason. */
-        TimeWish: {
-            /**
-             * Format: date-time
-             * @description The requested end.
-             * @example 2027-01-01T00:00:00Z
-             */
-            until: string;
-            /**
-             * @description Reason, for the administrator.
-             * @default
-             */
-            reason: string;
-        };
         /** @description Access token of a user, without its secret, of which only a hash is stored. */
         Token: {
             /** @description Identifier, which never changes. */
@@ -7841,21 +7856,6 @@ export interface components {
             gpu_hours_by_type: {
                 [key: string]: number;
             };
-        };
-        /** @description Use of one limit, in total and by user, as the scheduler counts it. */
-        Use: {
-            /** @description Name of a field of `Limits`; for a GPU type `max_gpus_by_type.<type>`. */
-            limit: string;
-            /** @description Amount in use. */
-            used: number;
-            /** @description Value that the scheduler enforces, which may differ from the project's until a sync. */
-            maximum: number | null;
-            /** @description Use by each member, by Unix account. */
-            by: {
-                [key: string]: number;
-            };
-            /** @description Text such as `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
-            summary: string | null;
         };
         /** @description User with an account. The password's hash is not part of it. */
         User: {
@@ -8716,7 +8716,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Ended"];
+                    "application/json": components["schemas"]["RevokedSignIns"];
                 };
             };
             /** @description A problem (RFC 9457). */
@@ -9149,7 +9149,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Ended"];
+                    "application/json": components["schemas"]["RevokedSignIns"];
                 };
             };
             /** @description A problem (RFC 9457). */
@@ -9907,7 +9907,7 @@ export interface operations {
                  *       "reason": "The grant continues for a year."
                  *     }
                  */
-                "application/json": components["schemas"]["TimeWish"];
+                "application/json": components["schemas"]["NewExtensionRequest"];
             };
         };
         responses: {

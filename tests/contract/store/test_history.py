@@ -124,7 +124,7 @@ async def test_the_place_in_line(store: SqlStore) -> None:
     first = await waiting(store, 90, "gpu", 9)
     elsewhere = await waiting(store, 99, "debug", 0)
     unknown = await waiting(store, None, "gpu", 0)
-    places = [await store.queue_place(job) for job in (first, early, late, elsewhere)]
+    places = [await store.queue_position(job) for job in (first, early, late, elsewhere)]
     # Who has no priority yet waits too, and is before nobody.
     assert [(at.position, at.waiting, at.partition) for at in places if at] == [
         (1, 4, "gpu"),
@@ -132,10 +132,10 @@ async def test_the_place_in_line(store: SqlStore) -> None:
         (3, 4, "gpu"),
         (1, 1, "debug"),
     ]
-    assert await store.queue_place(unknown) is None
+    assert await store.queue_position(unknown) is None
     started = await store.transition(first.id, JobState.STARTING)
-    assert await store.queue_place(started) is None
-    place = await store.queue_place(late)
+    assert await store.queue_position(started) is None
+    place = await store.queue_position(late)
     assert place is not None
     assert place.position == 2
 

@@ -24,7 +24,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, Sample
 from aitne.core.ports.store import JobStore
-from aitne.core.ports.store.records import QueuePlace
+from aitne.core.ports.store.records import QueuePosition
 from aitne.core.units import parse_array
 
 _jobs = tables.jobs
@@ -141,7 +141,7 @@ class JobHistory(StorePart, JobStore):
             tx.append_event(kind, data, job_id=job_id, owner=row.owner, project=row.project)
 
     @override
-    async def queue_place(self, job: Job) -> QueuePlace | None:
+    async def queue_position(self, job: Job) -> QueuePosition | None:
         # At equal priority, the older job is first, as in Slurm.
         if job.state is not JobState.QUEUED or job.partition is None or job.priority is None:
             return None
@@ -165,7 +165,7 @@ class JobHistory(StorePart, JobStore):
         )
         async with self._db.read() as connection:
             others, before = (await connection.execute(query)).one()
-        return QueuePlace(position=before + 1, waiting=others + 1, partition=job.partition)
+        return QueuePosition(position=before + 1, waiting=others + 1, partition=job.partition)
 
     @override
     async def job_events(self, job_id: UUID) -> Sequence[Event]:

@@ -17,7 +17,7 @@ from aitne.core.ports.store.records import (
     OutboxItem,
     OutboxKind,
     Page,
-    QueuePlace,
+    QueuePosition,
     TransitionRequest,
 )
 
@@ -341,7 +341,7 @@ class JobStore(Protocol):
         """
         ...
 
-    async def queue_place(self, job: Job) -> QueuePlace | None:
+    async def queue_position(self, job: Job) -> QueuePosition | None:
         """Return the job's position among the jobs that wait for its partition, by the scheduler's
         priority.
 
