@@ -8139,7 +8139,95 @@ export interface components {
             };
         };
     };
-    responses: never;
+    responses: {
+        /** @description The credential is missing, wrong or expired. */
+        NotAuthenticated: {
+            headers: {
+                /** @description The scheme of the credential. */
+                "WWW-Authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The caller may not do this. */
+        NotAllowed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description There is no such object that the caller may see. */
+        NotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The object has another ETag than `If-Match`. */
+        ChangedMeanwhile: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The body is larger than 1 MiB; without a login, than 16 KiB; of a manifest, than 1 GiB. */
+        TooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The query is longer than 8 KiB. */
+        TooLong: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description A field is invalid; `problems` names each. */
+        InvalidInput: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description Too many requests. */
+        RateLimited: {
+            headers: {
+                /** @description Seconds to wait before the next try. */
+                "Retry-After"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description A part of the platform does not answer. */
+        Unavailable: {
+            headers: {
+                /** @description Seconds to wait before the next try. */
+                "Retry-After"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+    };
     parameters: never;
     requestBodies: never;
     headers: never;
@@ -8165,6 +8253,8 @@ export interface operations {
                     "application/json": components["schemas"]["LoginSources"];
                 };
             };
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8213,6 +8303,10 @@ export interface operations {
                     "application/json": components["schemas"]["SecondFactorNeeded"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8252,6 +8346,10 @@ export interface operations {
                     "application/json": components["schemas"]["SignedIn"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8285,6 +8383,11 @@ export interface operations {
                 };
                 content?: never;
             };
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8315,6 +8418,10 @@ export interface operations {
                 };
                 content?: never;
             };
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8353,6 +8460,10 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8385,6 +8496,10 @@ export interface operations {
                     "application/json": components["schemas"]["LoginLink"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8424,6 +8539,10 @@ export interface operations {
                     "application/json": components["schemas"]["ResetDone"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8451,6 +8570,8 @@ export interface operations {
                 };
                 content?: never;
             };
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8481,6 +8602,10 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8510,6 +8635,10 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8548,6 +8677,10 @@ export interface operations {
                     "application/json": components["schemas"]["DeviceLoginCodes"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8586,6 +8719,10 @@ export interface operations {
                     "application/json": components["schemas"]["TokenSecret"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8626,6 +8763,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8655,6 +8798,10 @@ export interface operations {
                     "application/json": components["schemas"]["AccountView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8684,6 +8831,10 @@ export interface operations {
                     "application/json": components["schemas"]["SignInList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8719,6 +8870,12 @@ export interface operations {
                     "application/json": components["schemas"]["RevokedSignIns"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8752,6 +8909,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8792,6 +8955,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8831,6 +9000,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8863,6 +9038,10 @@ export interface operations {
                     "application/json": components["schemas"]["EnrolmentView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8904,6 +9083,12 @@ export interface operations {
                     "application/json": components["schemas"]["RecoveryCodes"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8945,6 +9130,12 @@ export interface operations {
                     "application/json": components["schemas"]["RecoveryCodes"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8984,6 +9175,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9016,6 +9213,12 @@ export interface operations {
                     "application/json": components["schemas"]["ProtectionView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9051,6 +9254,12 @@ export interface operations {
                     "application/json": components["schemas"]["ResetLink"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9084,6 +9293,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9117,6 +9332,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9152,6 +9373,12 @@ export interface operations {
                     "application/json": components["schemas"]["RevokedSignIns"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9187,6 +9414,12 @@ export interface operations {
                     "application/json": components["schemas"]["Impersonation"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9219,6 +9452,12 @@ export interface operations {
                     "application/json": components["schemas"]["TokenList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9265,6 +9504,12 @@ export interface operations {
                     "application/json": components["schemas"]["TokenSecret"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9301,6 +9546,13 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9345,6 +9597,12 @@ export interface operations {
                     "application/json": components["schemas"]["UserPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9390,6 +9648,12 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9425,6 +9689,12 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9472,6 +9742,14 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9514,6 +9792,12 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9559,6 +9843,12 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9594,6 +9884,12 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9641,6 +9937,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9698,6 +10002,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9744,6 +10056,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9790,6 +10110,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9827,6 +10155,13 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9873,6 +10208,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9920,6 +10263,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9968,6 +10319,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10000,6 +10359,12 @@ export interface operations {
                     "application/json": components["schemas"]["MembershipList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10049,6 +10414,13 @@ export interface operations {
                     "application/json": components["schemas"]["Member"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10084,6 +10456,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10119,6 +10497,12 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectLimits"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10168,6 +10552,14 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectLimits"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10215,6 +10607,13 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectLimits"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10244,6 +10643,10 @@ export interface operations {
                     "application/json": components["schemas"]["SyncReport"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10285,6 +10688,12 @@ export interface operations {
                     "application/json": components["schemas"]["SyncReport"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10320,6 +10729,13 @@ export interface operations {
                     "application/json": components["schemas"]["UsageReport"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10357,6 +10773,13 @@ export interface operations {
                     "text/csv": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10389,6 +10812,12 @@ export interface operations {
                     "application/json": components["schemas"]["Balance"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10424,6 +10853,13 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectReport"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10461,6 +10897,13 @@ export interface operations {
                     "application/json": components["schemas"]["WaitingPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10493,6 +10936,12 @@ export interface operations {
                     "application/json": components["schemas"]["UsageReport"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10525,6 +10974,12 @@ export interface operations {
                     "application/json": components["schemas"]["InvitationList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10571,6 +11026,13 @@ export interface operations {
                     "application/json": components["schemas"]["InvitationLink"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10606,6 +11068,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10644,6 +11112,10 @@ export interface operations {
                     "application/json": components["schemas"]["InvitationPreview"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10685,6 +11157,12 @@ export interface operations {
                     "application/json": components["schemas"]["Membership"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10742,6 +11220,12 @@ export interface operations {
                     "application/json": components["schemas"]["Plan"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10812,6 +11296,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10871,6 +11361,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10933,6 +11429,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobCounts"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10980,6 +11482,12 @@ export interface operations {
                     "application/json": components["schemas"]["CancelResults"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11012,6 +11520,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11056,6 +11570,13 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11091,6 +11612,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11135,6 +11662,13 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11170,6 +11704,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11205,6 +11745,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11237,6 +11783,12 @@ export interface operations {
                     "application/json": components["schemas"]["Rerun"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11283,6 +11835,13 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11315,6 +11874,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobQueue"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11347,6 +11912,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobFailure"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11379,6 +11950,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobRecord"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11411,6 +11988,12 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11443,6 +12026,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobMetrics"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11476,6 +12065,12 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11508,6 +12103,12 @@ export interface operations {
                     "application/json": components["schemas"]["EventList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11555,6 +12156,13 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11587,6 +12195,12 @@ export interface operations {
                     "application/json": components["schemas"]["Snapshot"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11619,6 +12233,12 @@ export interface operations {
                     "application/json": components["schemas"]["WrittenFiles"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11651,6 +12271,12 @@ export interface operations {
                     "application/json": components["schemas"]["Results"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11683,6 +12309,12 @@ export interface operations {
                     "application/json": components["schemas"]["Sweep"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11718,6 +12350,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11752,6 +12390,12 @@ export interface operations {
                     "application/json": components["schemas"]["Comparison"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11789,6 +12433,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11855,6 +12505,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11904,6 +12560,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11936,6 +12598,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11974,6 +12642,13 @@ export interface operations {
                     "application/json": components["schemas"]["SessionUrl"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12018,6 +12693,13 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12053,6 +12735,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12090,6 +12778,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12125,6 +12819,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12154,6 +12854,10 @@ export interface operations {
                     "application/json": components["schemas"]["ImageList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12223,6 +12927,12 @@ export interface operations {
                     "application/json": components["schemas"]["Image"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12257,6 +12967,12 @@ export interface operations {
                     "application/json": components["schemas"]["Image"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12294,6 +13010,12 @@ export interface operations {
                     "application/json": components["schemas"]["ArtifactList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12340,6 +13062,13 @@ export interface operations {
                     "application/json": components["schemas"]["Image"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12386,6 +13115,13 @@ export interface operations {
                     "application/json": components["schemas"]["Image"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12415,6 +13151,10 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12462,6 +13202,12 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12501,6 +13247,13 @@ export interface operations {
                     "application/json": components["schemas"]["ManifestSummary"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12533,6 +13286,12 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12567,6 +13326,12 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12613,6 +13378,13 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12647,6 +13419,12 @@ export interface operations {
                     "application/gzip": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12686,6 +13464,12 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12725,6 +13509,12 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12772,6 +13562,13 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12804,6 +13601,12 @@ export interface operations {
                     "application/json": components["schemas"]["StorageView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12836,6 +13639,11 @@ export interface operations {
                     "application/json": components["schemas"]["PortalPreferences"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12880,6 +13688,13 @@ export interface operations {
                     "application/json": components["schemas"]["PortalPreferences"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12912,6 +13727,11 @@ export interface operations {
                     "application/json": components["schemas"]["JobViews"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12969,6 +13789,13 @@ export interface operations {
                     "application/json": components["schemas"]["JobViews"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13001,6 +13828,11 @@ export interface operations {
                     "application/json": components["schemas"]["LastLaunch-Output"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13068,6 +13900,13 @@ export interface operations {
                     "application/json": components["schemas"]["LastLaunch-Output"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13100,6 +13939,11 @@ export interface operations {
                     "application/json": components["schemas"]["TemplatePreferences-Output"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13154,6 +13998,13 @@ export interface operations {
                     "application/json": components["schemas"]["TemplatePreferences-Output"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13183,6 +14034,10 @@ export interface operations {
                     "application/json": components["schemas"]["UserSecretList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13227,6 +14082,13 @@ export interface operations {
                     "application/json": components["schemas"]["UserSecret"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13260,6 +14122,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13301,6 +14169,12 @@ export interface operations {
                     "application/json": components["schemas"]["ImportedJobFile"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13333,6 +14207,12 @@ export interface operations {
                     "application/json": components["schemas"]["WrittenJobFile"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13362,6 +14242,10 @@ export interface operations {
                     "application/json": components["schemas"]["TemplateList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13394,6 +14278,12 @@ export interface operations {
                     "application/json": components["schemas"]["Template"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13423,6 +14313,10 @@ export interface operations {
                     "application/json": components["schemas"]["NodeList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13452,6 +14346,10 @@ export interface operations {
                     "application/json": components["schemas"]["PartitionList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13481,6 +14379,10 @@ export interface operations {
                     "application/json": components["schemas"]["Capacity"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13525,6 +14427,13 @@ export interface operations {
                     "application/json": components["schemas"]["Node"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13560,6 +14469,12 @@ export interface operations {
                     "application/json": components["schemas"]["Node"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13597,6 +14512,13 @@ export interface operations {
                     "application/json": components["schemas"]["NodeEventPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13626,6 +14548,10 @@ export interface operations {
                     "application/json": components["schemas"]["NodeDrainList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13655,9 +14581,28 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": string;
+                    "text/event-stream": {
+                        /** @description Id of the last event so far, to be sent as `Last-Event-ID`. */
+                        id: string;
+                        /** @description `hello`, `reset` or the event's kind. */
+                        event: string;
+                        /** @description JSON, as the schema of the kind describes. */
+                        data: string;
+                    } & ({
+                        /** @enum {unknown} */
+                        event?: "hello" | "reset";
+                        data?: string;
+                    } | {
+                        event?: unknown;
+                        data?: string;
+                    });
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13706,6 +14651,12 @@ export interface operations {
                     "application/json": components["schemas"]["AuditPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13753,6 +14704,12 @@ export interface operations {
                     "text/csv": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13782,6 +14739,10 @@ export interface operations {
                     "application/json": components["schemas"]["AuditCheck"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13818,6 +14779,12 @@ export interface operations {
                     "application/json": components["schemas"]["AnnouncementPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13863,6 +14830,13 @@ export interface operations {
                     "application/json": components["schemas"]["AnnouncementView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13898,6 +14872,12 @@ export interface operations {
                     "application/json": components["schemas"]["AnnouncementView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13933,6 +14913,13 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13980,6 +14967,14 @@ export interface operations {
                     "application/json": components["schemas"]["AnnouncementView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14013,6 +15008,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14045,6 +15046,11 @@ export interface operations {
                     "application/json": components["schemas"]["MaintenanceView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14090,6 +15096,13 @@ export interface operations {
                     "application/json": components["schemas"]["MaintenanceView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14124,6 +15137,12 @@ export interface operations {
                     "application/json": components["schemas"]["MaintenanceView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14153,6 +15172,10 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14182,6 +15205,10 @@ export interface operations {
                     "application/json": components["schemas"]["SettingList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14226,6 +15253,13 @@ export interface operations {
                     "application/json": components["schemas"]["Ticket"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14255,6 +15289,10 @@ export interface operations {
                     "application/json": components["schemas"]["SshFacts"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14291,6 +15329,12 @@ export interface operations {
                     "application/json": components["schemas"]["NotificationPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14335,6 +15379,12 @@ export interface operations {
                     "application/json": components["schemas"]["UnreadCount"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14367,6 +15417,11 @@ export interface operations {
                     "application/json": components["schemas"]["NotificationSettingsView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14415,6 +15470,13 @@ export interface operations {
                     "application/json": components["schemas"]["NotificationSettingsView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14447,6 +15509,10 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14476,6 +15542,10 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14505,6 +15575,10 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14546,6 +15620,12 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookSecret"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14581,6 +15661,12 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14614,6 +15700,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14660,6 +15752,14 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14695,6 +15795,12 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookSecret"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14730,6 +15836,12 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14762,6 +15874,12 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14791,6 +15909,10 @@ export interface operations {
                     "application/json": components["schemas"]["IdleGpuJobs"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
