@@ -257,7 +257,7 @@ class TestImpersonation:
             await self.begin(stage, client)
             me = await self.reload(client)
             assert me["user"]["name"] == "ada"  # type: ignore[index]
-            assert me["impersonation"]["by"] == "root"  # type: ignore[index]
+            assert me["impersonation"]["impersonator"] == "root"  # type: ignore[index]
             assert (await client.get("/api/v1/users")).status_code == 403
             assert (await client.get(f"/api/v1/jobs/{job.id}")).status_code == 200
             assert (await client.post(f"/api/v1/jobs/{job.id}/cancel")).status_code == 202

@@ -20,7 +20,7 @@ from aitne.core.models.user import Actor, Scope
 from aitne.core.ports.store.snapshots import DocumentKind
 from tests.security.matrix import ENDLESS, ROUTES, WHO
 from tests.support.catalog_stage import Catalogue, SavedCatalogue, open_catalogue
-from tests.support.jobs import make_array, make_job, make_session
+from tests.support.jobs import make_array, make_job, make_session, store_job_token
 
 PROFILE = {"schema": 1, "written_at": "2026-03-01T12:00:00Z", "size": 2, "steps": 1}
 SWEEP = {"method": "grid", "parameters": {"lr": [0.1, 0.01]}, "metric": "loss", "goal": "min"}
@@ -102,7 +102,7 @@ async def _prepare(place: Catalogue, kind: str) -> dict[str, str]:
             expires_at=stage.clock.now.replace(hour=13),
         )
         await stage.store.transition(job.id, JobState.READY, changes)
-    await stage.store.set_job_token(job.id, str(job.id), epoch=epoch)
+    await store_job_token(stage.store, job.id, str(job.id), epoch=epoch)
     await stage.store.put_profile(job.id, PROFILE)
     await stage.store.put_snapshot(job.id, SNAPSHOT)
     await stage.store.put_document(job.id, DocumentKind.FILES, {"folder": "/home/ada"})
@@ -157,7 +157,7 @@ async def _belongings(place: Catalogue) -> dict[str, str]:
 
 async def _actor(place: Catalogue, name: str) -> Actor:
     store = place.stage.store
-    return Actor(user=await store.get_user(name), projects=await store.projects_of(name))
+    return Actor(user=await store.get_user(name), projects=frozenset(await store.roles_of(name)))
 
 
 def _fill(path: str, known: dict[str, str]) -> str:

@@ -14,6 +14,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.user import Actor, Role, Scope
 from aitne.core.models.user_secret import MOST_SECRETS
 from aitne.services.platform.secrets import hashed
+from tests.support.jobs import store_job_token
 from tests.support.stage import Stage
 
 VALUE = "s3cr3t-of-ada"
@@ -63,7 +64,7 @@ async def test_only_the_jobs_own_token_reads_the_values(stage: Stage) -> None:
     job, other = await submitted(stage, ada), await submitted(stage, ada, secrets=[])
     epoch = await stage.add_node()
     for each, token in ((job, "token"), (other, "another")):
-        await stage.store.set_job_token(each, hashed(token), epoch=epoch)
+        await store_job_token(stage.store, each, hashed(token), epoch=epoch)
         for state in (JobState.SUBMITTING, JobState.QUEUED, JobState.RUNNING):
             await stage.store.transition(each, state)
     path = f"/agent/v1/jobs/{job}/secrets"
@@ -151,7 +152,7 @@ async def test_hand_over_of_a_session_is_not_stored_in_clear_text(stage: Stage) 
     job = UUID(session.json()["id"])
     given = Handover(env={"JUPYTERHUB_API_TOKEN": VALUE})
     epoch = await stage.add_node()
-    await stage.store.set_job_token(job, hashed("token"), epoch=epoch)
+    await store_job_token(stage.store, job, hashed("token"), epoch=epoch)
     await stage.platform.agents.put_handover(job, given)
     assert await stage.platform.agents.handover("token", job) == given
     assert VALUE.encode() not in await database(stage)

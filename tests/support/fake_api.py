@@ -272,6 +272,6 @@ def serve(
         server.server_close()
 
 
-def platform(limits: str) -> dict[str, Any]:
+def platform(limits_applied: str) -> dict[str, Any]:
     """Return the answer of ``/me`` on a platform that applies limits at that time."""
-    return {"user": {"name": "root"}, "platform": {"limits": limits}}
+    return {"user": {"name": "root"}, "platform": {"limits_applied": limits_applied}}

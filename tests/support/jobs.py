@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from aitne.core.jobs.arrays import array_id, task_group_id, task_id
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
+from aitne.core.ports.store import JobStore, TransitionRequest
 from aitne.core.units import parse_array
 
 CREATED_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -79,3 +80,9 @@ def make_task_group(parent: Job, indices: str | None = None) -> Job:
         "array_task_ids": indices or parent.spec.array,
     }
     return parent.model_copy(update=own)
+
+
+async def store_job_token(store: JobStore, job_id: UUID, token_hash: str, *, epoch: int) -> None:
+    """Store the hash of a job's token, as the submission of the job does."""
+    moves = [TransitionRequest(job_id, None)]
+    await store.apply(moves, epoch=epoch, tokens={job_id: token_hash})

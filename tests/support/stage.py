@@ -154,7 +154,7 @@ class Stage:
         user = await self.platform.users.create(
             root, name=name, password=PASSWORD, role=role, default_project=project
         )
-        return Actor(user=user, projects=await self.store.projects_of(name))
+        return Actor(user=user, projects=frozenset(await self.store.roles_of(name)))
 
     async def token(self, actor: Actor, *scopes: Scope, lifetime_s: int | None = None) -> str:
         """A personal access token of the actor's."""

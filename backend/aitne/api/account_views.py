@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from aitne.api.views import Me, Password
-from aitne.core.models.base import Frozen, Strict, UserName, UtcTime
+from aitne.core.models.base import Frozen, Strict, UserName, UtcTime, deprecated_copy
 from aitne.core.models.sign_in import SignIn
 from aitne.core.models.user import Role
 from aitne.core.users.settings import SecondFactorRule
@@ -81,9 +81,10 @@ class FactorView(Frozen):
 
     enabled: bool = Field(description="Whether a login requires a code.")
     required: bool = Field(description="Whether the platform requires a second factor of you.")
-    rule: SecondFactorRule = Field(description="Users who need a second factor.")
+    policy: SecondFactorRule = Field(description="Users who need a second factor.")
     confirmed_at: UtcTime | None = Field(description="Time at which it was activated.")
     recovery_codes_left: int = Field(description="Number of unused recovery codes.")
+    rule: ClassVar = deprecated_copy("policy", SecondFactorRule)
 
 
 class AccountView(Frozen):
@@ -114,10 +115,11 @@ class SignInList(Frozen):
     items: list[SignInView] = Field(description="The sign-ins.")
 
 
-class Ended(Frozen):
+class RevokedSignIns(Frozen):
     """Number of sign-ins that were revoked."""
 
-    ended: int = Field(description="Number of revoked sign-ins.")
+    revoked: int = Field(description="Number of revoked sign-ins.")
+    ended: ClassVar = deprecated_copy("revoked", int)
 
 
 class NewPassword(Strict):

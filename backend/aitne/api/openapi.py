@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import FastAPI
@@ -15,8 +16,10 @@ from fastapi.openapi.utils import get_openapi
 
 from aitne.api.body_examples import BODY_EXAMPLES
 from aitne.api.field_words import describe
+from aitne.api.middleware import MAX_ANONYMOUS_BODY_BYTES, MAX_BODY_BYTES, MAX_QUERY_BYTES
 from aitne.api.problems import MEDIA_TYPE, Problem
 from aitne.api.routes import bare_app
+from aitne.core.datasets import MOST_BYTES
 
 _DESCRIPTION = """\
 Everything the portal does, it does through this API.
@@ -65,6 +68,36 @@ _NO_LOGIN = frozenset(
     }
 )
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
+_RETRY_AFTER = {
+    "Retry-After": {
+        "description": "Seconds to wait before the next try.",
+        "schema": {"type": "integer"},
+    }
+}
+_AUTHENTICATE = {
+    "WWW-Authenticate": {
+        "description": "The scheme of the credential.",
+        "schema": {"type": "string"},
+    }
+}
+_ANSWERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "401": ("NotAuthenticated", "The credential is missing, wrong or expired.", _AUTHENTICATE),
+    "403": ("NotAllowed", "The caller may not do this.", {}),
+    "404": ("NotFound", "There is no such object that the caller may see.", {}),
+    "412": ("ChangedMeanwhile", "The object has another ETag than `If-Match`.", {}),
+    "413": (
+        "TooLarge",
+        f"The body is larger than {MAX_BODY_BYTES >> 20} MiB; without a login, than "
+        f"{MAX_ANONYMOUS_BODY_BYTES >> 10} KiB; of a manifest, than {MOST_BYTES >> 30} GiB.",
+        {},
+    ),
+    "414": ("TooLong", f"The query is longer than {MAX_QUERY_BYTES >> 10} KiB.", {}),
+    "422": ("InvalidInput", "A field is invalid; `problems` names each.", {}),
+    "429": ("RateLimited", "Too many requests.", _RETRY_AFTER),
+    "503": ("Unavailable", "A part of the platform does not answer.", _RETRY_AFTER),
+}
+"""Problems that many operations can answer, by status: the name of the response, its description
+and its headers. Every other status is covered by ``default``."""
 _WRITES = frozenset({"post", "put", "patch", "delete"})
 
 
@@ -85,6 +118,10 @@ def document(app: FastAPI) -> dict[str, Any]:
         schemas.pop(replaced, None)
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas |= problem.pop("$defs") | {"Problem": problem}
+    components["responses"] = {
+        name: {"description": text, **_problem_content(headers)}
+        for name, text, headers in _ANSWERS.values()
+    }
     components["securitySchemes"] = {
         "token": {
             "type": "http",
@@ -148,10 +185,9 @@ def _finish(method: str, operation: dict[str, Any]) -> None:
             content["example"] = BODY_EXAMPLES[name]
     responses = operation["responses"]
     responses.pop("422", None)
-    responses["default"] = {
-        "description": "A problem (RFC 9457).",
-        "content": {MEDIA_TYPE: {"schema": _PROBLEM}},
-    }
+    for status in _statuses(method, operation):
+        responses[status] = {"$ref": f"#/components/responses/{_ANSWERS[status][0]}"}
+    responses["default"] = {"description": "A problem (RFC 9457).", **_problem_content({})}
     if method in _WRITES and name not in _NO_LOGIN:
         operation.setdefault("parameters", []).append(
             {
@@ -162,6 +198,30 @@ def _finish(method: str, operation: dict[str, Any]) -> None:
                 "schema": {"type": "string"},
             }
         )
+
+
+def _problem_content(headers: dict[str, Any]) -> dict[str, Any]:
+    content = {"content": {MEDIA_TYPE: {"schema": _PROBLEM}}}
+    return {"headers": headers, **content} if headers else content
+
+
+def _statuses(method: str, operation: dict[str, Any]) -> Iterator[str]:
+    """Yield the statuses of ``_ANSWERS`` that the operation can answer."""
+    parameters = operation.get("parameters", ())
+    places = {parameter["in"] for parameter in parameters}
+    if operation["security"]:
+        yield from ("401", "403")
+    if "path" in places:
+        yield "404"
+    if method in _WRITES and any(each["name"] == "If-Match" for each in parameters):
+        yield "412"
+    if "requestBody" in operation:
+        yield "413"
+    if "query" in places:
+        yield "414"
+    if places or "requestBody" in operation:
+        yield "422"
+    yield from ("429", "503")
 
 
 def render(app: FastAPI) -> str:

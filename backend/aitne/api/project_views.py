@@ -72,7 +72,7 @@ class NewEnd(Strict):
     expires_at: End | None = Field(description="Its end; null: it has no end.")
 
 
-class TimeWish(Strict):
+class NewExtensionRequest(Strict):
     """Request for a later end, with a reason."""
 
     until: End = Field(description="The requested end.")

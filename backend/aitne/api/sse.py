@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
 
 from aitne.api.metrics import ApiMetrics
 from aitne.core.errors import NotAllowed, NotFound, Unavailable
@@ -17,6 +18,41 @@ RECHECK_S = 60.0
 """Seconds after which an open stream notices that a login ended or a membership changed."""
 
 _COMMENT = b": still here\n\n"
+_CONTROLS = ["hello", "reset"]
+_POSITION = {
+    "type": "object",
+    "required": ["last_event_id"],
+    "properties": {
+        "last_event_id": {"type": "integer", "description": "Id of the last event so far."}
+    },
+}
+
+
+def _message(events: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    content = {"type": "string", "contentMediaType": "application/json", "contentSchema": data}
+    return {"properties": {"event": events, "data": content}}
+
+
+MESSAGE_SCHEMA: dict[str, Any] = {
+    "description": "One message of the stream. Its data is JSON.",
+    "type": "object",
+    "required": ["id", "event", "data"],
+    "properties": {
+        "id": {
+            "type": "string",
+            "pattern": "^[0-9]+$",
+            "description": "Id of the last event so far, to be sent as `Last-Event-ID`.",
+        },
+        "event": {"type": "string", "description": "`hello`, `reset` or the event's kind."},
+        "data": {"type": "string", "description": "JSON, as the schema of the kind describes."},
+    },
+    "oneOf": [
+        _message({"enum": _CONTROLS}, _POSITION),
+        _message({"not": {"enum": _CONTROLS}}, {"$ref": "#/components/schemas/Event"}),
+    ],
+}
+"""Schema of each message of the stream in the OpenAPI document. OpenAPI 3.1 has none for a whole
+stream: tools read the schema of ``text/event-stream`` as that of one message."""
 
 
 async def event_stream(

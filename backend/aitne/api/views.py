@@ -30,7 +30,7 @@ from aitne.core.models.node import Node, Reservation, SchedulerStatus
 from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token
 from aitne.core.notifications.settings import mail_address
-from aitne.core.ports.store import QueuePlace
+from aitne.core.ports.store import QueuePosition
 from aitne.core.units import MAX_ARRAY_TASKS
 from aitne.core.users.settings import SourceName
 from aitne.services.cluster.cluster import PartitionSummary
@@ -122,14 +122,14 @@ class JobQueue(Frozen):
     platform."""
 
     position: Annotated[
-        QueuePlace | None,
+        QueuePosition | None,
         Field(description="Position; null: it does not wait, or there are no priorities."),
     ]
     advice: Annotated[
         tuple[Advice, ...],
         Field(description="Advice on how to start earlier; often empty."),
     ]
-    place: ClassVar = deprecated_copy("position", QueuePlace | None)
+    place: ClassVar = deprecated_copy("position", QueuePosition | None)
 
 
 class JobFailure(Frozen):
@@ -261,7 +261,7 @@ class PlatformInfo(Frozen):
     """Scheduler that runs its jobs: ``local``, ``slurm_cli``, …"""
     can_drain: bool
     """Whether administrators can drain nodes of this cluster."""
-    limits: LimitsApplied
+    limits_applied: LimitsApplied
     """When changed limits of projects and members apply: ``at_once``; ``after_sync``, once an
     administrator has synchronized Slurm's accounts; ``never``, the scheduler holds none."""
     sessions_origin: str
@@ -275,13 +275,15 @@ class PlatformInfo(Frozen):
     sessions_address: str | None
     """The ``host:port`` to connect to where a program cannot resolve ``*.localhost``; null: a
     session's URL is enough."""
+    limits: ClassVar = deprecated_copy("limits_applied", LimitsApplied)
 
 
 class Impersonation(Frozen):
     """State while an administrator acts as the user."""
 
-    by: str = Field(description="The administrator.", examples=["root"])
+    impersonator: str = Field(description="The administrator.", examples=["root"])
     until: UtcTime = Field(description="Time at which it ends.")
+    by: ClassVar = deprecated_copy("impersonator", str)
 
 
 class Me(Frozen):

@@ -53,7 +53,7 @@ def _jobs(client: Client, incomplete: str, **where: Any) -> Iterable[tuple[str, 
     begun."""
     named: set[str] = set()
     owner = client.me().user.name
-    for job in client.jobs.list(owner=owner, top_level=True, most=MOST_JOBS, **where):
+    for job in client.jobs.list(owner=owner, top_level=True, limit=MOST_JOBS, **where):
         single = _WORD.fullmatch(job.name) is not None
         if single and job.name not in named:
             named.add(job.name)

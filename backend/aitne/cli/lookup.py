@@ -54,7 +54,7 @@ def _find(client: Client, text: str, *, sessions: bool, unfinished: bool) -> Job
     matches: dict[str, Job] = {}
     if _PREFIX.fullmatch(text):
         start = text.lower()
-        newest = client.jobs.list(type=kind, top_level=True, most=LOOKED_THROUGH)
+        newest = client.jobs.list(type=kind, top_level=True, limit=LOOKED_THROUGH)
         matches = {job.id: job for job in newest if job.id.startswith(start)}
     named = _newest(client, _named(client, text, kind, LIVE if unfinished else ()), text)
     if named is not None:
@@ -104,12 +104,14 @@ def _named(
     client: Client, name: str, kind: str | None, states: Sequence[str] = ()
 ) -> Sequence[Job]:
     """Return the jobs of exactly that name, newest first, among those whose names contain it."""
-    for most in (100, LOOKED_THROUGH):
+    for limit in (100, LOOKED_THROUGH):
         listed = list(
-            client.jobs.list(type=kind, search=name[:200], states=states, top_level=True, most=most)
+            client.jobs.list(
+                type=kind, search=name[:200], states=states, top_level=True, limit=limit
+            )
         )
         named = [job for job in listed if job.name == name]
-        if named or len(listed) < most:
+        if named or len(listed) < limit:
             break
     return named
 

@@ -31,7 +31,7 @@ def sync_note(client: Client) -> str:
     """Return a sentence that a change applies after a sync of Slurm's accounts, preceded by a space;
     empty where changes apply at once.
     """
-    after_sync = client.me().platform.limits == "after_sync"
+    after_sync = client.me().platform.limits_applied == "after_sync"
     return " Slurm has it after `aitne admin sync`." if after_sync else ""
 
 
@@ -164,16 +164,16 @@ def show_limits(limits: ProjectLimitsRecord) -> None:
     rows: list[tuple[str, ...]] = []
     for name, value in each_limit(limits.limits):
         use = used.pop(name, None)
-        by = "" if use is None else _by(name, use.by)
+        by = "" if use is None else _by(name, use.by_user)
         in_use = "" if use is None else shown(name, use.used)
         rows.append(("", words(name), shown(name, value), in_use, by))
     for name, use in used.items():
         if use.used:
-            rows.append(("", words(name), "", shown(name, use.used), _by(name, use.by)))
+            rows.append(("", words(name), "", shown(name, use.used), _by(name, use.by_user)))
     for member in limits.members:
         rows += [(member.user, words(n), shown(n, v), "", "") for n, v in each_limit(member.limits)]
     if rows:
-        output.table(("USER", "LIMIT", "MOST", "IN USE", "BY"), rows)
+        output.table(("USER", "LIMIT", "MAXIMUM", "IN USE", "BY"), rows)
     else:
         output.say("No limits.")
 

@@ -86,7 +86,7 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
             ("Slurm", _options(spec.slurm)),
             ("Starts", starts if plan.fits else "never"),
             ("Expected start", output.moment(plan.expected_start_at)),
-            *(("Limit", sentence) for sentence in plan.limits),
+            *(("Limit", sentence) for sentence in plan.enforcement),
             *(("Note", warning) for warning in plan.warnings),
         ],
         file=file,

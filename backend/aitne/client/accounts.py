@@ -59,7 +59,7 @@ class Account:
     def revoke_all_sign_ins(self) -> int:
         """Revoke all sign-ins and return their number. Access tokens remain valid."""
         answer = self._session.json("DELETE", "/account/sign-ins", query={"keep_current": "false"})
-        return int(answer["ended"])
+        return int(answer["revoked"])
 
 
 class Tokens:
@@ -156,4 +156,4 @@ class Users:
 
     def sign_out(self, name: str) -> int:
         """Revoke all sign-ins of ``name`` and return their number."""
-        return int(self._session.json("DELETE", f"/users/{segment(name)}/sign-ins")["ended"])
+        return int(self._session.json("DELETE", f"/users/{segment(name)}/sign-ins")["revoked"])

@@ -106,5 +106,6 @@ class SettingRecord(Record):
     value: str | None
     default: str | None
     source: str
-    where: str | None
+    location: str | None
     description: str
+    where: str | None  # deprecated

@@ -12,6 +12,7 @@ from aitne.client.admin_records import (
     MaintenanceRecord,
     SettingRecord,
 )
+from aitne.client.deprecation import limit_of
 from aitne.client.session import ApiSession, segment
 
 TYPE_CHECKING = False
@@ -30,11 +31,17 @@ class Audit:
         self._session = session
 
     def list(
-        self, *, most: int | None = None, **where: str | datetime | None
+        self,
+        *,
+        limit: int | None = None,
+        **where: str | datetime | None,
     ) -> Iterator[AuditEntryRecord]:
         """Iterate over entries, newest first. ``where``: actor, action, object, outcome, since,
-        until."""
-        return map(AuditEntryRecord, self._session.pages("/admin/audit", _query(where), most=most))
+        until. ``most`` is the old name of ``limit``, the maximum number of entries."""
+        limit = limit_of(limit, where.pop("most", None))
+        return map(
+            AuditEntryRecord, self._session.pages("/admin/audit", _query(where), limit=limit)
+        )
 
     def export(
         self,

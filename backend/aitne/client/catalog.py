@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 
 from aitne.client.admin_records import NodeEventRecord
+from aitne.client.deprecation import limit_of
 from aitne.client.records import Node, PartitionRecord, Template, TemplateProblemRecord
 from aitne.client.session import ApiSession, segment
 
@@ -62,10 +63,13 @@ class Nodes:
         history: dict[str, Any] = self._session.json("GET", "/cluster/history", query=query)
         return history
 
-    def history(self, name: str, *, most: int | None = None) -> Iterator[NodeEventRecord]:
-        """Iterate over the history of a node, newest first: outages, drains and resumes."""
+    def history(
+        self, name: str, *, limit: int | None = None, most: int | None = None
+    ) -> Iterator[NodeEventRecord]:
+        """Iterate over the history of a node, newest first: outages, drains and resumes. ``most``
+        is the old name of ``limit``, the maximum number of events."""
         path = f"/cluster/nodes/{segment(name)}/history"
-        return map(NodeEventRecord, self._session.pages(path, {}, most=most))
+        return map(NodeEventRecord, self._session.pages(path, {}, limit=limit_of(limit, most)))
 
     def drain(self, name: str, reason: str) -> Node:
         """Drain a node, so that it starts no new jobs; administrators only. Raises ``NotFound``."""

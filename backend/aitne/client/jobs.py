@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 
+from aitne.client.deprecation import limit_of, warn_renamed
 from aitne.client.events import events
 from aitne.client.http import SILENCE, ConnectionFailed
-from aitne.client.records import AdviceRecord, Event, FailureRecord, Job, Plan, QueuePlaceRecord
+from aitne.client.records import AdviceRecord, Event, FailureRecord, Job, Plan, QueuePositionRecord
 from aitne.client.runs import Runs
 from aitne.client.session import RequestBackoff, new_key, segment
 
@@ -108,11 +109,16 @@ class Jobs(Runs):
         """Return the user name that ssh needs for the user's jobs."""
         return str(self._session.json("GET", "/ssh")["account"])
 
-    def queue_place(self, job_id: str) -> QueuePlaceRecord | None:
+    def queue_position(self, job_id: str) -> QueuePositionRecord | None:
         """Return the position of a waiting job in the queue, or None if it does not wait or its
         position is unknown."""
         position = self._session.json("GET", f"/jobs/{segment(job_id)}/queue")["position"]
-        return None if position is None else QueuePlaceRecord(position)
+        return None if position is None else QueuePositionRecord(position)
+
+    def queue_place(self, job_id: str) -> QueuePositionRecord | None:
+        """Return the same as ``queue_position``; its old name."""
+        warn_renamed("jobs.queue_place", "jobs.queue_position")
+        return self.queue_position(job_id)
 
     def advice(self, job_id: str) -> builtins.list[AdviceRecord]:
         """Return advice on how a waiting job could start earlier; often empty."""
@@ -135,7 +141,7 @@ class Jobs(Runs):
         search: str | None = None,
         array_job_id: str | None = None,
         top_level: bool = False,
-        most: int | None = None,
+        limit: int | None = None,
         sort: str | None = None,
         ascending: bool = False,
         **where: str | int | bool | None,
@@ -144,8 +150,10 @@ class Jobs(Runs):
 
         ``sort`` is one of created, started, ended, duration, name, owner, project, state, gpus.
         ``where`` takes the other conditions of ``GET /jobs``: template, image, node, created_from,
-        created_before, min_gpus, gpu_type, array, origin.
+        created_before, min_gpus, gpu_type, array, origin. ``most`` is the old name of ``limit``,
+        the maximum number of jobs.
         """
+        limit = limit_of(limit, where.pop("most", None))
         query = {
             "state": states,
             "type": type,
@@ -158,7 +166,7 @@ class Jobs(Runs):
             "order": "asc" if ascending else None,
             **{name: _plain(value) for name, value in where.items()},
         }
-        return map(Job, self._session.pages("/jobs", query, most=most))
+        return map(Job, self._session.pages("/jobs", query, limit=limit))
 
     def count(self, **where: Any) -> dict[str, Any]:
         """Return the number of jobs in each state, of those that ``GET /jobs`` would list."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aitne.client.deprecation import limit_of, warn_renamed
 from aitne.client.record import Record
 from aitne.client.records import Job
 from aitne.client.session import segment
@@ -77,20 +78,27 @@ class Notifications:
         self._session = session
 
     def list(
-        self, *, unread: bool = False, most: int | None = None
+        self, *, unread: bool = False, limit: int | None = None, most: int | None = None
     ) -> Iterator[NotificationRecord]:
-        """Iterate over notifications, newest first; pages are fetched as needed."""
+        """Iterate over notifications, newest first; pages are fetched as needed. ``most`` is the
+        old name of ``limit``, the maximum number of notifications."""
+        limit = limit_of(limit, most)
         query = {"unread": True if unread else None}
         return (
             NotificationRecord(raw)
-            for raw in self._session.pages("/notifications", query, most=most)
+            for raw in self._session.pages("/notifications", query, limit=limit)
         )
 
-    def read(self, ids: Sequence[int] | None = None) -> int:
+    def mark_read(self, ids: Sequence[int] | None = None) -> int:
         """Mark these notifications, or all, as read and return the number of those still unread."""
         body = {} if ids is None else {"ids": [*ids]}
         answer = self._session.json("POST", "/notifications/read", body=body, repeatable=True)
         return int(answer["unread"])
+
+    def read(self, ids: Sequence[int] | None = None) -> int:
+        """Mark notifications as ``mark_read`` does; its old name."""
+        warn_renamed("notifications.read", "notifications.mark_read")
+        return self.mark_read(ids)
 
     def settings(self) -> NotificationSettingsRecord:
         """Return the notification settings of the user."""

@@ -115,7 +115,8 @@ class BalanceRecord(Record, gpu_hours=BudgetShareRecord, cpu_hours=BudgetShareRe
     as_of: datetime | None
     gpu_hours: BudgetShareRecord
     cpu_hours: BudgetShareRecord
-    spent: bool
+    exhausted: bool
+    spent: bool  # deprecated
 
 
 class WaitingJobRecord(Record):
@@ -138,8 +139,9 @@ class LimitUseRecord(Record):
     limit: str
     used: int
     maximum: int | None
-    by: dict[str, int]
+    by_user: dict[str, int]
     summary: str | None
+    by: dict[str, int]  # deprecated
     most: int | None  # deprecated
 
 
@@ -232,7 +234,8 @@ class SyncDifferenceRecord(Record):
     user: str | None
     field: str
     slurm: str
-    portal: str
+    platform: str
+    portal: str  # deprecated
     what: str  # deprecated
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aitne.client.deprecation import limit_of, warn_renamed
 from aitne.client.project_records import (
     BalanceRecord,
     InvitationLinkRecord,
@@ -66,12 +67,19 @@ class Projects:
             self._session.json("POST", "/projects", body={**body, "expires_at": _text(expires_at)})
         )
 
-    def describe(
+    def update(
         self, name: str, *, title: str | None = None, description: str | None = None
     ) -> ProjectRecord:
         """Change the title or description; managers only."""
         body = {"title": title, "description": description}
         return ProjectRecord(self._session.json("PATCH", f"/projects/{segment(name)}", body=body))
+
+    def describe(
+        self, name: str, *, title: str | None = None, description: str | None = None
+    ) -> ProjectRecord:
+        """Change a project as ``update`` does; its old name."""
+        warn_renamed("projects.describe", "projects.update")
+        return self.update(name, title=title, description=description)
 
     def approve(
         self,
@@ -97,9 +105,14 @@ class Projects:
         """Reopen a closed project. Managers only, unless an administrator closed it."""
         return self._do(name, "reopen", None)
 
-    def ask_for_time(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
+    def request_extension(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
         """Request a later end from an administrator; managers only."""
         return self._do(name, "extension", {"until": _text(until), "reason": reason})
+
+    def ask_for_time(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
+        """Request a later end as ``request_extension`` does; its old name."""
+        warn_renamed("projects.ask_for_time", "projects.request_extension")
+        return self.request_extension(name, until, reason)
 
     def set_end(self, name: str, expires_at: datetime | None) -> ProjectRecord:
         """Set the end of a project; None removes it. Administrators only."""
@@ -117,10 +130,13 @@ class Projects:
         """Return the budget of a project with the hours used and left."""
         return BalanceRecord(self._session.json("GET", f"/projects/{segment(name)}/balance"))
 
-    def waiting(self, name: str, *, most: int | None = None) -> Iterator[WaitingJobRecord]:
-        """Iterate over the project's waiting jobs; pages are fetched as needed."""
-        for item in self._session.pages(f"/projects/{segment(name)}/waiting", {}, most=most):
-            yield WaitingJobRecord(item)
+    def waiting(
+        self, name: str, *, limit: int | None = None, most: int | None = None
+    ) -> Iterator[WaitingJobRecord]:
+        """Iterate over the project's waiting jobs; pages are fetched as needed. ``most`` is the old
+        name of ``limit``, the maximum number of jobs."""
+        path = f"/projects/{segment(name)}/waiting"
+        return map(WaitingJobRecord, self._session.pages(path, {}, limit=limit_of(limit, most)))
 
     def invitations(self, name: str) -> builtins.list[InvitationRecord]:
         """Return the project's invitations, newest first; managers only."""
@@ -140,13 +156,18 @@ class Projects:
         path = f"/projects/{segment(name)}/invitations/{segment(invitation)}"
         self._session.json("DELETE", path)
 
-    def look_at_invitation(self, token: str) -> InvitationPreviewRecord:
+    def preview_invitation(self, token: str) -> InvitationPreviewRecord:
         """Return the project and the inviter of an invitation. ``token`` is the part of the link
         after the #, or the whole link."""
         body = {"token": _token(token)}
         return InvitationPreviewRecord(
             self._session.json("POST", "/invitations/preview", body=body)
         )
+
+    def look_at_invitation(self, token: str) -> InvitationPreviewRecord:
+        """Return the same as ``preview_invitation``; its old name."""
+        warn_renamed("projects.look_at_invitation", "projects.preview_invitation")
+        return self.preview_invitation(token)
 
     def join(self, token: str) -> MembershipRecord:
         """Join a project by an invitation."""

@@ -167,9 +167,10 @@ class Plan(Record, spec=JobSpecRecord):
     pending_reason: str | None
     warnings: list[str]
     expected_start_at: datetime | None
-    limits: list[str]
+    enforcement: list[str]
     script: str
     settings: list[dict[str, Any]]
+    limits: list[str]  # deprecated
     waits_for: str | None  # deprecated
 
 
@@ -262,7 +263,7 @@ class Node(Record, gpus=GpuCountRecord):
     seen_at: datetime
 
 
-class QueuePlaceRecord(Record):
+class QueuePositionRecord(Record):
     """A job's position among the waiting jobs of this platform in one partition."""
 
     position: int
@@ -383,12 +384,13 @@ class PlatformInfoRecord(Record):
     cluster: str
     scheduler: str
     can_drain: bool
-    limits: str
+    limits_applied: str
     sessions_origin: str
     shared_account: str | None
     user_domains: bool
     documentation_url: str | None
     sessions_address: str | None
+    limits: str  # deprecated
 
 
 class CurrentUserRecord(Record, user=User, platform=PlatformInfoRecord):

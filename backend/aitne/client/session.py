@@ -144,14 +144,14 @@ class ApiSession:
             raise self._error(reply.status, reply.headers, body)
         return reply
 
-    def pages(self, path: str, query: Query, *, most: int | None = None) -> Iterator[Any]:
-        """Yield the items of a list, page after page, at most ``most`` of them."""
+    def pages(self, path: str, query: Query, *, limit: int | None = None) -> Iterator[Any]:
+        """Yield the items of a list, page after page, at most ``limit`` of them."""
         cursor: str | None = None
-        remaining = most
+        remaining = limit
         while remaining is None or remaining > 0:
-            limit = 500 if remaining is None else min(remaining, 500)
-            page = self.json("GET", path, query={**query, "limit": limit, "cursor": cursor})
-            yield from page["items"][:limit]
+            size = 500 if remaining is None else min(remaining, 500)
+            page = self.json("GET", path, query={**query, "limit": size, "cursor": cursor})
+            yield from page["items"][:size]
             remaining = None if remaining is None else remaining - len(page["items"])
             cursor = page.get("next_cursor")
             if not cursor:

@@ -35,7 +35,7 @@ class AreaFactsRecord(Record, area=AreaRecord, user_quota=QuotaRecord, project_q
     """State of a storage area; a value that could not be determined is None."""
 
     area: AreaRecord
-    there: bool
+    available: bool
     writable: bool
     file_system: str | None
     total_bytes: int | None
@@ -45,6 +45,7 @@ class AreaFactsRecord(Record, area=AreaRecord, user_quota=QuotaRecord, project_q
     striping: dict[str, Any] | None
     targets: list[dict[str, Any]]
     problem: str | None
+    there: bool  # deprecated
 
 
 class StorageViewRecord(Record, areas=AreaFactsRecord):

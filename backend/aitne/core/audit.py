@@ -47,7 +47,7 @@ class AuditChain:
     broken: ChainBreak | None = None
 
     @property
-    def whole(self) -> bool:
+    def intact(self) -> bool:
         """Return whether the chain is unbroken, without gaps, and starts at the first entry."""
         return self.broken is None and not self.gaps and self.first in (None, 1)
 

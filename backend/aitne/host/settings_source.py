@@ -13,11 +13,11 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from aitne.core.models.base import Frozen
+from aitne.core.models.base import Frozen, deprecated_copy
 from aitne.core.settings import Settings
 from aitne.host.settings import config_path
 
@@ -51,11 +51,12 @@ class SettingView(Frozen):
     )
     default: str | None = Field(description="Default value as JSON.")
     source: SourceKind = Field(description="Source of the value.")
-    where: str | None = Field(
+    location: str | None = Field(
         description="The file with its line, or the variable; null: neither.",
         examples=["/srv/aitne/aitne.toml:12"],
     )
     description: str = Field(description="Purpose of the setting.")
+    where: ClassVar = deprecated_copy("location", str | None)
 
 
 def shown(settings: Settings) -> list[SettingView]:
@@ -72,7 +73,7 @@ def shown(settings: Settings) -> list[SettingView]:
                 value=_text(name, value),
                 default=_text(name, _at(default, name)),
                 source=kind,
-                where=origin,
+                location=origin,
                 description=description,
             )
         )

@@ -152,14 +152,14 @@ class StorageService:
     async def _look(self, account: UnixAccount, areas: Sequence[Area]) -> StorageView:
         try:
             area_facts = tuple(await self._places.areas(account.name, areas))
-            absent = [facts.area for facts in area_facts if not facts.there]
+            absent = [facts.area for facts in area_facts if not facts.available]
             if missing := await self._missing(account, absent):
                 await self._places.make(account.name, missing)
                 area_facts = tuple(await self._places.areas(account.name, areas))
             problems = [message for facts in area_facts for message in _problems(facts)]
         except Unavailable as error:
             area_facts = tuple(
-                AreaFacts(area=area, there=False, problem=error.message) for area in areas
+                AreaFacts(area=area, available=False, problem=error.message) for area in areas
             )
             problems = [error.message]
         return StorageView(
@@ -181,12 +181,12 @@ def _no_account(error: InvalidInput) -> bool:
 def _problems(facts: AreaFacts) -> list[str]:
     area = facts.area
     messages = [] if facts.problem is None else [facts.problem]
-    if facts.there and not facts.writable:
+    if facts.available and not facts.writable:
         messages.append(f"You may not write into {area.path}.")
     whose = area.name if area.project is None else f"{area.name} of project {area.project}"
     messages += _full(f"Your quota of {whose}", facts.user_quota)
     messages += _full(f"The project's quota of {whose}", facts.project_quota)
-    if facts.there and facts.free_bytes == 0 and facts.total_bytes:
+    if facts.available and facts.free_bytes == 0 and facts.total_bytes:
         messages.append(f"The file system of {area.path} is full.")
     bad = [target for target in facts.targets if not target.state.lower().startswith("online/good")]
     if bad:

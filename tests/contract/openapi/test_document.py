@@ -56,7 +56,7 @@ def test_every_operation_is_named_once_described_and_may_fail(spec: dict[str, An
 
 
 def test_every_reference_leads_somewhere(spec: dict[str, Any]) -> None:
-    schemas = spec["components"]["schemas"]
+    components = spec["components"]
 
     def references(node: Any) -> set[str]:
         if isinstance(node, list):
@@ -66,9 +66,29 @@ def test_every_reference_leads_somewhere(spec: dict[str, Any]) -> None:
         own = {node["$ref"]} if isinstance(node.get("$ref"), str) else set()
         return own.union(*map(references, node.values()))
 
-    found = {each.rsplit("/", 1)[1] for each in references(spec)}
-    assert found <= set(schemas)
-    assert set(schemas) <= found, "a schema that nothing uses"
+    defined = {
+        f"#/components/{kind}/{name}"
+        for kind in ("schemas", "responses")
+        for name in components[kind]
+    }
+    assert references(spec) == defined, "a missing component, or one that nothing uses"
+
+
+def test_operations_name_the_problems_that_they_answer(spec: dict[str, Any]) -> None:
+    statuses = {
+        operation["operationId"]: {*operation["responses"]} - {"default"}
+        for operation in operations(spec)
+    }
+    assert statuses["create_job"] == {"201", *["401", "403", "413", "422", "429", "503"]}
+    assert statuses["get_job"] == {"200", *["401", "403", "404", "422", "429", "503"]}
+    assert statuses["update_user"] == {
+        "200",
+        *["401", "403", "404", "412", "413", "422", "429", "503"],
+    }
+    assert statuses["list_jobs"] == {"200", *["401", "403", "414", "422", "429", "503"]}
+    assert statuses["login"] == {"200", "202", *["413", "422", "429", "503"]}
+    limited = spec["components"]["responses"]["RateLimited"]
+    assert limited["headers"]["Retry-After"]["schema"] == {"type": "integer"}
 
 
 def test_creating_requests_accept_idempotency_key(spec: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ def area(storage: Storage, path: str, **changes: object) -> Area:
 def check(facts: AreaFacts, wanted: Area) -> None:
     """What holds of every answer."""
     assert facts.area == wanted
-    if not facts.there:
+    if not facts.available:
         assert facts.problem
         assert not facts.writable
         assert (facts.user_quota, facts.project_quota, facts.striping) == (None, None, None)
@@ -46,7 +46,7 @@ def test_storage_reports_facts_for_any_path(storage: Storage, tmp_path: Path, be
     wanted = area(storage, str(tmp_path / below))
     facts = storage.look(wanted, user="root")
     check(facts, wanted)
-    assert not facts.there or below == ""
+    assert not facts.available or below == ""
     assert sorted(os.listdir(tmp_path)) == ["file", "loop"]
 
 
@@ -65,7 +65,7 @@ def test_a_folder_that_may_not_be_entered(storage: Storage, tmp_path: Path) -> N
     text = as_uid(NOBODY, lambda: storage.look(wanted, user="nobody").model_dump_json())
     facts = AreaFacts.model_validate_json(text)
     check(facts, wanted)
-    assert not facts.there
+    assert not facts.available
     assert "Permission denied" in (facts.problem or "")
 
 

@@ -12,7 +12,7 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.ports.store import CreatedJob, Idempotency
 from tests.contract.store.conftest import Clock
-from tests.support.jobs import make_array, make_task, make_task_group
+from tests.support.jobs import make_array, make_task, make_task_group, store_job_token
 
 S = JobState
 
@@ -73,7 +73,7 @@ class TestArray:
     async def test_array_job_end_removes_shared_token(self, store: SqlStore, epoch: int) -> None:
         array, tasks = make_array("0-1", state=S.RUNNING)
         await store.create_job(array, tasks)
-        await store.set_job_token(array.id, "hash", epoch=epoch)
+        await store_job_token(store, array.id, "hash", epoch=epoch)
         await store.transition(tasks[0].id, S.COMPLETED)
         found = await store.job_of_token("hash")
         assert found is not None

@@ -37,7 +37,7 @@ async def test_each_entry_holds_the_hash_of_the_one_before(store: SqlStore, cloc
     assert await store.audit_after(0, AuditFilter()) == [first, second]
     assert first.details == details
     found = await walk(store)
-    assert (found.whole, found.entries, found.last_hash) == (True, 2, second.hash)
+    assert (found.intact, found.entries, found.last_hash) == (True, 2, second.hash)
 
 
 async def test_many_at_once_from_two_processes_make_one_chain(
@@ -51,7 +51,7 @@ async def test_many_at_once_from_two_processes_make_one_chain(
         )
     )
     found = await walk(store)
-    assert (found.whole, found.entries) == (True, 20)
+    assert (found.intact, found.entries) == (True, 20)
 
 
 @pytest.mark.parametrize(

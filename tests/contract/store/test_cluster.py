@@ -110,10 +110,10 @@ class TestCluster:
         self, store: SqlStore, epoch: int, clock: Clock
     ) -> None:
         assert await store.scheduler() is None
-        well = SchedulerStatus(answering=True, since=clock.now)
+        well = SchedulerStatus(responding=True, since=clock.now)
         await store.save_scheduler(well, epoch=epoch)
         await store.save_cluster(Cluster(seen_at=clock.now), epoch=epoch)
-        silent = SchedulerStatus(answering=False, since=clock.now, message="it is away.")
+        silent = SchedulerStatus(responding=False, since=clock.now, message="it is away.")
         await store.save_scheduler(silent, epoch=epoch)
         await store.save_scheduler(silent, epoch=epoch)
         assert await store.scheduler() == silent

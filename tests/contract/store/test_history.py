@@ -12,7 +12,7 @@ from aitne.adapters.store import SqlStore
 from aitne.core.errors import Conflict, NotFound, StaleEpoch
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, Sample
-from tests.support.jobs import CREATED_AT, make_job
+from tests.support.jobs import CREATED_AT, make_job, store_job_token
 
 
 def sample(second: float, node: str = "n1") -> Sample:
@@ -30,20 +30,20 @@ def sample(second: float, node: str = "n1") -> Sample:
 async def test_the_token_of_a_job(store: SqlStore, epoch: int) -> None:
     job = (await store.create_job(make_job())).job
     assert await store.job_of_token("one") is None
-    await store.set_job_token(job.id, "one", epoch=epoch)
+    await store_job_token(store, job.id, "one", epoch=epoch)
     assert await store.job_of_token("one") == job
-    await store.set_job_token(job.id, "two", epoch=epoch)
+    await store_job_token(store, job.id, "two", epoch=epoch)
     assert await store.job_of_token("one") is None
     assert await store.job_of_token("two") == job
     with pytest.raises(StaleEpoch):
-        await store.set_job_token(job.id, "three", epoch=epoch + 1)
+        await store_job_token(store, job.id, "three", epoch=epoch + 1)
 
 
 async def test_the_hand_over(store: SqlStore, epoch: int) -> None:
     job = (await store.create_job(make_job())).job
     assert await store.get_handover(job.id) is None
     assert await store.get_handover(uuid4()) is None
-    await store.set_job_token(job.id, "hash", epoch=epoch)
+    await store_job_token(store, job.id, "hash", epoch=epoch)
     assert await store.get_handover(job.id) is None
     for payload in ("encrypted", "another"):
         await store.put_handover(job.id, payload)
@@ -77,8 +77,8 @@ async def test_an_ended_job_takes_no_secrets(store: SqlStore, epoch: int) -> Non
     for job_id, error in ((job.id, Conflict), (uuid4(), NotFound)):
         with pytest.raises(error):
             await store.put_handover(job_id, "encrypted")
-        with pytest.raises(error):
-            await store.set_job_token(job_id, "hash", epoch=epoch)
+        await store_job_token(store, job_id, "hash", epoch=epoch)
+    assert await store.job_of_token("hash") is None
 
 
 async def test_samples(store: SqlStore) -> None:
@@ -124,7 +124,7 @@ async def test_the_place_in_line(store: SqlStore) -> None:
     first = await waiting(store, 90, "gpu", 9)
     elsewhere = await waiting(store, 99, "debug", 0)
     unknown = await waiting(store, None, "gpu", 0)
-    places = [await store.queue_place(job) for job in (first, early, late, elsewhere)]
+    places = [await store.queue_position(job) for job in (first, early, late, elsewhere)]
     # Who has no priority yet waits too, and is before nobody.
     assert [(at.position, at.waiting, at.partition) for at in places if at] == [
         (1, 4, "gpu"),
@@ -132,10 +132,10 @@ async def test_the_place_in_line(store: SqlStore) -> None:
         (3, 4, "gpu"),
         (1, 1, "debug"),
     ]
-    assert await store.queue_place(unknown) is None
+    assert await store.queue_position(unknown) is None
     started = await store.transition(first.id, JobState.STARTING)
-    assert await store.queue_place(started) is None
-    place = await store.queue_place(late)
+    assert await store.queue_position(started) is None
+    place = await store.queue_position(late)
     assert place is not None
     assert place.position == 2
 

@@ -49,7 +49,7 @@ async def test_a_projects_life(store: SqlStore) -> None:
         Membership(project="vision", user="bob", limits=Limits(max_jobs=3)),
     ]
     assert len(await store.memberships()) == 4
-    assert await store.projects_of("bob") == {"nlp", "vision"}
+    assert set(await store.roles_of("bob")) == {"nlp", "vision"}
     await store.remove_member("vision", "bob", actor="root")
     await store.put_member("vision", "bob", actor="root")
     assert (await store.memberships("vision"))[1].limits == Limits()
@@ -77,7 +77,7 @@ async def test_a_default_project_is_not_left(store: SqlStore) -> None:
     await add(store, user("ada", "vision"), user("bob", "nlp"))
     with pytest.raises(Conflict, match="default project of ada"):
         await store.remove_member("vision", "ada", actor="root")
-    assert await store.projects_of("ada") == {"vision"}
+    assert set(await store.roles_of("ada")) == {"vision"}
     await store.put_member("nlp", "ada", default=True, actor="root")
     assert (await store.get_user("ada")).default_project == "nlp"
     await store.remove_member("vision", "ada", actor="root")

@@ -177,7 +177,7 @@ async def test_place_in_the_queue_counts_each_task_once(store: SqlStore) -> None
     await store.create_job(array, [make_task_group(array)])
     await store.split_tasks(array.id, [1])
     for task in tasks[:2]:
-        place = await store.queue_place(await store.get_job(task.id))
+        place = await store.queue_position(await store.get_job(task.id))
         assert place is not None
         assert place.waiting == 6 - 1 + 1, "the array, its other tasks and this one"
 

@@ -13,7 +13,7 @@ from aitne.core.errors import Conflict, IllegalTransition, NotFound, StaleEpoch
 from aitne.core.jobs.states import LIVE, TERMINAL, TRANSITIONS, JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from tests.contract.store.conftest import Clock
-from tests.support.jobs import make_array, make_job
+from tests.support.jobs import make_array, make_job, store_job_token
 
 S = JobState
 
@@ -144,7 +144,7 @@ async def test_of_two_with_the_same_version_one_wins(store: SqlStore, other: Sql
 
 async def test_the_end_removes_the_jobs_secrets(store: SqlStore, epoch: int) -> None:
     job = await stored(store, state=S.RUNNING)
-    await store.set_job_token(job.id, "hash", epoch=epoch)
+    await store_job_token(store, job.id, "hash", epoch=epoch)
     await store.put_handover(job.id, "encrypted")
     assert await store.job_of_token("hash") == job
     await store.transition(job.id, S.COMPLETED)
@@ -154,7 +154,7 @@ async def test_the_end_removes_the_jobs_secrets(store: SqlStore, epoch: int) -> 
 
 async def test_a_requeue_removes_only_the_hand_over(store: SqlStore, epoch: int) -> None:
     job = await stored(store, state=S.RUNNING)
-    await store.set_job_token(job.id, "hash", epoch=epoch)
+    await store_job_token(store, job.id, "hash", epoch=epoch)
     await store.put_handover(job.id, "encrypted")
     queued = await store.transition(job.id, S.QUEUED)
     assert await store.job_of_token("hash") == queued

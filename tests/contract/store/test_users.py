@@ -55,8 +55,8 @@ class TestUsers:
         await add(store, ada, user("bob"), user("eve", "nlp"))
         assert await store.get_user("ada") == ada
         assert await store.password_hash("ada") == "hash"
-        assert await store.projects_of("bob") == {"vision"}
-        assert await store.projects_of("nobody") == frozenset()
+        assert set(await store.roles_of("bob")) == {"vision"}
+        assert await store.roles_of("nobody") == {}
         everything = await store.list_projects(visible_to=None)
         assert [(project.name, project.members) for project in everything] == [
             ("nlp", ("eve",)),

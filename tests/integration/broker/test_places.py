@@ -112,7 +112,7 @@ def looks_as(uid: int) -> bool:
 async def test_a_users_folder_is_the_users_alone(site: Site) -> None:
     area = site.area("anna", "scratch")
     [before] = await site.look("anna", area)
-    assert (before.there, before.problem) == (False, f"There is no folder {area.path}.")
+    assert (before.available, before.problem) == (False, f"There is no folder {area.path}.")
 
     assert await site.make("anna", area) == []
 
@@ -121,10 +121,10 @@ async def test_a_users_folder_is_the_users_alone(site: Site) -> None:
     assert await site.make("anna", area) == [], "nothing is wrong with what is there"
     [mine] = await site.look("anna", area)
     [others] = await site.look("ben", area)
-    assert (mine.there, mine.writable, mine.problem) == (True, True, None)
+    assert (mine.available, mine.writable, mine.problem) == (True, True, None)
     assert mine.total_bytes is not None
     assert mine.total_bytes >= (mine.free_bytes or 0) > 0
-    assert (others.there, others.writable) == (True, False)
+    assert (others.available, others.writable) == (True, False)
     assert others.problem == f"{area.path} is not readable."
 
 
@@ -230,15 +230,15 @@ async def test_storage_area_is_not_created_below_missing_mount(site: Site) -> No
     [said] = await site.make("anna", area)
     [facts] = await site.look("anna", area)
     assert where in said
-    assert (facts.there, where in (facts.problem or "").lower()) == (False, True)
+    assert (facts.available, where in (facts.problem or "").lower()) == (False, True)
     assert list(site.path("disk").iterdir()) == []
     with mounted(site.path("disk"), "mode=0755", "size=4m"):
         assert await site.make("anna", area) == []
         [facts] = await site.look("anna", area)
-        assert (facts.there, facts.writable, facts.file_system) == (True, True, "tmpfs")
+        assert (facts.available, facts.writable, facts.file_system) == (True, True, "tmpfs")
         assert facts.total_bytes == 4 << 20
     [facts] = await site.look("anna", area)
-    assert not facts.there
+    assert not facts.available
 
 
 async def test_a_home_that_is_missing_is_made(site: Site) -> None:
@@ -294,7 +294,7 @@ async def test_a_file_system_that_never_answers_holds_up_nothing_else(site: Site
         assert other.problem == f"There is no folder {scratch.path}."
         [hung] = await site.look("ben", silent)
         [path] = await site.places.paths(site.account("ben"), [f"{silent.path}/x"])
-        assert (hung.there, path.problem) == (False, "its file system does not answer")
+        assert (hung.available, path.problem) == (False, "its file system does not answer")
     await files.close()
 
 

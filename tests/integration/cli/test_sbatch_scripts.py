@@ -147,7 +147,7 @@ def test_scripts_run_as_with_sbatch(
 
     def ended() -> bool:
         codes.update(ended_by_sbatch(slurm_cluster, plain))
-        rows.update({job.id: job for job in client.jobs.list(top_level=True, most=200)})
+        rows.update({job.id: job for job in client.jobs.list(top_level=True, limit=200)})
         live = [job for job in imported.values() if not rows[job].ended]
         return codes.keys() >= plain.keys() and not live
 

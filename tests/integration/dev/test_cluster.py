@@ -174,7 +174,7 @@ async def test_the_broker_makes_a_users_scratch(
         [found] = await places.areas("bob", [scratch])
     finally:
         await places.close()
-    assert found.there
+    assert found.available
     assert found.writable
     assert Path(scratch.path).stat().st_uid == user.pw_uid
     assert Path(scratch.path).is_relative_to(slurm_cluster.root)

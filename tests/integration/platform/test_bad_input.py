@@ -173,7 +173,7 @@ def test_missing_requirement_on_node_is_named_in_job_message(
 
 def test_a_job_that_takes_too_much_ends_as_its_plan_says(api: httpx.Client) -> None:
     greedy = {"commands": ["python3 -c 'x = bytearray(300 << 20)'"], "resources": SMALL}
-    memory = api.post("/jobs:plan", json=greedy).json()["limits"][0]
+    memory = api.post("/jobs:plan", json=greedy).json()["enforcement"][0]
     assert memory.startswith("Memory: ")
     assert "64 MiB" in memory
     ended = _ended(api, api.post("jobs", json=greedy).json()["id"])

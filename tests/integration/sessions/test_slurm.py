@@ -205,7 +205,7 @@ def test_waiting_session_shows_queue_place_and_reason(alice: Client) -> None:
         rows = until("some that wait, and none but they", waiting)
 
         def all_placed() -> list[Any]:
-            found = [place for row in rows if (place := alice.jobs.queue_place(row["id"]))]
+            found = [place for row in rows if (place := alice.jobs.queue_position(row["id"]))]
             numbers = sorted(place.position for place in found)
             return found if numbers == [*range(1, len(rows) + 1)] else []
 

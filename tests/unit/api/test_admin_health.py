@@ -48,7 +48,7 @@ async def test_each_part_says_how_it_does_and_since_when(stage: Stage) -> None:
     assert there["since"] > gone["since"]
     again = await part(stage, root, "controller")
     assert again["since"] == there["since"]
-    silent = SchedulerStatus(answering=False, since=stage.clock.now, message="It burns.")
+    silent = SchedulerStatus(responding=False, since=stage.clock.now, message="It burns.")
     await stage.store.save_scheduler(silent, epoch=epoch)
     scheduler = await part(stage, root, "scheduler")
     assert scheduler["state"] == "down"

@@ -15,7 +15,7 @@ from aitne.core.models.job import Job, JobChanges
 from aitne.core.platform import metric_names
 from aitne.core.platform.metric_names import Metric
 from aitne.services.platform.secrets import hashed
-from tests.support.jobs import make_array, make_job, make_session
+from tests.support.jobs import make_array, make_job, make_session, store_job_token
 from tests.support.stage import SECRETS, Stage, open_stage
 
 TOKEN = "the-jobs-own-token"
@@ -28,7 +28,7 @@ async def stored(stage: Stage, job: Job, *states: JobState) -> Job:
     await stage.store.create_job(job)
     for state in states:
         job = await stage.store.transition(job.id, state)
-    await stage.store.set_job_token(job.id, hashed(TOKEN), epoch=epoch)
+    await store_job_token(stage.store, job.id, hashed(TOKEN), epoch=epoch)
     return job
 
 
@@ -232,7 +232,7 @@ async def test_tasks_of_an_array_report_with_its_token(stage: Stage) -> None:
     for job in tasks:
         for state in STARTING:
             await stage.store.transition(job.id, state)
-    await stage.store.set_job_token(parent.id, hashed(TOKEN), epoch=epoch)
+    await store_job_token(stage.store, parent.id, hashed(TOKEN), epoch=epoch)
     await send(stage, parent, report(task=1))
     await send(stage, parent, report(task=9))
     states = [task.state for task in await stage.store.array_tasks(parent.id)]

@@ -91,7 +91,7 @@ async def test_an_etag_holds_until_something_but_the_time_changes(stage: Stage) 
 async def test_a_scheduler_that_is_silent_makes_what_is_shown_stale(stage: Stage) -> None:
     epoch = await save(stage, node(stage, "gpu01", NodeState.IDLE))
     since = stage.clock.now - timedelta(seconds=5)
-    status = SchedulerStatus(answering=False, since=since, message="slurmctld does not answer")
+    status = SchedulerStatus(responding=False, since=since, message="slurmctld does not answer")
     await stage.store.save_scheduler(status, epoch=epoch)
     async with stage.client(await stage.token(await stage.add_user("ada"))) as client:
         found = (await client.get("/api/v1/cluster/nodes")).json()

@@ -13,23 +13,33 @@ from tests.support.project_stage import API, ada_leads, ok
 from tests.support.stage import Stage
 
 RENAMED = {
+    "AreaFacts": {"there": "available"},
     "AuditCheck": {"whole": "intact"},
+    "Balance": {"spent": "exhausted"},
     "CancelResults": {"asked": "requested"},
     "Change": {"what": "kind"},
     "DeliveryView": {"tries": "attempts", "next_try_at": "next_attempt_at"},
-    "Difference": {"what": "field"},
+    "Difference": {"what": "field", "portal": "platform"},
+    "FactorView": {"rule": "policy"},
+    "GpuCapacity": {"out": "unavailable", "without_end": "end_unknown"},
+    "Impersonation": {"by": "impersonator"},
     "InvitationPreview": {"closed_because": "closed_reason"},
     "JobQueue": {"place": "position"},
+    "LimitUse": {"by": "by_user", "most": "maximum"},
     "NodeDrain": {"what": "event"},
     "NodeEvent": {"what": "event"},
+    "Note": {"serious": "changes_execution"},
     "PartHealth": {"says": "message"},
-    "Plan": {"waits_for": "pending_reason"},
-    "QueuePlace": {"place": "position"},
+    "Plan": {"limits": "enforcement", "waits_for": "pending_reason"},
+    "PlatformInfo": {"limits": "limits_applied"},
+    "QueuePosition": {"place": "position"},
+    "RevokedSignIns": {"ended": "revoked"},
     "Row": {"same": "equal"},
+    "SchedulerStatus": {"answering": "responding"},
     "Section": {"same_left_out": "equal_omitted"},
+    "SettingView": {"where": "location"},
     "Share": {"left": "remaining"},
     "SyncReport": {"left_alone": "unmanaged"},
-    "Use": {"most": "maximum"},
     "UserWait": {"slow_s": "p90_s", "longest_s": "max_s"},
     "WaitingJob": {"asks_for": "resources", "waits_since": "pending_since"},
     "WebhookSecret": {"disabled_why": "disabled_reason"},
@@ -111,5 +121,5 @@ def test_client_records_read_the_old_and_the_new_name() -> None:
     assert health.says == health.message == "Fine."
     share = project_records.BudgetShareRecord({"remaining": 2.5, "left": 2.5})
     assert share.left == share.remaining == 2.5
-    place = records.QueuePlaceRecord({"position": 3, "place": 3})
+    place = records.QueuePositionRecord({"position": 3, "place": 3})
     assert place.place == place.position == 3

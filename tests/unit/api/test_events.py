@@ -4,10 +4,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from aitne.api import streaming
+from aitne.api.openapi import document
+from aitne.api.routes import bare_app
 from aitne.core.models.user import Actor, Role
 from aitne.services.platform.events import EventHub
 from tests.support.asgi import OpenAnswer, open_answer
@@ -49,6 +53,39 @@ async def test_a_stream_begins_with_hello_and_tells_what_happens(stage: Stage) -
         assert event["job_id"] == str(job.id)
         assert event["owner"] == "ada"
         assert event["data"]["state"] == "PENDING_SUBMIT"  # type: ignore[index]
+
+
+async def test_messages_match_their_schema_in_the_openapi_document(stage: Stage) -> None:
+    ada = await stage.add_user("ada")
+    spec = document(bare_app())
+    answers = spec["paths"]["/api/v1/events"]["get"]["responses"]
+    schema = answers["200"]["content"]["text/event-stream"]["schema"]
+    controls, events = schema["oneOf"]
+    for last_event_id in (None, 999_999_999):  # the second one cannot be resumed
+        async with listening(stage, ada, last_event_id) as answer:
+            await stage.store.create_job(make_job(owner="ada", project="ada"))
+            text = await answer.until(b"event: job.created")
+        messages = [
+            dict(line.split(": ", 1) for line in message.splitlines())
+            for message in text.decode().split("\n\n")
+            if message and not message.startswith(":")
+        ]
+        assert messages[0]["event"] in controls["properties"]["event"]["enum"]
+        assert messages[-1]["event"] == "job.created"
+        for message in messages:
+            _validate(message, schema, spec)
+            [branch] = [each for each in (controls, events) if _matches(message, each, spec)]
+            content = branch["properties"]["data"]["contentSchema"]
+            _validate(json.loads(message["data"]), content, spec)
+
+
+def _validate(value: object, schema: dict[str, Any], spec: dict[str, Any]) -> None:
+    jsonschema_rs.validator_for({**schema, "components": spec["components"]}).validate(value)
+
+
+def _matches(value: object, schema: dict[str, Any], spec: dict[str, Any]) -> bool:
+    root = {**schema, "components": spec["components"]}
+    return jsonschema_rs.validator_for(root).is_valid(value)
 
 
 async def test_event_stream_contains_only_events_of_its_user(stage: Stage) -> None:

@@ -11,7 +11,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.audit import AuditFilter
 from aitne.core.models.job import Job, JobChanges
 from aitne.services.platform.secrets import hashed
-from tests.support.jobs import make_job, make_session
+from tests.support.jobs import make_job, make_session, store_job_token
 from tests.support.stage import Stage
 
 TOKEN = "the-jobs-own-token"
@@ -29,7 +29,7 @@ async def running(stage: Stage, job: Job) -> Job:
         JobState.RUNNING,
         JobChanges(allocated_at=now, started_at=now, expires_at=now + timedelta(hours=4)),
     )
-    await stage.store.set_job_token(job.id, hashed(TOKEN), epoch=epoch)
+    await store_job_token(stage.store, job.id, hashed(TOKEN), epoch=epoch)
     return job
 
 

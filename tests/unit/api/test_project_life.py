@@ -119,7 +119,7 @@ async def test_a_closed_project_keeps_what_runs_and_takes_nothing_new(stage: Sta
         assert (kept["state"], kept["cancel_requested"]) == ("PENDING_SUBMIT", False)
         report = await stage.platform.sync.compare(stage.actor("root", Role.ADMIN))
         held = [d for d in report.differences if d.field == "waiting and running jobs"]
-        assert [(d.project, d.portal) for d in held] == [("vision", "0")]
+        assert [(d.project, d.platform) for d in held] == [("vision", "0")]
         await ok(client.post(f"{API}/projects/vision/reopen"))
         await ok(client.post(f"{API}/jobs", json=JOB), 201)
     async with stage.client(root) as client:
@@ -273,7 +273,9 @@ async def test_a_manager_holds_the_project_within_what_was_granted(stage: Stage)
             assert member.json()["problems"][0]["field"] == f"limits.{name}"
         await ok(client.put(f"{API}/projects/vision/members/bob", json={"limits": {"max_gpus": 2}}))
     report = await stage.platform.sync.compare(stage.actor("root", Role.ADMIN))
-    gpus = {(d.project, d.user): d.portal for d in report.differences if d.field == "GPUs at once"}
+    gpus = {
+        (d.project, d.user): d.platform for d in report.differences if d.field == "GPUs at once"
+    }
     assert gpus == {("vision", None): "4", ("vision", "bob"): "2"}
 
 
@@ -292,7 +294,7 @@ async def test_a_members_own_limit_never_outlives_a_lower_grant(stage: Stage) ->
         assert [bob["limits"][name] for name in names] == [6, 172_800, ["long"], 3]
         assert [bob["effective"][name] for name in names] == [4, 86_400, ["normal"], 3]
         report = await stage.platform.sync.compare(stage.actor("root", Role.ADMIN))
-        held = {each.field: each.portal for each in report.differences if each.user == "bob"}
+        held = {each.field: each.platform for each in report.differences if each.user == "bob"}
         assert (held["GPUs at once"], held["time limit of a job"]) == ("4", "1d")
         assert (held["QOS"], held["running jobs"]) == ("normal", "3")
         await ok(client.put(limits, json=granted))

@@ -62,14 +62,14 @@ async def test_a_spent_budget_takes_no_new_jobs_until_it_begins_anew(stage: Stag
         cpu, gpu = balance["cpu_hours"], balance["gpu_hours"]
         assert (cpu["budget"], cpu["used"], cpu["remaining"]) == (10, 4.0, 6.0)
         assert (gpu["budget"], gpu["used"], gpu["remaining"]) == (None, 2.0, None)
-        assert (balance["until"], balance["spent"]) == ("2026-04-01T00:00:00Z", False)
+        assert (balance["until"], balance["exhausted"]) == ("2026-04-01T00:00:00Z", False)
         stage.accounting.used = [used(7)]
         stage.clock.move(300)
         await looks.look()
         refused = await client.post(f"{API}/jobs", json=JOB)
         message = refused.json()["problems"][0]["message"]
         assert "14 of 10 CPU-hours; it resets on 2026-04-01" in message
-        assert (await ok(client.get(f"{API}/projects/vision/balance")))["spent"]
+        assert (await ok(client.get(f"{API}/projects/vision/balance")))["exhausted"]
         stage.clock.now = datetime(2026, 4, 1, 1, tzinfo=UTC)
         await ok(client.post(f"{API}/jobs", json=JOB), 201)
 

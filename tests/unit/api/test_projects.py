@@ -212,7 +212,7 @@ async def test_project_use_is_shown_per_member(stage: Stage) -> None:
         found = (await client.get("/api/v1/projects/vision/limits")).json()
     uses = {each["limit"]: each for each in found["use"]}
     assert uses["max_gpus"]["summary"] == "project vision: 6 of 8 GPUs in use by ada 4, bob 2"
-    assert uses["max_gpus"]["by"] == {"ada": 4, "bob": 2}
+    assert uses["max_gpus"]["by_user"] == {"ada": 4, "bob": 2}
     assert (uses["max_jobs"]["used"], uses["max_jobs"]["maximum"]) == (2, 9)
     assert uses["max_memory_bytes"]["used"] == 2 << 30
 
@@ -264,7 +264,7 @@ async def test_sync_shows_applies_and_finds_nothing_then(stage: Stage) -> None:
             ]
         )
         drift = (await client.get("/api/v1/admin/sync")).json()["differences"]
-        assert [(d["user"], d["field"], d["slurm"], d["portal"]) for d in drift] == [
+        assert [(d["user"], d["field"], d["slurm"], d["platform"]) for d in drift] == [
             (None, "GPUs at once", "64", "8"),
             ("mallory", "member", "present", "missing"),
         ]
@@ -388,6 +388,6 @@ async def test_limits_that_the_scheduler_cannot_hold_are_refused(stage: Stage) -
             ):
                 answer = await client.put(f"/api/v1/projects/vision/{path}", json=sent)
                 assert (answer.status_code, text in answer.text) == (422, True), path
-            assert (await client.get("/api/v1/me")).json()["platform"]["limits"] == applied
+            assert (await client.get("/api/v1/me")).json()["platform"]["limits_applied"] == applied
             cleared = await client.put("/api/v1/projects/vision/limits", json={})
             assert cleared.status_code == 200

@@ -13,7 +13,7 @@ from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobChanges
 from aitne.core.models.user import Scope
 from aitne.services.platform.secrets import hashed
-from tests.support.jobs import make_job, make_session
+from tests.support.jobs import make_job, make_session, store_job_token
 from tests.support.stage import Stage
 
 TOKEN = "the-jobs-own-token"
@@ -51,7 +51,7 @@ async def run(stage: Stage, job: Job, *, task: int | None = None) -> None:
         target = (await stage.store.array_tasks(job.id))[task]
     for state in RUNNING:
         await stage.store.transition(target.id, state)
-    await stage.store.set_job_token(job.id, hashed(TOKEN), epoch=epoch)
+    await store_job_token(stage.store, job.id, hashed(TOKEN), epoch=epoch)
 
 
 async def tell(stage: Stage, job_id: UUID | str, **fields: Any) -> httpx.Response:

@@ -52,8 +52,11 @@ def test_sign_ins_are_listed_and_ended(aitne: Aitne, api: FakeApi) -> None:
     shown = aitne("account", "sessions", "ls").out
     assert "Firefox on Linux\\x1b[2J" in shown
     api.on("DELETE", "/account/sign-ins/a1", Answer(204))
-    api.on("DELETE", "/account/sign-ins", {"ended": 3})
-    assert aitne("account", "sessions", "revoke", "a1", "--yes", "--json").json == {"ended": 1}
+    api.on("DELETE", "/account/sign-ins", {"revoked": 3})
+    assert aitne("account", "sessions", "revoke", "a1", "--yes", "--json").json == {
+        "revoked": 1,
+        "ended": 1,
+    }
     assert "3 browsers logged out" in aitne("account", "sessions", "revoke", "all", "--yes").err
     assert api.requests[-1].query == {"keep_current": ["false"]}
 

@@ -173,8 +173,8 @@ def test_health_fails_when_something_is_down(aitne: Aitne, api: FakeApi) -> None
 
 def test_settings_say_where_they_are_from(aitne: Aitne, api: FakeApi) -> None:
     both = [
-        {"name": "port", "value": "9000", "source": "file", "where": "/etc/aitne.toml:2"},
-        {"name": "bind", "value": '"127.0.0.1"', "source": "default", "where": None},
+        {"name": "port", "value": "9000", "source": "file", "location": "/etc/aitne.toml:2"},
+        {"name": "bind", "value": '"127.0.0.1"', "source": "default", "location": None},
     ]
     api.on("GET", "/admin/settings", {"items": both})
     shown = aitne("admin", "settings").out

@@ -13,7 +13,7 @@ USE = {
     "limit": "max_gpus",
     "used": 6,
     "maximum": 8,
-    "by": {"bob": 2, "ada": 4},
+    "by_user": {"bob": 2, "ada": 4},
     "summary": "project vision: 6 of 8 GPUs in use by ada 4, bob 2",
 }
 LIMITS: dict[str, Any] = {
@@ -28,7 +28,7 @@ DIFFERENCE = {
     "user": "ada",
     "field": "member",
     "slurm": "missing",
-    "portal": "present",
+    "platform": "present",
 }
 
 

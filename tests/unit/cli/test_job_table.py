@@ -52,11 +52,14 @@ def test_import_of_file_that_is_no_script_is_refused(
 
 def test_the_list_is_sorted_and_cut_by_the_platform(aitne: Aitne, api: FakeApi) -> None:
     api.on("GET", "/jobs", {"items": [], "next_cursor": None, "total": 0})
-    assert aitne("ps", "--sort", "gpus", "--asc", "--most", "5", "--node", "n1").status == 0
+    assert aitne("ps", "--sort", "gpus", "--asc", "--limit", "5", "--node", "n1").status == 0
     (sent,) = api.sent("GET", "/jobs")
     assert (sent.query["sort"], sent.query["order"]) == (["gpus"], ["asc"])
     assert (sent.query["limit"], sent.query["node"]) == (["5"], ["n1"])
     assert aitne("ps", "--since", "yesterday").status == 2
+    old = aitne("ps", "--most", "7")
+    assert (old.status, "Use --limit." in old.err) == (0, True)
+    assert api.sent("GET", "/jobs")[1].query["limit"] == ["7"]
 
 
 def test_gpus_by_type(aitne: Aitne, api: FakeApi) -> None:
@@ -65,8 +68,8 @@ def test_gpus_by_type(aitne: Aitne, api: FakeApi) -> None:
         "total": 8,
         "free": 1,
         "used": 7,
-        "out": 0,
-        "without_end": 0,
+        "unavailable": 0,
+        "end_unknown": 0,
         "waiting": 4,
         "next_free_at": "2026-03-01T12:00:00Z",
         "forecast": [],

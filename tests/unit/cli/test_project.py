@@ -30,7 +30,7 @@ BALANCE: dict[str, Any] = {
     "as_of": "2026-03-05T10:00:00Z",
     "gpu_hours": {"budget": 100, "used": 60.5, "remaining": 39.5},
     "cpu_hours": {"budget": None, "used": 4.0, "remaining": None},
-    "spent": False,
+    "exhausted": False,
 }
 INVITATION: dict[str, Any] = {
     "id": "5f2d1c0b9a8e7d6c",

@@ -13,7 +13,7 @@ def area(name: str, path: str, **facts: Any) -> dict[str, Any]:
     project = facts.pop("project", None)
     return {
         "area": {"name": name, "kind": "user", "path": path, "project": project},
-        "there": True,
+        "available": True,
         "writable": True,
         "free_bytes": 5 << 30,
         **facts,
@@ -42,7 +42,7 @@ VIEW: dict[str, Any] = {
             user_quota={"used_bytes": 1},
             project_quota={"used_bytes": 3 << 40, "limit_bytes": 2 << 40},
         ),
-        area("tape", "/tape/alice", there=False, free_bytes=None),
+        area("tape", "/tape/alice", available=False, free_bytes=None),
     ],
     "problems": ["There is no folder /tape/alice.", "Evil \x1b[31m"],
     "as_of": "2026-03-01T12:00:00Z",

@@ -47,7 +47,7 @@ def test_lists_go_from_page_to_page(client: Client, api: FakeApi) -> None:
 
 def test_a_list_fetches_no_more_than_is_wanted(client: Client, api: FakeApi) -> None:
     api.on("GET", "/jobs", page(job(name="a"), job(name="b"), next_cursor="more"))
-    assert len(list(client.jobs.list(most=2))) == 2
+    assert len(list(client.jobs.list(limit=2))) == 2
     assert len(api.requests) == 1
     assert api.requests[0].query["limit"] == ["2"]
 
@@ -258,3 +258,16 @@ def test_malformed_problem_document_is_tolerated(client: Client, api: FakeApi) -
         api.on("GET", "/me", Answer(422, [document.encode()]))
         with pytest.raises(errors.InvalidInput, match="422"):
             client.me()
+
+
+def test_old_names_of_methods_and_parameters_warn_and_work(client: Client, api: FakeApi) -> None:
+    position = {"position": 2, "waiting": 3, "partition": "gpu"}
+    api.on("GET", f"/jobs/{JOB_ID}/queue", {"position": position, "advice": []})
+    api.on("GET", "/jobs", page(job(name="a"), job(name="b"), next_cursor="more"))
+    with pytest.warns(DeprecationWarning, match=r"0\.3\. Use jobs\.queue_position\."):
+        place = client.jobs.queue_place(JOB_ID)
+    assert place is not None
+    assert place.position == 2
+    with pytest.warns(DeprecationWarning, match=r"most= is deprecated .* Use limit=\.") as caught:
+        assert len(list(client.jobs.list(most=2))) == 2
+    assert caught[0].filename == __file__, "the warning names the caller's line"

@@ -428,10 +428,10 @@ async def test_scheduler_silence_is_stored(bench: Any) -> None:
     for _ in range(3):
         await b.poller.poll()
     status = await b.store.scheduler()
-    assert (status.answering, status.since) == (False, answered)
+    assert (status.responding, status.since) == (False, answered)
     b.scheduler.down = False
     await b.poller.poll()
-    assert (await b.store.scheduler()).answering is True
+    assert (await b.store.scheduler()).responding is True
     kinds = [each.kind for each in await b.store.events_after(0)]
     assert kinds.count("scheduler.changed") == 3
 

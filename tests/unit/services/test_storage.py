@@ -50,9 +50,9 @@ class Shelf:
         self._answer()
         self.looks.append([area.path for area in areas])
         return [
-            AreaFacts(area=area, there=False, problem=f"There is no folder {area.path}.")
+            AreaFacts(area=area, available=False, problem=f"There is no folder {area.path}.")
             if self.missing and area.path not in self.there | {"/shared"}
-            else AreaFacts(area=area, there=True, writable=True).model_copy(
+            else AreaFacts(area=area, available=True, writable=True).model_copy(
                 update=self.facts.get(area.name, {})
             )
             for area in areas
@@ -126,7 +126,7 @@ async def test_storage_problems_are_reported_to_user(storage: StorageService, sh
                 StorageTarget(name="102", state="Offline/Good"),
             ),
         },
-        "shared": {"there": False, "problem": "There is no folder /shared."},
+        "shared": {"available": False, "problem": "There is no folder /shared."},
     }
     view = await storage.mine(ADA)
     assert view.problems == (
@@ -145,7 +145,7 @@ async def test_a_broker_that_is_away_is_said(storage: StorageService, shelf: She
     shelf.silent = True
     view = await storage.mine(ADA)
     assert view.problems == ("The broker does not answer.",)
-    assert [facts.there for facts in view.areas] == [False] * 4
+    assert [facts.available for facts in view.areas] == [False] * 4
     assert await storage.ensure(ADA) == ("The broker does not answer.",)
 
 
@@ -182,7 +182,7 @@ async def test_storage_warning_names_only_folders_that_cannot_be_created(
 ) -> None:
     shelf.missing = True
     view = await storage.mine(ADA)
-    assert [facts.area.name for facts in view.areas if not facts.there] == ["projects"]
+    assert [facts.area.name for facts in view.areas if not facts.available] == ["projects"]
     [said] = view.problems
     assert said == "There is no folder /projects/vision."
     assert await storage.mine(ADA) is view, "what cannot be made costs no look of its own each time"

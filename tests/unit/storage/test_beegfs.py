@@ -103,7 +103,7 @@ ALICE_7 = Quota(
 def test_7_tells_quota_striping_and_targets(site: Site) -> None:
     site.install("beegfs-ctl", OLD)
     facts = site.look()
-    assert (facts.there, facts.file_system, facts.problem) == (True, "beegfs", None)
+    assert (facts.available, facts.file_system, facts.problem) == (True, "beegfs", None)
     assert facts.user_quota == ALICE_7
     assert facts.striping == Striping(
         pattern="RAID0", chunk_bytes=512 << 10, targets=4, pool="Default"
@@ -157,7 +157,7 @@ def test_failed_quota_command_is_reported_as_unknown(site: Site) -> None:
     failing = shown("7.x/getquota-mount-7.4.7.stderr.txt") + " >&2; exit 1"
     site.install("beegfs-ctl", {**OLD, "--uid": failing})
     facts = site.look()
-    assert (facts.there, facts.user_quota) == (True, None)
+    assert (facts.available, facts.user_quota) == (True, None)
     assert facts.striping is not None
     assert facts.problem == (
         f"BeeGFS did not report all facts of {site.folder}: beegfs-ctl failed: Unable to resolve given "
@@ -177,13 +177,13 @@ def test_hanging_quota_command_is_ended_and_reported(site: Site) -> None:
 def test_nonsense_is_unknown(site: Site, printed: str) -> None:
     site.install("beegfs", {}, otherwise=f"printf '%s\\n' '{printed}'")
     facts = site.look()
-    assert facts.there
+    assert facts.available
     assert (facts.user_quota, facts.striping, facts.targets) == (None, None, ())
 
 
 def test_without_tools_the_rest_is_told(site: Site) -> None:
     facts = site.look()
-    assert facts.there
+    assert facts.available
     assert facts.total_bytes is not None
     assert "neither beegfs (8.x) nor beegfs-ctl (7.x) is installed here" in (facts.problem or "")
 
@@ -192,7 +192,7 @@ def test_a_folder_of_another_file_system_is_not_there(site: Site) -> None:
     site.install("beegfs-ctl", OLD)
     site.mount("ext4")
     facts = site.look()
-    assert not facts.there
+    assert not facts.available
     assert "lies on ext4 and not on BeeGFS" in (facts.problem or "")
 
 

@@ -41,7 +41,7 @@ def test_space_is_that_of_the_file_system(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", "size=4m") as disk:
         (disk / "data").write_bytes(b"x" * (1 << 20))
         facts = look(disk)
-        assert (facts.there, facts.writable, facts.file_system) == (True, True, "tmpfs")
+        assert (facts.available, facts.writable, facts.file_system) == (True, True, "tmpfs")
         assert facts.total_bytes == 4 << 20
         assert facts.free_bytes == 3 << 20
         assert facts.problem is None
@@ -58,11 +58,11 @@ def test_a_mount_that_the_site_expects_and_is_not_there(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     (disk / "alice").mkdir(parents=True)
     facts = look(disk / "alice", mount=str(disk))
-    assert not facts.there, "the folder on the disk below is another one"
+    assert not facts.available, "the folder on the disk below is another one"
     assert facts.problem == f"No file system is mounted at {disk} on this machine."
     with mounted(disk):
         (disk / "alice").mkdir()
-        assert look(disk / "alice", mount=str(disk)).there
+        assert look(disk / "alice", mount=str(disk)).available
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_fstab_says_what_should_be_mounted(tmp_path: Path, options: str, missing
     fstab.write_text(f"# comment\n/dev/sda1 / ext4 defaults 0 1\nserver:/x {point} nfs {options}\n")
     storage = PosixStorage(Mounts(fstab=fstab))
     facts = storage.look(area(disk / "alice"), user="alice")
-    assert facts.there is not missing
+    assert facts.available is not missing
     # What an automounter has put there is a file system only once somebody looked.
     mountinfo = tmp_path / "mountinfo"
     for kind, there in (("autofs", not missing), ("nfs4", True)):
         mountinfo.write_text(f"1 0 0:1 / / rw - ext4 d rw\n2 1 0:2 / {point} rw - {kind} d rw\n")
         storage = PosixStorage(Mounts(mountinfo, fstab))
-        assert storage.look(area(disk / "alice"), user="alice").there is there
+        assert storage.look(area(disk / "alice"), user="alice").available is there
 
 
 def test_quota_is_read_from_the_tool(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_quota_is_read_from_the_tool(tmp_path: Path) -> None:
     tool.write_text("#!/bin/sh\nexec sleep 60\n")
     slow = StorageTools(search=f"{tmp_path}:/usr/bin:/bin", timeout_s=0.3)
     facts = PosixStorage(Mounts(mountinfo), slow).look(area(tmp_path), user="alice")
-    assert (facts.there, facts.user_quota) == (True, None)
+    assert (facts.available, facts.user_quota) == (True, None)
 
 
 def test_the_quota_of_a_projects_group_is_read(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_silent_file_system_is_given_up_and_asked_once(tmp_path: Path) -> None
         areas = [area(silent / "alice"), area(tmp_path / "other")]
         hung, other = look_at(patience, storages, areas, "alice")
         assert hung.problem == f"The file system of {silent / 'alice'} does not answer."
-        assert other.there
+        assert other.available
         [path] = look_at_paths(patience, [str(silent)])
         assert path.problem == "its file system does not answer"
     [path] = look_at_paths(patience, [str(tmp_path / "other")])
@@ -209,7 +209,7 @@ async def test_the_platforms_own_account_looks_and_makes(tmp_path: Path) -> None
     (tmp_path / "scratch").mkdir(mode=0o755)
     assert await places.make(None, [scratch]) == []
     found, magic = await places.areas(None, [scratch, odd])
-    assert found.there
+    assert found.available
     assert "storage adapter magic is not in use here (posix)" in (magic.problem or "")
     assert Path(scratch.path).stat().st_mode & 0o777 == 0o700
     relative, odd_name = await places.paths(None, ["relative", "/\ud800"])

@@ -40,7 +40,7 @@ def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]
     readable = os.access(area.path, os.R_OK | os.X_OK)
     area_facts = AreaFacts(
         area=area,
-        there=True,
+        available=True,
         writable=os.access(area.path, os.W_OK | os.X_OK),
         file_system=kind,
         total_bytes=total,
@@ -52,7 +52,7 @@ def look_at_folder(area: Area, mounts: Mounts) -> tuple[AreaFacts, Mount | None]
 
 def absent(area: Area, problem: str, kind: str | None = None) -> AreaFacts:
     """Return facts for an area whose folder is missing; ``problem`` is the reason."""
-    return AreaFacts(area=area, there=False, file_system=kind, problem=problem)
+    return AreaFacts(area=area, available=False, file_system=kind, problem=problem)
 
 
 def _said(area: Area, error: OSError | None) -> str:

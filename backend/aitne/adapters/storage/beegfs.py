@@ -38,7 +38,7 @@ class BeegfsStorage:
         reported in ``problem``, not raised.
         """
         area_facts, mount = look_at_folder(area, self._mounts)
-        if not area_facts.there or mount is None:
+        if not area_facts.available or mount is None:
             return area_facts
         if mount.kind != "beegfs":
             reason = (

@@ -38,7 +38,7 @@ class PosixStorage:
         reported in ``problem``, not raised.
         """
         facts, mount = look_at_folder(area, self._mounts)
-        has_quotas = facts.there and mount is not None and mount.kind not in _NO_QUOTAS
+        has_quotas = facts.available and mount is not None and mount.kind not in _NO_QUOTAS
         if not has_quotas or mount is None or not self._tools.has("quota"):
             return facts
         asks = [("-u", user)]

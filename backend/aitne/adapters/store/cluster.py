@@ -102,13 +102,18 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def save_scheduler(self, status: SchedulerStatus, *, epoch: int) -> None:
-        values = {"name": CLUSTER, **status.model_dump()}
+        values = {
+            "name": CLUSTER,
+            "answering": status.responding,
+            "since": status.since,
+            "message": status.message,
+        }
         async with self._db.write() as tx:
             await require_epoch(tx, epoch)
             query = select(_clusters.c.answering).where(_clusters.c.name == CLUSTER)
             before = (await tx.execute(query)).scalar()
             await tx.execute(upsert(tx.dialect, _clusters, values, ["name"]))
-            if before is not status.answering:
+            if before is not status.responding:
                 tx.append_event("scheduler.changed", status.model_dump(mode="json"))
 
     @override
@@ -120,7 +125,7 @@ class ClusterRecords(StorePart, ClusterStore):
             row = (await connection.execute(query)).first()
         if row is None:
             return None
-        return SchedulerStatus(answering=row.answering, since=row.since, message=row.message)
+        return SchedulerStatus(responding=row.answering, since=row.since, message=row.message)
 
     @override
     async def take_lease(

@@ -12,8 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
 from aitne.adapters.store import tables
-from aitne.adapters.store.base import StorePart, require_epoch
-from aitne.adapters.store.engine import Transaction
+from aitne.adapters.store.base import StorePart
 from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
@@ -25,7 +24,7 @@ from aitne.core.jobs.states import JobState
 from aitne.core.models.event import Event
 from aitne.core.models.job import Job, Sample
 from aitne.core.ports.store import JobStore
-from aitne.core.ports.store.records import QueuePlace
+from aitne.core.ports.store.records import QueuePosition
 from aitne.core.units import parse_array
 
 _jobs = tables.jobs
@@ -42,12 +41,6 @@ class JobHistory(StorePart, JobStore):
     """
 
     @override
-    async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
-        async with self._db.write() as tx:
-            await require_epoch(tx, epoch)
-            await _put_secret(tx, job_id, "token_hash", token_hash)
-
-    @override
     async def job_of_token(self, token_hash: str) -> Job | None:
         query = (
             select(*JOB_COLUMNS)
@@ -61,7 +54,15 @@ class JobHistory(StorePart, JobStore):
     @override
     async def put_handover(self, job_id: UUID, encrypted: str) -> None:
         async with self._db.write() as tx:
-            await _put_secret(tx, job_id, "handover", encrypted)
+            # The row is locked so that the job cannot end meanwhile: its end removes its secrets.
+            query = select(_jobs.c.state.in_(LIVE_STATES)).where(_jobs.c.id == job_id)
+            live = (await tx.execute(query.with_for_update(key_share=True))).scalar()
+            if live is None:
+                raise NotFound("job", job_id)
+            if not live:
+                raise Conflict(f"Job {job_id} has ended, so nothing more is stored for it.")
+            row = {"job_id": job_id, "handover": encrypted}
+            await tx.execute(upsert(tx.dialect, _secrets, row, ["job_id"]))
 
     @override
     async def get_handover(self, job_id: UUID) -> str | None:
@@ -140,7 +141,7 @@ class JobHistory(StorePart, JobStore):
             tx.append_event(kind, data, job_id=job_id, owner=row.owner, project=row.project)
 
     @override
-    async def queue_place(self, job: Job) -> QueuePlace | None:
+    async def queue_position(self, job: Job) -> QueuePosition | None:
         # At equal priority, the older job is first, as in Slurm.
         if job.state is not JobState.QUEUED or job.partition is None or job.priority is None:
             return None
@@ -164,7 +165,7 @@ class JobHistory(StorePart, JobStore):
         )
         async with self._db.read() as connection:
             others, before = (await connection.execute(query)).one()
-        return QueuePlace(position=before + 1, waiting=others + 1, partition=job.partition)
+        return QueuePosition(position=before + 1, waiting=others + 1, partition=job.partition)
 
     @override
     async def job_events(self, job_id: UUID) -> Sequence[Event]:
@@ -190,14 +191,3 @@ class JobHistory(StorePart, JobStore):
         )
         async with self._db.read() as connection:
             return [event_of(row) for row in (await connection.execute(query)).mappings()]
-
-
-async def _put_secret(tx: Transaction, job_id: UUID, name: str, value: Any) -> None:
-    # The row is locked so that the job cannot end meanwhile: its end removes its secrets.
-    query = select(_jobs.c.state.in_(LIVE_STATES)).where(_jobs.c.id == job_id)
-    live = (await tx.execute(query.with_for_update(key_share=True))).scalar()
-    if live is None:
-        raise NotFound("job", job_id)
-    if not live:
-        raise Conflict(f"Job {job_id} has ended, so nothing more is stored for it.")
-    await tx.execute(upsert(tx.dialect, _secrets, {"job_id": job_id, name: value}, ["job_id"]))

@@ -129,13 +129,6 @@ class SqlUsers(StorePart, UserStore):
             password_hash: str | None = (await connection.execute(query)).scalar()
         return password_hash
 
-    @override
-    async def projects_of(self, name: str) -> frozenset[str]:
-        """Return the names of the projects that the user is a member of."""
-        query = select(_members.c.project).where(_members.c.user_name == name)
-        async with self._db.read() as connection:
-            return frozenset((await connection.execute(query)).scalars())
-
 
 async def _check_not_last_administrator(tx: Transaction, name: str) -> None:
     names = list((await tx.execute(select(_users.c.name).where(_ADMINISTRATOR).limit(2))).scalars())

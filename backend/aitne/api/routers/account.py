@@ -10,7 +10,6 @@ from fastapi import APIRouter, Path, Query, Request
 from aitne.api.account_views import (
     AccountView,
     CodeUse,
-    Ended,
     EnrolmentView,
     FactorView,
     IdentityProof,
@@ -18,6 +17,7 @@ from aitne.api.account_views import (
     ProtectionView,
     RecoveryCodes,
     ResetLink,
+    RevokedSignIns,
     SignInList,
     SignInView,
 )
@@ -70,12 +70,12 @@ async def revoke_sign_ins(
     keep_current: Annotated[
         AskedFlag, Query(description="Keep the current browser logged in.")
     ] = True,
-) -> Ended:
+) -> RevokedSignIns:
     """Log out everywhere. Your terminals end, and access to your sessions."""
     keep = _cookie(request, platform) if keep_current else None
     count = await platform.account.revoke_all(actor, keep=keep)
     await platform.logins_ended(actor.name)
-    return Ended(ended=count)
+    return RevokedSignIns(revoked=count)
 
 
 @router.delete("/account/sign-ins/{sign_in_id}", status_code=204, tags=["account"])
@@ -184,11 +184,11 @@ async def reset_second_factor(name: Name, actor: Admin, platform: PlatformDep) -
 
 
 @router.delete("/users/{name}/sign-ins", tags=["users"])
-async def sign_out_user(name: Name, actor: Admin, platform: PlatformDep) -> Ended:
+async def sign_out_user(name: Name, actor: Admin, platform: PlatformDep) -> RevokedSignIns:
     """End all sign-ins of a user, with terminals and access to sessions."""
     count = await platform.account.sign_out(actor, name)
     await platform.logins_ended(name)
-    return Ended(ended=count)
+    return RevokedSignIns(revoked=count)
 
 
 @router.post("/users/{name}/impersonate", tags=["users"])
@@ -197,7 +197,7 @@ async def impersonate_user(
 ) -> Impersonation:
     """Act as another user, for an hour at most, in this browser."""
     until = await platform.account.impersonate(actor, name, _cookie(request, platform))
-    return Impersonation(by=actor.name, until=until)
+    return Impersonation(impersonator=actor.name, until=until)
 
 
 def _cookie(request: Request, platform: PlatformServices) -> str | None:
@@ -211,7 +211,7 @@ def _factor(state: FactorState, platform: PlatformServices) -> FactorView:
     return FactorView(
         enabled=state.enabled,
         required=state.required,
-        rule=platform.settings.auth.second_factor,
+        policy=platform.settings.auth.second_factor,
         confirmed_at=state.confirmed_at,
         recovery_codes_left=state.recovery_codes_left,
     )

@@ -301,7 +301,7 @@ def _me(caller: Caller, platform: PlatformServices) -> Me:
             cluster=settings.cluster,
             scheduler=settings.scheduler,
             can_drain=settings.capabilities.drains,
-            limits=platform.projects.support.applied,
+            limits_applied=platform.projects.support.applied,
             sessions_origin=settings.sessions_origin,
             shared_account=shared_account(settings) if settings.trusted_users else None,
             user_domains=settings.user_domains,
@@ -310,5 +310,5 @@ def _me(caller: Caller, platform: PlatformServices) -> Me:
         ),
         impersonation=None
         if impersonator is None or caller.acting_until is None
-        else Impersonation(by=impersonator, until=caller.acting_until),
+        else Impersonation(impersonator=impersonator, until=caller.acting_until),
     )

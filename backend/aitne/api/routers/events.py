@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Request, Response
 
 from aitne.api.deps import MetricsDep, PlatformDep, Reader, get_caller
 from aitne.api.routers import V1
-from aitne.api.sse import event_stream
+from aitne.api.sse import MESSAGE_SCHEMA, event_stream
 from aitne.api.streaming import StreamedResponse, streams_of
 from aitne.core.models.user import Actor
 
@@ -18,7 +18,7 @@ router = APIRouter(prefix=V1, tags=["events"])
 @router.get(
     "/events",
     response_class=Response,
-    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/event-stream": {"schema": MESSAGE_SCHEMA}}}},
 )
 async def stream_events(
     request: Request,

@@ -106,7 +106,7 @@ async def _scheduler(platform: PlatformServices) -> PartReadiness:
     status = await platform.store.scheduler()
     if status is None:
         return PartReadiness(ok=False, detail="The scheduler has not been polled yet.")
-    if status.answering:
+    if status.responding:
         return PartReadiness(ok=True)
     return PartReadiness(
         ok=False,

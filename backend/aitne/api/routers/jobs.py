@@ -174,7 +174,7 @@ async def resubmit_job(
 async def get_job_queue(job_id: JobId, actor: Reader, platform: PlatformDep) -> JobQueue:
     """Return the position of a waiting job in the queue, as far as the scheduler reports it, and
     advice."""
-    position = await platform.sessions.place(actor, job_id)
+    position = await platform.sessions.queue_position(actor, job_id)
     return JobQueue(position=position, advice=await platform.advice.of(actor, job_id))
 
 

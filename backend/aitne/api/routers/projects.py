@@ -14,11 +14,11 @@ from aitne.api.project_views import (
     MemberChanges,
     MembershipList,
     NewEnd,
+    NewExtensionRequest,
     NewProject,
     ProjectChanges,
     Refusal,
     SyncRequest,
-    TimeWish,
 )
 from aitne.api.routers import V1
 from aitne.api.views import ProjectList, ProjectQuery
@@ -133,7 +133,7 @@ async def set_project_end(
 
 @router.post("/projects/{name}/extension", tags=["projects"])
 async def ask_for_time(
-    name: Name, body: TimeWish, actor: Writer, platform: PlatformDep, tags: TagsDep
+    name: Name, body: NewExtensionRequest, actor: Writer, platform: PlatformDep, tags: TagsDep
 ) -> Project:
     """Request a later end of the project, for its managers."""
     return tags.of(await platform.project_life.ask_for_time(actor, name, body.until, body.reason))

@@ -105,5 +105,7 @@ def sessions_revoke(
         client.account.revoke_sign_in(sign_in)
         count = 1
     return output.done(
-        as_json, {"ended": count}, f"{count} browser{'s' if count != 1 else ''} logged out."
+        as_json,
+        {"revoked": count, "ended": count},  # ended: the old name, until 0.3
+        f"{count} browser{'s' if count != 1 else ''} logged out.",
     )

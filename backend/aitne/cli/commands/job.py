@@ -43,7 +43,7 @@ class Sort(StrEnum):
 aitne ps
 aitne ps --all --json
 aitne ps --state FAILED --user ada
-aitne ps --all --since 2026-01-01 --sort duration --most 20
+aitne ps --all --since 2026-01-01 --sort duration --limit 20
 """,
 )
 def ps(
@@ -94,8 +94,11 @@ def ps(
         Sort | None, typer.Option("--sort", help="Sort key.", show_choices=True)
     ] = None,
     ascending: Annotated[bool, typer.Option("--asc", help="Ascending order.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="Maximum number.")
+    ] = None,
     most: Annotated[
-        int | None, typer.Option("--most", min=1, metavar="N", help="Maximum number.")
+        int | None, typer.Option("--most", min=1, hidden=True, help="Deprecated name of --limit.")
     ] = None,
     as_json: Json = False,
     url: Url = None,
@@ -107,6 +110,9 @@ def ps(
     """
     from aitne.cli.views import job_table
 
+    if most is not None:  # until 0.3
+        output.say("--most is deprecated and will be removed in 0.3. Use --limit.")
+        limit = most
     more = {
         "template": template,
         "image": image,
@@ -126,7 +132,7 @@ def ps(
         more={key: text for key, text in more.items() if text is not None},
         sort=sort.value if sort else None,
         ascending=ascending,
-        limit=most,
+        limit=limit,
         as_json=as_json,
         url=url,
         data_dir=data_dir,

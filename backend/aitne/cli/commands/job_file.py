@@ -146,11 +146,11 @@ def import_(
     except ValueError as error:
         raise InvalidInput(f"{script}: {error}.") from error
     for note in conversion.notes:
-        word = "" if note.serious else " (the job runs the same)"
+        word = "" if note.changes_execution else " (the job runs the same)"
         output.say(
             f"{script}:{note.line}: {output.plain(note.option)} {output.plain(note.message)}{word}"
         )
-    serious = sum(note.serious for note in conversion.notes)
+    serious = sum(note.changes_execution for note in conversion.notes)
     if strict and serious:
         output.say(f"Nothing was written: {serious} of these would make the job run differently.")
         return 1

@@ -67,13 +67,13 @@ def gpu_ls(as_json: Json = False, url: Url = None, data_dir: DataDir = None) -> 
         output.say("No node has a GPU.")
         return 0
     output.table(
-        ("TYPE", "FREE", "USED", "OUT", "TOTAL", "WAITED FOR", "NEXT FREE"),
+        ("TYPE", "FREE", "USED", "UNAVAILABLE", "TOTAL", "REQUESTED", "NEXT FREE"),
         [
             (
                 gpu_type["type"] or "gpu",
                 gpu_type["free"],
                 gpu_type["used"],
-                gpu_type["out"] or "",
+                gpu_type["unavailable"] or "",
                 gpu_type["total"],
                 gpu_type["waiting"] or "",
                 output.moment(datetime.fromisoformat(gpu_type["next_free_at"]))

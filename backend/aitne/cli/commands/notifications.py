@@ -29,14 +29,14 @@ aitne notifications ls --all --json
 )
 def inbox_ls(
     everything: Annotated[bool, typer.Option("--all", help="Also read notifications.")] = False,
-    most: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 50,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
     """List your unread notifications, newest first."""
     notifications = list(
-        connect(url, data_dir).notifications.list(unread=not everything, most=most)
+        connect(url, data_dir).notifications.list(unread=not everything, limit=limit)
     )
     return output.listing(
         as_json,
@@ -72,7 +72,7 @@ def inbox_read(
         from aitne.core.errors import InvalidInput
 
         raise InvalidInput("Name notifications by their ids, or pass --all.")
-    unread = connect(url, data_dir).notifications.read(None if everything else ids)
+    unread = connect(url, data_dir).notifications.mark_read(None if everything else ids)
     return output.done(as_json, {"unread": unread}, f"{unread} unread.")
 
 

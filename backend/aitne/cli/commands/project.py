@@ -266,7 +266,7 @@ def join(
 ) -> int:
     """Join a project by an invitation; first shows the project and the inviter."""
     client = connect(url, data_dir)
-    preview = client.projects.look_at_invitation(link)
+    preview = client.projects.preview_invitation(link)
     if not as_json:
         output.facts(
             [
@@ -330,7 +330,7 @@ def extend(
     data_dir: DataDir = None,
 ) -> int:
     """Request a later end from an administrator."""
-    made = connect(url, data_dir).projects.ask_for_time(name, utc(until), reason)
+    made = connect(url, data_dir).projects.request_extension(name, utc(until), reason)
     return output.done(as_json, made.raw, f"{name}: requested. An administrator decides on it.")
 
 

@@ -85,6 +85,6 @@ def _files(quota: QuotaRecord | None) -> str:
 
 
 def _problem(facts: AreaFactsRecord) -> str:
-    if not facts.there:
+    if not facts.available:
         return "missing"
     return "" if facts.writable else "read-only"

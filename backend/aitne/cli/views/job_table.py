@@ -41,7 +41,7 @@ def ps(
                 project=project,
                 search=search,
                 top_level=not tasks,
-                most=limit,
+                limit=limit,
                 sort=sort,
                 ascending=ascending,
                 **(more or {}),

@@ -7,8 +7,9 @@ import heapq
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import ClassVar
 
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 from aitne.core.models.node import Node
 from aitne.core.ports.store.gpus import GpuUse
 
@@ -34,9 +35,9 @@ class GpuCapacity(Frozen):
     free: int
     """Number that a job could get now."""
     used: int
-    out: int
+    unavailable: int
     """Number on nodes that accept no jobs."""
-    without_end: int
+    end_unknown: int
     """Number in use by jobs whose end is unknown, such as those past their time limit."""
     waiting: int
     """Requested by waiting jobs; requests without a type count for every type."""
@@ -44,6 +45,8 @@ class GpuCapacity(Frozen):
     """Latest time at which the next one is released; None: unknown."""
     forecast: tuple[FreeGpus, ...]
     """Steps of how many are free, the first of them now, if nothing else is started."""
+    out: ClassVar = deprecated_copy("unavailable", int)
+    without_end: ClassVar = deprecated_copy("end_unknown", int)
 
 
 def capacity(
@@ -66,7 +69,7 @@ def _of_type(
     awaited: Sequence[GpuUse],
     now: datetime,
 ) -> GpuCapacity:
-    total = used = free = out = 0
+    total = used = free = unavailable = 0
     for node in nodes:
         for gpu in node.gpus:
             if gpu.type != kind:
@@ -76,7 +79,7 @@ def _of_type(
             if node.state.usable:
                 free += max(0, gpu.total - gpu.used)
             else:
-                out += max(0, gpu.total - gpu.used)
+                unavailable += max(0, gpu.total - gpu.used)
     heapq.heapify(returned)
     steps = [FreeGpus(at=now, free=free)]
     returning = sum(count for _, count in returned)
@@ -94,8 +97,8 @@ def _of_type(
         total=total,
         free=free,
         used=used,
-        out=out,
-        without_end=max(0, used - returning),
+        unavailable=unavailable,
+        end_unknown=max(0, used - returning),
         waiting=sum(use.gpus for use in awaited if use.type in (None, kind)),
         next_free_at=steps[1].at if len(steps) > 1 else None,
         forecast=tuple(steps),

@@ -49,7 +49,7 @@ class FailureCause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundError:
+class ErrorLine:
     """The error in a log: its cause, its sentence (None: the line explains nothing) and its line."""
 
     cause: FailureCause
@@ -191,13 +191,13 @@ _RANK = re.compile(r"^(?:\[(?:rank)?\d{1,6}\]:? ?|  \| |\d{1,6}: )")
 """What launchers write before each line of a rank."""
 
 
-def find_error(lines: Sequence[LogLine]) -> FoundError | None:
+def find_error(lines: Sequence[LogLine]) -> ErrorLine | None:
     """Return the error in the last lines of a log; None if no line looks like one.
 
     The last error counts: programs report errors that they handle before the one that ends them.
     """
     near = 0
-    likely: FoundError | None = None
+    likely: ErrorLine | None = None
     for line in reversed(lines):
         text = _RANK.sub("", line.text)
         if not text:
@@ -213,12 +213,12 @@ def find_error(lines: Sequence[LogLine]) -> FoundError | None:
     return likely
 
 
-def _match(patterns: Sequence[_Pattern], text: str, line: LogLine) -> FoundError | None:
+def _match(patterns: Sequence[_Pattern], text: str, line: LogLine) -> ErrorLine | None:
     for entry in patterns:
         match = entry.pattern.search(text)
         if match is not None:
             name = match.groupdict().get("name") or ""
             short = name if len(name) <= _MOST_NAME else f"{name[: _MOST_NAME - 1]}…"
             sentence = None if entry.text is None else entry.text.replace("{name}", short)
-            return FoundError(entry.cause, sentence, line)
+            return ErrorLine(entry.cause, sentence, line)
     return None

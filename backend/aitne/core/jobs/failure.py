@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from aitne.core.jobs.error_patterns import FailureCause, FoundError, find_error
+from aitne.core.jobs.error_patterns import ErrorLine, FailureCause, find_error
 from aitne.core.jobs.log_lines import LogLine
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.base import Frozen
@@ -119,7 +119,7 @@ def _memory(job: Job) -> str:
     return f"It used more memory than the {memory} that it had requested."
 
 
-def _program(job: Job, log_error: FoundError | None) -> tuple[FailureCause, str] | None:
+def _program(job: Job, log_error: ErrorLine | None) -> tuple[FailureCause, str] | None:
     """Return why the program failed, from its exit code or signal and its log; None if they
     explain nothing.
     """

@@ -97,7 +97,8 @@ def _count(wish: SbatchConversion, name: str) -> int | None:
 def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int | None]:
     """Return the number of nodes and of tasks on each; None where no option sets it.
 
-    A note is serious if sbatch would start other tasks, or on another number of nodes.
+    A note says that the execution changes if sbatch would start other tasks, or on another number
+    of nodes.
     """
     per_node, tasks = _count(wish, "ntasks-per-node"), _count(wish, "ntasks")
     if tasks is None:
@@ -108,7 +109,7 @@ def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int |
             option.line,
             "--nodes",
             f"{nodes} became {tasks}, as sbatch does for {tasks} tasks",
-            serious=False,
+            changes_execution=False,
         )
         nodes = tasks
     if nodes is None and per_node is not None:
@@ -136,7 +137,7 @@ def _tasks(wish: SbatchConversion, nodes: int | None) -> tuple[int | None, int |
             "--ntasks",
             f"{tasks} tasks on {nodes} nodes became {tasks_on_each} on each, where sbatch may "
             "place them unevenly",
-            serious=False,
+            changes_execution=False,
         )
     return nodes, tasks_on_each
 

@@ -85,7 +85,10 @@ def _environment(line: str, number: int, body: ScriptBody, wish: SbatchConversio
         return True
     if _PURGE.fullmatch(line):
         wish.note(
-            number, "module purge", "is not needed: a job starts without modules", serious=False
+            number,
+            "module purge",
+            "is not needed: a job starts without modules",
+            changes_execution=False,
         )
         return True
     if loaded := _MODULE.fullmatch(line):

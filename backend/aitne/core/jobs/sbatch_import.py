@@ -69,7 +69,7 @@ def import_sbatch(text: str, folder: str | None = None, name: str | None = None)
                 number,
                 "#SBATCH",
                 "comes after the first command, where sbatch ignores it",
-                serious=False,
+                changes_execution=False,
             )
             continue
         directives += 1

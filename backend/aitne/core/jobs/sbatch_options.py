@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from aitne.core.models.base import Frozen
+from aitne.core.models.base import Frozen, deprecated_copy
 from aitne.core.models.job_options import EXTRA, MOST_EXTRA, SIGNAL, SlurmOptions
 from aitne.core.units import format_duration, parse_array, parse_duration
 
@@ -23,8 +23,9 @@ class Note(Frozen):
     option: str
     """The option it is about."""
     message: str
-    serious: bool = True
-    """Whether the job would run otherwise than by sbatch."""
+    changes_execution: bool = True
+    """Whether the job would run differently from sbatch."""
+    serious: ClassVar = deprecated_copy("changes_execution", bool)
 
 
 class SbatchOption(NamedTuple):
@@ -50,12 +51,17 @@ class SbatchConversion:
     lines: dict[str, int] = field(default_factory=dict)
     """Line of the script from which each field of the job file comes."""
 
-    def note(self, line: int, option: str, message: str, *, serious: bool = True) -> None:
+    def note(self, line: int, option: str, message: str, *, changes_execution: bool = True) -> None:
         """Add a note on what was not converted; beyond ``MOST_NOTES`` notes are dropped."""
         if len(self.notes) >= MOST_NOTES:
             return
         self.notes.append(
-            Note(line=line, option=option[:200], message=message[:1_000], serious=serious)
+            Note(
+                line=line,
+                option=option[:200],
+                message=message[:1_000],
+                changes_execution=changes_execution,
+            )
         )
 
 
@@ -201,7 +207,9 @@ def take(wish: SbatchConversion, option: SbatchOption) -> None:
     elif name in LEFT_OUT:
         wish.note(option.line, f"--{name}", f"was left out: {LEFT_OUT[name]}")
     else:
-        wish.note(option.line, f"--{name}", f"was left out: {IGNORED[name]}", serious=False)
+        wish.note(
+            option.line, f"--{name}", f"was left out: {IGNORED[name]}", changes_execution=False
+        )
 
 
 def _extra(wish: SbatchConversion, option: SbatchOption) -> None:
@@ -221,7 +229,7 @@ def _extra(wish: SbatchConversion, option: SbatchOption) -> None:
         option.line,
         f"--{option.name}",
         "was kept in `slurm.extra`: the job is refused unless the site permits this option",
-        serious=False,
+        changes_execution=False,
     )
 
 

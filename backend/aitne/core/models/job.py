@@ -397,12 +397,13 @@ class Plan(Frozen):
     """Warnings that deserve attention, as sentences."""
     expected_start_at: UtcTime | None = None
     """Time at which the scheduler plans to start it; None: it gives none."""
-    limits: tuple[str, ...] = ()
+    enforcement: tuple[str, ...] = ()
     """Components that enforce its memory and its CPUs, a sentence each."""
     script: str
     """The exact batch script."""
     settings: tuple[dict[str, Scalar], ...] = ()
     """Settings of a sweep's tasks, by index."""
+    limits: ClassVar = deprecated_copy("enforcement", tuple[str, ...])
     waits_for: ClassVar = deprecated_copy("pending_reason", str | None)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import ClassVar
 
-from aitne.core.models.base import Frozen, UtcTime
+from aitne.core.models.base import Frozen, UtcTime, deprecated_copy
 
 
 class NodeState(StrEnum):
@@ -151,9 +152,10 @@ class SchedulerStatus(Frozen):
     date.
     """
 
-    answering: bool
-    """Whether it answered when it was asked last."""
+    responding: bool
+    """Whether it answered the last query."""
     since: UtcTime
     """Time since which it answers, or at which it answered last."""
     message: str | None = None
     """Its own message, or the error of the query."""
+    answering: ClassVar = deprecated_copy("responding", bool)

@@ -6,10 +6,11 @@ from __future__ import annotations
 import errno
 import os
 from enum import StrEnum
+from typing import ClassVar
 
 from pydantic import Field
 
-from aitne.core.models.base import Frozen
+from aitne.core.models.base import Frozen, deprecated_copy
 
 NO_ANSWER = "its file system does not answer"
 """Problem of a path whose file system hangs."""
@@ -89,8 +90,8 @@ class AreaFacts(Frozen):
 
     area: Area
     """The folder."""
-    there: bool
-    """Whether the folder is there, on a file system that is mounted."""
+    available: bool
+    """Whether the folder exists, on a file system that is mounted."""
     writable: bool = False
     """Whether its user may write there."""
     file_system: str | None = None
@@ -109,6 +110,7 @@ class AreaFacts(Frozen):
     """Targets on which a parallel file system keeps the content."""
     problem: str | None = None
     """Problem, or fact that could not be determined, as a sentence."""
+    there: ClassVar = deprecated_copy("available", bool)
 
 
 class PathFacts(Frozen):

@@ -124,7 +124,7 @@ class ClusterService:
         as_of = cluster.seen_at or max((node.seen_at for node in cluster.nodes), default=None)
         patience_s = max(_STALE_AT_LEAST_S, _STALE_POLLS * self._settings.poll_interval_s)
         status = await self._store.scheduler()
-        silent = status is not None and not status.answering
+        silent = status is not None and not status.responding
         old = as_of is None or self._clock() - as_of > timedelta(seconds=patience_s)
         return ClusterSnapshot(cluster=cluster, scheduler=status, as_of=as_of, stale=silent or old)
 

@@ -119,11 +119,7 @@ class OutboxActions:
             if job.scheduler_id is None:
                 # The submission has no outcome yet; the cancellation waits for the scheduler ID.
                 return NO_ID_YET_S
-            if not job.is_outside:
-                await self._scheduler.cancel(run_of(job))
-                self.cancelled.set()
-            elif self._outside is not None:
-                await self._outside.act(outside_run(job), OutsideAction.CANCEL)
+            await self._act(job, OutsideAction.CANCEL)
             return None
         if job.id in self._changing:
             return RETRY_S
@@ -143,16 +139,27 @@ class OutboxActions:
         finally:
             self._changing.discard(job.id)
 
+    async def _act(self, job: Job, action: OutsideAction) -> None:
+        """Carry out the action through the port that has the job. Raises ``SchedulerRejected``,
+        ``NotSupported``."""
+        if job.is_outside:
+            if self._outside is not None:
+                await self._outside.act(outside_run(job), action)
+            return
+        match action:
+            case OutsideAction.CANCEL:
+                await self._scheduler.cancel(run_of(job))
+                self.cancelled.set()
+            case OutsideAction.HOLD:
+                await self._scheduler.hold(run_of(job))
+            case OutsideAction.RELEASE:
+                await self._scheduler.release(run_of(job))
+
     async def _hold(self, job: Job) -> None:
         """Hold or release the job, as its specification says."""
         hold = job.spec.hold
         try:
-            if job.is_outside:
-                if self._outside is not None:
-                    action = OutsideAction.HOLD if hold else OutsideAction.RELEASE
-                    await self._outside.act(outside_run(job), action)
-            else:
-                await (self._scheduler.hold if hold else self._scheduler.release)(run_of(job))
+            await self._act(job, OutsideAction.HOLD if hold else OutsideAction.RELEASE)
         except (SchedulerRejected, NotSupported) as error:
             await self._store.withdraw_hold(job.id, not hold, epoch=self._leader.epoch)
             verb = "held" if hold else "released"

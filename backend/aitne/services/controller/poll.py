@@ -122,9 +122,9 @@ class Poller:
         except SchedulerUnavailable as error:
             log.warning("The scheduler does not answer: %s", error.message)
             self._doubt.silent()
-            await self._note(answering=False, message=error.message)
+            await self._note(responding=False, message=error.message)
             return False
-        await self._note(answering=True, message=None)
+        await self._note(responding=True, message=None)
         self._counts.note(SCHEDULER_LAST_POLL, self._clock().timestamp())
         self._polls += 1
         self.behind = False
@@ -153,19 +153,19 @@ class Poller:
             answered, _ = await asyncio.wait({query}, timeout=SILENT_AFTER_S)
             if not answered:
                 message = f"it has not answered within {SILENT_AFTER_S:.0f} s."
-                await self._note(answering=False, message=message)
+                await self._note(responding=False, message=message)
             return await query
         finally:
             query.cancel()
 
-    async def _note(self, *, answering: bool, message: str | None) -> None:
+    async def _note(self, *, responding: bool, message: str | None) -> None:
         """Store whether the scheduler answers, for readers; written only when that changes."""
         before, now = self._status, self._clock()
-        if before is None or before.answering is not answering:
-            since = now if answering else self._answered_at or now
-            self._status = SchedulerStatus(answering=answering, since=since, message=message)
+        if before is None or before.responding is not responding:
+            since = now if responding else self._answered_at or now
+            self._status = SchedulerStatus(responding=responding, since=since, message=message)
             await self._store.save_scheduler(self._status, epoch=self._leader.epoch)
-        if answering:
+        if responding:
             self._answered_at = now
 
     # --- jobs in the answer ----------------------------------------------------------------------

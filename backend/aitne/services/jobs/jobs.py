@@ -109,7 +109,7 @@ class JobService:
                 *filter(None, [ahead]),
             ),
             expected_start_at=None if spec.hold else forecast.starts_at,
-            limits=admitted.limits,
+            enforcement=admitted.limits,
             script=self._renderer.script(draft),
             settings=() if spec.sweep is None else tuple(expand(spec.sweep)),
         )

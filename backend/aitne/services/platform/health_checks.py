@@ -164,7 +164,7 @@ class HealthChecks:
         if status is None or age is None:
             says = f"{name} has not been polled yet."
             return HealthCheckResult(HealthState.UNKNOWN, says, "See the controller.", None, facts)
-        if not status.answering:
+        if not status.responding:
             return HealthCheckResult(
                 DOWN,
                 f"{name} does not answer: {status.message or 'no reason is known'}",

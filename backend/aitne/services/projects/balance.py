@@ -38,7 +38,10 @@ class Balance(Frozen):
     as_of: UtcTime | None = Field(description="When usage was last read; null: not yet.")
     gpu_hours: Share = Field(description="GPU-hours; two GPUs for one hour count as two.")
     cpu_hours: Share = Field(description="CPU-hours.")
-    spent: bool = Field(description="Whether new jobs are refused because the budget is used up.")
+    exhausted: bool = Field(
+        description="Whether new jobs are refused because the budget is used up."
+    )
+    spent: ClassVar = deprecated_copy("exhausted", bool)
 
 
 def month_of(moment: datetime) -> str:
@@ -98,7 +101,7 @@ def balance_of(
         as_of=counted[-1].taken_at if counted else None,
         gpu_hours=gpu,
         cpu_hours=cpu,
-        spent=any(share.remaining is not None and share.remaining <= 0 for share in (gpu, cpu)),
+        exhausted=any(share.remaining is not None and share.remaining <= 0 for share in (gpu, cpu)),
     )
 
 

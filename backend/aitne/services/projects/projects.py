@@ -30,7 +30,7 @@ from aitne.services.projects.limits import LimitSupport
 _BY_TRES = {GPU_TRES: "max_gpus", "cpu": "max_cpus", "node": "max_nodes", "mem": "max_memory_bytes"}
 
 
-class Use(Frozen):
+class LimitUse(Frozen):
     """Use of one limit, in total and by user, as the scheduler counts it."""
 
     limit: str
@@ -38,10 +38,11 @@ class Use(Frozen):
     used: int
     maximum: int | None
     """Value that the scheduler enforces, which may differ from the project's until a sync."""
-    by: dict[str, int]
+    by_user: dict[str, int]
     """Use by each member, by Unix account."""
     summary: str | None
     """Text such as ``project vision: 6 of 8 GPUs in use by alice 4, bob 2``."""
+    by: ClassVar = deprecated_copy("by_user", dict[str, int])
     most: ClassVar = deprecated_copy("maximum", int | None)
 
 
@@ -55,7 +56,7 @@ class ProjectLimits(Frozen):
         Limits(), description="Limits that its managers set, within the granted ones."
     )
     members: tuple[Membership, ...] = Field(description="Members with their own limits.")
-    use: tuple[Use, ...] = Field(
+    use: tuple[LimitUse, ...] = Field(
         description="Use of each limit; empty if the scheduler has no account of this name."
     )
     as_of: UtcTime | None = Field(description="When the scheduler was last polled.")
@@ -223,7 +224,7 @@ def _check_within(wish: Limits, granted: Limits, prefix: str) -> None:
         )
 
 
-def use_of(account: str, look: LimitUsage) -> tuple[Use, ...]:
+def use_of(account: str, look: LimitUsage) -> tuple[LimitUse, ...]:
     """Return how much of each limit of an account is in use; ``look`` holds the limits and their
     use.
 
@@ -234,11 +235,11 @@ def use_of(account: str, look: LimitUsage) -> tuple[Use, ...]:
         return ()
     users = look.users_of(account)
     uses = [
-        Use(
+        LimitUse(
             limit=_limit_name(tres),
             used=gauge.used * _unit(tres),
             maximum=None if gauge.limit is None else gauge.limit * _unit(tres),
-            by=_by(users, tres),
+            by_user=_by(users, tres),
             summary=summary(association, tres, look),
         )
         for tres, gauge in sorted(association.tres.items())
@@ -253,13 +254,15 @@ def use_of(account: str, look: LimitUsage) -> tuple[Use, ...]:
     budget = association.tres_minutes.get(GPU_TRES)
     if budget is not None and budget.limit is not None:
         used, limit = budget.used // 60, budget.limit // 60
-        uses.append(Use(limit="gpu_hours", used=used, maximum=limit, by={}, summary=None))
+        uses.append(LimitUse(limit="gpu_hours", used=used, maximum=limit, by_user={}, summary=None))
     return tuple(uses)
 
 
-def _counted(name: str, association: AssociationUse, by: Mapping[str, int]) -> Use:
+def _counted(name: str, association: AssociationUse, by: Mapping[str, int]) -> LimitUse:
     gauge = association.grp_jobs if name == "max_jobs" else association.grp_submitted
-    return Use(limit=name, used=gauge.used, maximum=gauge.limit, by=dict(by), summary=None)
+    return LimitUse(
+        limit=name, used=gauge.used, maximum=gauge.limit, by_user=dict(by), summary=None
+    )
 
 
 def _limit_name(tres: str) -> str:

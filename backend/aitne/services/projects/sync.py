@@ -47,8 +47,9 @@ class Difference(Frozen):
     """What differs: ``project``, ``member``, ``default project``, ``QOS`` or a limit in words."""
     slurm: str
     """Value in Slurm."""
-    portal: str
+    platform: str
     """Value on the platform, which Slurm is to get."""
+    portal: ClassVar = deprecated_copy("platform", str)
     what: ClassVar = deprecated_copy("field", str)
 
 
@@ -222,25 +223,30 @@ def _words(change: Change) -> Difference:
     user = getattr(change, "user", None)
     match change:
         case AddAccount():
-            field, slurm, portal = "project", "missing", "present"
+            field, slurm, platform = "project", "missing", "present"
         case AddMember():
-            field, slurm, portal = "member", "missing", "present"
+            field, slurm, platform = "member", "missing", "present"
         case RemoveMember():
-            field, slurm, portal = "member", "present", "missing"
+            field, slurm, platform = "member", "present", "missing"
         case SetDefault():
-            field, slurm, portal = "default project", change.before or "none", change.account
+            field, slurm, platform = "default project", change.before or "none", change.account
         case SetLimit():
             field = LIMIT_WORDS[change.limit]
-            slurm, portal = _shown(change.limit, change.before), _shown(change.limit, change.after)
+            slurm, platform = (
+                _shown(change.limit, change.before),
+                _shown(change.limit, change.after),
+            )
         case SetGpuTypeLimit():
             field = f"{change.type} GPUs at once"
-            slurm, portal = _shown("max_gpus", change.before), _shown("max_gpus", change.after)
+            slurm, platform = _shown("max_gpus", change.before), _shown("max_gpus", change.after)
         case SetQos():
             field = "QOS"
-            slurm, portal = (
+            slurm, platform = (
                 ",".join(qos_names) or "inherited" for qos_names in (change.before, change.after)
             )
-    return Difference(project=change.account, user=user, field=field, slurm=slurm, portal=portal)
+    return Difference(
+        project=change.account, user=user, field=field, slurm=slurm, platform=platform
+    )
 
 
 LIMIT_WORDS = dict(

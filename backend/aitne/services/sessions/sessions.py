@@ -10,7 +10,7 @@ from aitne.core.errors import Conflict, NotFound
 from aitne.core.jobs.states import JobState
 from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.user import Actor
-from aitne.core.ports.store import CreatedJob, QueuePlace, Store
+from aitne.core.ports.store import CreatedJob, QueuePosition, Store
 from aitne.core.sessions.names import entry_points
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.jobs.extensions import ExtensionService
@@ -105,13 +105,13 @@ class SessionService:
             )
         return await self._jobs.resubmit(actor, job_id, idempotency_key=idempotency_key)
 
-    async def place(self, actor: Actor, job_id: UUID) -> QueuePlace | None:
+    async def queue_position(self, actor: Actor, job_id: UUID) -> QueuePosition | None:
         """Return the position of a job or session in the queue; None if it does not wait or its
         position is unknown.
 
         Raises ``NotFound``, ``NotAllowed``.
         """
-        return await self._store.queue_place(await self._jobs.get(actor, job_id))
+        return await self._store.queue_position(await self._jobs.get(actor, job_id))
 
     async def stop(self, actor: Actor, job_id: UUID) -> Job:
         """Stop the session: its state becomes CANCELLED, with the message "Stopped by …".

@@ -99,7 +99,7 @@ export function revokeSignIn(id: string): Promise<void> {
 }
 
 export async function revokeOtherSignIns(): Promise<number> {
-  return (await must(client.DELETE("/api/v1/account/sign-ins"))).ended;
+  return (await must(client.DELETE("/api/v1/account/sign-ins"))).revoked;
 }
 
 export function createResetLink(name: string): Promise<{ url: string; expires_at: string }> {

@@ -6,7 +6,7 @@ const NOW = new Date("2026-03-01T12:00:00Z");
 const at = (hours: number) => new Date(NOW.getTime() + hours * 3_600_000).toISOString();
 
 function gpu(changes: Partial<GpuCapacity> = {}): GpuCapacity {
-  return { type: "a100", total: 8, free: 0, used: 8, out: 0, without_end: 0, waiting: 0, next_free_at: at(1.5), forecast: [{ at: at(0), free: 0 }, { at: at(3), free: 4 }, { at: at(6), free: 8 }, { at: at(20), free: 8 }], ...changes };
+  return { type: "a100", total: 8, free: 0, used: 8, unavailable: 0, end_unknown: 0, waiting: 0, next_free_at: at(1.5), forecast: [{ at: at(0), free: 0 }, { at: at(3), free: 4 }, { at: at(6), free: 8 }, { at: at(20), free: 8 }], ...changes };
 }
 
 describe("stepPath", () => {

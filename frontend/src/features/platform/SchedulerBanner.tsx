@@ -10,7 +10,7 @@ export function SchedulerBanner({ className }: { className: string }) {
   const { data: status } = useQuery({ ...nodesQuery, select: (nodes) => nodes.scheduler });
   return (
     <div role="status">
-      {status?.answering === false && <Banner className={className} since={status.since} message={status.message} />}
+      {status?.responding === false && <Banner className={className} since={status.since} message={status.message} />}
     </div>
   );
 }

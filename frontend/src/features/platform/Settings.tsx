@@ -74,9 +74,9 @@ export function SettingsPage() {
                     <td data-label={t("Source")}>
                       <div>
                         {t(known(SOURCES, each.source, each.source))}
-                        {each.where !== null && (
+                        {each.location !== null && (
                           <Text size="xs" c="dimmed" className={classes.value}>
-                            {each.where}
+                            {each.location}
                           </Text>
                         )}
                       </div>

@@ -24,7 +24,7 @@ export function BalancePanel({ projects }: { projects: readonly string[] }) {
     data === undefined
       ? []
       : ([["gpu", data.gpu_hours, t("GPU hours")], ["cpu", data.cpu_hours, t("CPU hours")]] as const).flatMap(([kind, share, unit]) =>
-          share.budget === null ? [] : [{ key: `${data.project} ${kind}`, project: data.project, used: share.used ?? 0, left: share.remaining ?? share.budget, budget: share.budget, unit, spent: data.spent }],
+          share.budget === null ? [] : [{ key: `${data.project} ${kind}`, project: data.project, used: share.used ?? 0, left: share.remaining ?? share.budget, budget: share.budget, unit, exhausted: data.exhausted }],
         ),
   );
   if (rows.length === 0) return null;
@@ -39,14 +39,14 @@ export function BalancePanel({ projects }: { projects: readonly string[] }) {
         </Anchor>
       </Group>
       <Stack gap="md">
-        {rows.map(({ key, project, used, left, budget, unit, spent }) => (
+        {rows.map(({ key, project, used, left, budget, unit, exhausted }) => (
           <div key={key}>
             <div className={classes.label}>
               <strong className="truncate">{project}</strong>
               <span className="tabular">{t("{{left}} of {{budget}} {{unit}} remaining", { left: formatNumber(Math.round(left)), budget: formatNumber(budget), unit })}</span>
             </div>
             <UsageBar used={used} total={budget} label={t("{{project}}: {{unit}} used", { project, unit })} />
-            {spent && (
+            {exhausted && (
               <Text size="xs" c="var(--warn)" mt={5}>
                 {t("Budget used up. New jobs are rejected. Contact a project manager.")}
               </Text>

@@ -33,7 +33,7 @@ export function Members({ project, rights, me }: { project: Project; rights: Rig
   const change = useMemberChanges(project.name);
   const members = query.data?.items;
   const active = project.state === "active";
-  const gpus = limits?.use.find((entry) => entry.limit === "max_gpus")?.by ?? {};
+  const gpus = limits?.use.find((entry) => entry.limit === "max_gpus")?.by_user ?? {};
   return (
     <div className={classes.column}>
       <section className="card" style={{ overflow: "hidden" }} aria-labelledby="members-title">
@@ -279,7 +279,7 @@ function MemberLimits({ project, member, onClose }: { project: string; member: M
   const cache = useQueryClient();
   const within = useQuery(limitsQuery(project)).data?.value.limits;
   const { data: me } = useSuspenseQuery(meQuery);
-  const applied = me.platform.limits;
+  const applied = me.platform.limits_applied;
   const save = useMutation({
     mutationFn: (limits: LimitsInput) => putMember(project, member.user, { limits }),
     onSuccess: () => {

@@ -196,7 +196,7 @@ function LimitItem({ row }: { row: LimitRow }) {
           {by}
         </Text>
       )}
-      {row.held !== null && me.platform.limits === "after_sync" && (
+      {row.held !== null && me.platform.limits_applied === "after_sync" && (
         <Text size="xs" c="dimmed" mt={4}>
           {t("Slurm applies {{amount}} until the next sync.", { amount: limitAmount(row.name, row.held) })}
         </Text>

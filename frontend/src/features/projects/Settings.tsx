@@ -32,7 +32,7 @@ export function Settings({ seen, rights }: Props) {
   const { t } = useTranslation();
   const { value: project } = seen;
   const { data: me } = useSuspenseQuery(meQuery);
-  const applied = me.platform.limits;
+  const applied = me.platform.limits_applied;
   const limits = useQuery(limitsQuery(project.name));
   return (
     <div className={classes.column}>

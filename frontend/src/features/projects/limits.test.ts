@@ -15,9 +15,9 @@ describe("limits", () => {
   it("lists limits with their users, then unlimited usage", () => {
     const rows = limitRows(
       found({ max_gpus: 8, max_wall_s: 7200 }, [
-        { limit: "max_cpus", used: 3, maximum: null, by: {}, summary: null },
-        { limit: "max_gpus", used: 6, maximum: 8, by: { bob: 2, ada: 4 }, summary: null },
-        { limit: "max_nodes", used: 0, maximum: null, by: {}, summary: null },
+        { limit: "max_cpus", used: 3, maximum: null, by_user: {}, summary: null },
+        { limit: "max_gpus", used: 6, maximum: 8, by_user: { bob: 2, ada: 4 }, summary: null },
+        { limit: "max_nodes", used: 0, maximum: null, by_user: {}, summary: null },
       ]),
     );
     expect(rows.map((row) => [row.title, row.most, row.used])).toEqual([
@@ -30,7 +30,7 @@ describe("limits", () => {
   });
 
   it("shows a different limit in the scheduler", () => {
-    const [row] = limitRows(found({ max_gpus_by_type: { h200: 4 } }, [{ limit: "max_gpus_by_type.h200", used: 1, maximum: 64, by: {}, summary: null }]));
+    const [row] = limitRows(found({ max_gpus_by_type: { h200: 4 } }, [{ limit: "max_gpus_by_type.h200", used: 1, maximum: 64, by_user: {}, summary: null }]));
     expect([row?.title, row?.most, row?.held]).toEqual(["h200 GPUs", 4, 64]);
   });
 

@@ -17,7 +17,7 @@ const TITLES: Record<string, string> = {
   max_wall_s: msg("Maximum run time"),
 };
 /** When the scheduler applies changed limits. */
-export type LimitsApplied = Me["platform"]["limits"];
+export type LimitsApplied = Me["platform"]["limits_applied"];
 
 /** When changed limits apply, as a sentence. */
 export function limitsApplied(applied: LimitsApplied): string {
@@ -76,7 +76,7 @@ export function limitRows({ limits, use }: ProjectLimits): LimitRow[] {
       most: limit,
       used: used?.used ?? null,
       held: used && used.maximum !== limit ? used.maximum : null,
-      by: Object.entries(used?.by ?? {}).sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])),
+      by: Object.entries(used?.by_user ?? {}).sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])),
     };
   });
 }

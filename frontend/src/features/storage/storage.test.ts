@@ -12,7 +12,7 @@ const quota = (used: number | null, limit: number | null, files: number | null =
 
 const facts = (change: Partial<AreaFacts>): AreaFacts => ({
   area: { name: "home", kind: "user", path: "/home/mira", adapter: "posix", project: null, mount: null },
-  there: true,
+  available: true,
   writable: true,
   file_system: "ext4",
   total_bytes: 900 * GIB,
@@ -49,8 +49,8 @@ describe("a storage area's row", () => {
   });
 
   it("reports a missing or read-only folder", () => {
-    expect(row({ there: false, problem: "/home is not mounted." })).toMatchObject({ used: null, text: "not found", warning: "/home is not mounted." });
-    expect(row({ there: false })?.warning).toBe("/home/mira does not exist.");
+    expect(row({ available: false, problem: "/home is not mounted." })).toMatchObject({ used: null, text: "not found", warning: "/home is not mounted." });
+    expect(row({ available: false })?.warning).toBe("/home/mira does not exist.");
     expect(row({ writable: false })?.warning).toBe("No write permission.");
   });
 

@@ -27,7 +27,7 @@ function rowOf(facts: AreaFacts): StorageRow {
   const { area } = facts;
   const title = area.project === null ? area.name : `${area.name} ${area.project}`;
   const base = { key: `${area.name}/${area.project ?? ""}/${area.path}`, title, path: area.path };
-  if (!facts.there) {
+  if (!facts.available) {
     return { ...base, used: null, total: null, text: i18next.t("not found"), warning: facts.problem ?? i18next.t("{{path}} does not exist.", { path: area.path }) };
   }
   const quota = tightest(facts);

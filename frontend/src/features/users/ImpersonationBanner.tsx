@@ -15,7 +15,7 @@ import classes from "./ImpersonationBanner.module.css";
 export function ImpersonationBanner() {
   const { data: me } = useSuspenseQuery(meQuery);
   if (me.impersonation === null) return null;
-  return <Banner name={me.user.name} by={me.impersonation.by} until={me.impersonation.until} />;
+  return <Banner name={me.user.name} by={me.impersonation.impersonator} until={me.impersonation.until} />;
 }
 
 function Banner({ name, by, until }: { name: string; by: string; until: string }) {

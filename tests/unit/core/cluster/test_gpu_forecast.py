@@ -42,12 +42,12 @@ def test_gpus_come_back_when_their_jobs_time_is_up() -> None:
         (after(60), 7),
     ]
     assert found.next_free_at == after(1)
-    assert found.without_end == 0
+    assert found.end_unknown == 0
 
 
 def test_gpus_of_unknown_jobs_have_no_forecast_end() -> None:
     (found,) = capacity([node("n1", 4)], [], [], NOW)
-    assert (found.without_end, found.next_free_at, len(found.forecast)) == (4, None, 1)
+    assert (found.end_unknown, found.next_free_at, len(found.forecast)) == (4, None, 1)
 
 
 def test_a_drained_node_gives_nothing() -> None:

@@ -132,7 +132,7 @@ def test_an_option_has_its_field(line: str, expected: dict[str, Any]) -> None:
     found = import_sbatch(SCRIPT.format(f"#SBATCH {line}"))
     assert found.file.pop("commands") == ["python train.py"]
     assert found.file == expected
-    assert not any(note.serious for note in found.notes)
+    assert not any(note.changes_execution for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_tasks_are_converted_or_the_note_is_serious(
     found = import_sbatch(SCRIPT.format(f"#SBATCH {line} --mem=1G"))
     resources = found.file["resources"]
     assert (resources.get("nodes"), resources["tasks_per_node"]) == (nodes, tasks)
-    kinds = {note.serious for note in found.notes}
+    kinds = {note.changes_execution for note in found.notes}
     assert (max(kinds) if kinds else None) is serious
 
 
@@ -244,13 +244,15 @@ def test_unsupported_sbatch_option_is_noted(line: str, option: str) -> None:
 )
 def test_option_without_effect_on_jobs_is_not_serious(line: str) -> None:
     found = import_sbatch(SCRIPT.format(f"#SBATCH {line}"))
-    assert [note for note in found.notes if note.serious and note.option != "workdir"] == []
+    assert [
+        note for note in found.notes if note.changes_execution and note.option != "workdir"
+    ] == []
 
 
 def test_option_that_changes_the_environment_is_serious() -> None:
     found = import_sbatch(SCRIPT.format("#SBATCH --get-user-env"))
     [note] = [note for note in found.notes if note.option == "--get-user-env"]
-    assert note.serious
+    assert note.changes_execution
     assert "clean environment" in note.message
 
 
@@ -266,7 +268,7 @@ def test_heterogeneous_job_is_refused_with_its_line(word: str) -> None:
 @pytest.mark.parametrize("line", ["#PBS -l nodes=2", "#BSUB -n 4", "#BB create_persistent"])
 def test_directives_of_other_systems_are_serious(line: str) -> None:
     [note] = import_sbatch(f"#!/bin/bash\n{line}\nrun\n").notes
-    assert (note.line, note.option, note.serious) == (2, line.split()[0], True)
+    assert (note.line, note.option, note.changes_execution) == (2, line.split()[0], True)
 
 
 def test_directives_need_no_blank_and_may_say_slurm() -> None:
@@ -279,7 +281,7 @@ def test_imported_job_gets_working_directory_of_sbatch_or_note() -> None:
     assert import_from(script, "/data/ada").file["workdir"] == "/data/ada"
     unknown = import_from(script)
     assert "workdir" not in unknown.file
-    assert [(note.option, note.serious) for note in unknown.notes] == [("workdir", True)]
+    assert [(note.option, note.changes_execution) for note in unknown.notes] == [("workdir", True)]
     for folder in (None, "/data/ada"):
         assert import_from(SCRIPT.format("#SBATCH -D /x"), folder).file["workdir"] == "/x"
         relative = import_from(SCRIPT.format("#SBATCH -D sub"), folder)
@@ -290,7 +292,7 @@ def test_imported_job_gets_working_directory_of_sbatch_or_note() -> None:
 def test_directives_end_with_the_first_command() -> None:
     found = import_sbatch("#!/bin/bash\n# -- \n##SBATCH -N 9\n #SBATCH -N 8\n\nx=1\n#SBATCH -N 7\n")
     assert found.file == {"commands": ["x=1\n#SBATCH -N 7"]}
-    assert [(note.line, note.option, note.serious) for note in found.notes] == [
+    assert [(note.line, note.option, note.changes_execution) for note in found.notes] == [
         (7, "#SBATCH", False)
     ]
 
@@ -302,7 +304,7 @@ def test_the_environment_is_taken_out_of_the_commands() -> None:
     )
     assert found.file["environment"] == {"modules": ["cuda/12.6", "gcc"], "venv": "~/envs/v"}
     assert found.file["commands"] == ["module load late\npython a.py"]
-    assert [note.serious for note in found.notes] == [False]
+    assert [note.changes_execution for note in found.notes] == [False]
 
 
 @pytest.mark.parametrize(
@@ -346,14 +348,14 @@ def test_login_shell_loads_its_modules_itself() -> None:
 
 def test_interpreter_without_a_path_is_noted() -> None:
     found = import_sbatch("#!python\nprint(1)\n")
-    assert [(note.line, note.serious) for note in found.notes] == [(1, True)]
+    assert [(note.line, note.changes_execution) for note in found.notes] == [(1, True)]
 
 
 def test_submit_dir_of_a_script_with_another_folder_is_serious() -> None:
     script = "#!/bin/bash\n#SBATCH --chdir={}\ncd $SLURM_SUBMIT_DIR\n"
     assert import_from(script.format(HERE), HERE).notes == ()
     [note] = import_from(script.format("/x"), HERE).notes
-    assert (note.option, note.serious) == ("SLURM_SUBMIT_DIR", True)
+    assert (note.option, note.changes_execution) == ("SLURM_SUBMIT_DIR", True)
 
 
 def test_windows_line_ends_are_noted() -> None:

@@ -240,6 +240,6 @@ async def test_dataset_of_other_user_is_refused(bench: Bench, tmp_path: Path) ->
 
 
 async def test_the_plan_says_who_holds_the_job(bench: Bench) -> None:
-    memory, cpus = (await bench.jobs.plan(ADA, job_file())).limits
+    memory, cpus = (await bench.jobs.plan(ADA, job_file())).enforcement
     assert memory.startswith("Memory: ")
     assert cpus.startswith("CPUs: ")

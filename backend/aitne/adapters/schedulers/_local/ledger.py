@@ -59,9 +59,9 @@ def cap_of(limits: Limits, gpu_s_used: float) -> Cap:
         GPU_TRES: limits.max_gpus,
         JOBS: limits.max_jobs,
         GPU_SECONDS: None if limits.gpu_hours is None else limits.gpu_hours * 3600,
-        **{f"{GPU_TRES}:{kind}": most for kind, most in limits.max_gpus_by_type.items()},
+        **{f"{GPU_TRES}:{kind}": count for kind, count in limits.max_gpus_by_type.items()},
     }
-    return Cap({name: most for name, most in maximum.items() if most is not None}, gpu_s_used)
+    return Cap({name: count for name, count in maximum.items() if count is not None}, gpu_s_used)
 
 
 def keys_of(owner: Owner) -> tuple[CapKey, CapKey]:

@@ -162,9 +162,10 @@ class TaskLimits:
         more = sum(gpus * max(0, time_limit_s - task.time_limit_s) for task in running)
         usage = self.usage(tasks, now)
         for association in usage.chain(*job.owner):
-            most = association.max_wall_s
-            if most is not None and time_limit_s > most:
-                return f"{named(association)} may run a job for {format_duration(most)} at most."
+            max_wall_s = association.max_wall_s
+            if max_wall_s is not None and time_limit_s > max_wall_s:
+                duration = format_duration(max_wall_s)
+                return f"{named(association)} may run a job for {duration} at most."
             hours = association.tres_minutes.get(GPU_TRES)
             if not more or hours is None or hours.limit is None:
                 continue
@@ -256,7 +257,7 @@ def _association(
 
 def _gauge(name: str, cap: Cap, used: Mapping[str, float]) -> Gauge:
     unit = MIB if name == "mem" else 1
-    most = cap.maximum.get(name)
+    maximum = cap.maximum.get(name)
     return Gauge(
-        limit=None if most is None else most // unit, used=-(-int(used.get(name, 0)) // unit)
+        limit=None if maximum is None else maximum // unit, used=-(-int(used.get(name, 0)) // unit)
     )

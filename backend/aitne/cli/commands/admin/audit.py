@@ -74,14 +74,14 @@ def audit_ls(
     outcome: Outcome = None,
     since: Since = None,
     until: Until = None,
-    most: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 50,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
     """List entries of the audit log, newest first."""
     filters = _where(actor, action, object_, outcome, since, until)
-    entries = list(connect(url, data_dir).audit.list(most=most, **filters))
+    entries = list(connect(url, data_dir).audit.list(limit=limit, **filters))
     return output.listing(
         as_json,
         entries,
@@ -170,8 +170,8 @@ def audit_verify(
         broken = chain.broken
         output.answer_json(
             {
-                "intact": chain.whole,
-                "whole": chain.whole,  # the old name of intact, until 0.3
+                "intact": chain.intact,
+                "whole": chain.intact,  # the old name of intact, until 0.3
                 "entries": chain.entries,
                 "first": chain.first,
                 "last": chain.last,
@@ -219,7 +219,7 @@ def _verdict(chain: AuditChain) -> str:
     if not chain.entries:
         return "There are no entries."
     end = f"Entry {chain.last} has the hash {chain.last_hash}."
-    if chain.whole:
+    if chain.intact:
         return f"All {chain.entries} entries are in order. {end}"
     return (
         f"Each of these {chain.entries} entries is unchanged; entries between or before them "

@@ -68,13 +68,13 @@ def node_resume(
 @nodes.command("history", epilog=examples("aitne admin node history gpu03"))
 def node_history(
     name: Annotated[str, typer.Argument(metavar="NODE", help="A name from `node ls`.")],
-    most: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number.")] = 50,
     as_json: Json = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
     """Show the history of a node, newest first: outages, drains and resumes."""
-    events = list(connect(url, data_dir).nodes.history(name, most=most))
+    events = list(connect(url, data_dir).nodes.history(name, limit=limit))
     return output.listing(
         as_json,
         events,

@@ -29,6 +29,6 @@ def settings(
         lambda setting: (
             setting.name,
             "" if setting.value is None else setting.value,
-            setting.where or setting.source.replace("_", " "),
+            setting.location or setting.source.replace("_", " "),
         ),
     )

@@ -21,7 +21,10 @@ def sync(yes: Yes = False, as_json: Json = False, url: Url = None, data_dir: Dat
         if report.differences:
             output.table(
                 ("PROJECT", "USER", "WHAT", "IN SLURM", "HERE"),
-                [(d.project, d.user or "", d.field, d.slurm, d.portal) for d in report.differences],
+                [
+                    (d.project, d.user or "", d.field, d.slurm, d.platform)
+                    for d in report.differences
+                ],
             )
         for note in report.unmanaged:
             output.say(f"unchanged: {note}")

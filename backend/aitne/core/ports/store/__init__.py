@@ -30,7 +30,7 @@ from aitne.core.ports.store.records import (
     OutboxItem,
     OutboxKind,
     Page,
-    QueuePlace,
+    QueuePosition,
     TransitionRequest,
 )
 from aitne.core.ports.store.sign_ins import SignInStore
@@ -62,7 +62,7 @@ __all__ = [
     "Page",
     "PreferenceStore",
     "ProjectStore",
-    "QueuePlace",
+    "QueuePosition",
     "SignInStore",
     "SnapshotStore",
     "Store",

@@ -17,7 +17,7 @@ from aitne.core.ports.store.records import (
     OutboxItem,
     OutboxKind,
     Page,
-    QueuePlace,
+    QueuePosition,
     TransitionRequest,
 )
 
@@ -158,7 +158,8 @@ class JobStore(Protocol):
     ) -> Sequence[Job | None]:
         """Make many transitions of different jobs in one transaction.
 
-        ``tokens`` are hashes of job tokens to store (as ``set_job_token`` does), by job ID;
+        ``tokens`` are hashes of the job tokens with which agents report, by ID of jobs among
+        ``moves``; the tasks of an array share one. For a job that has ended, nothing is stored.
         ``done`` are the ids of outbox items that these transitions complete.
 
         Returns for each transition the job as it is afterwards; None where ``transition`` would
@@ -291,16 +292,6 @@ class JobStore(Protocol):
         """
         ...
 
-    async def set_job_token(self, job_id: UUID, token_hash: str, *, epoch: int) -> None:
-        """Store the hash of the job token with which the agent reports; the tasks of an array share
-        one token.
-
-        Raises:
-            NotFound: there is no such job.
-            Conflict: the job has ended.
-        """
-        ...
-
     async def job_of_token(self, token_hash: str) -> Job | None:
         """Return the job (or array job) that has this job token; None if there is none or it has
         ended.
@@ -350,7 +341,7 @@ class JobStore(Protocol):
         """
         ...
 
-    async def queue_place(self, job: Job) -> QueuePlace | None:
+    async def queue_position(self, job: Job) -> QueuePosition | None:
         """Return the job's position among the jobs that wait for its partition, by the scheduler's
         priority.
 

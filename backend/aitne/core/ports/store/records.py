@@ -49,7 +49,7 @@ class CreatedJob(Frozen):
     replayed: bool
 
 
-class QueuePlace(Frozen):
+class QueuePosition(Frozen):
     """A job's position among the waiting jobs of this platform in one partition."""
 
     position: int

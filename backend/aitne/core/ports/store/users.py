@@ -65,10 +65,6 @@ class UserStore(Protocol):
         """Return the password's hash, or None if there is no such user or the user has no password."""
         ...
 
-    async def projects_of(self, name: str) -> frozenset[str]:
-        """Return the names of the projects that the user is a member of."""
-        ...
-
     async def list_projects(self, *, visible_to: str | None) -> Sequence[Project]:
         """List projects by name: all, or with ``visible_to`` only the projects of which that user
         is a member."""

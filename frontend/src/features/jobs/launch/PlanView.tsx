@@ -93,7 +93,7 @@ export function PlanView({ plan, error, hint, fresh }: Props) {
 /** Warnings of the plan, then how the requested limits are enforced. */
 function Remarks({ plan }: { plan: Plan }) {
   const { t } = useTranslation();
-  if (plan.warnings.length + plan.limits.length === 0) return null;
+  if (plan.warnings.length + plan.enforcement.length === 0) return null;
   return (
     // eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard
     <ul className={classes.details} tabIndex={0} aria-label={t("Plan details")}>
@@ -105,7 +105,7 @@ function Remarks({ plan }: { plan: Plan }) {
           </span>
         </li>
       ))}
-      {plan.limits.map((text) => (
+      {plan.enforcement.map((text) => (
         <li key={text} className={classes.limit} data-testid="plan-limit">
           <ShieldCheck size={14} aria-hidden />
           <span>
