@@ -4432,6 +4432,13 @@ export interface components {
             begin?: string | number | null;
             /** @description Whether it waits until it is released. */
             hold?: boolean;
+            /**
+             * @description Paths at which the job's log also appears: in full, below ~ or from its workdir, with wildcards as in sbatch's --output, such as %j.
+             * @example [
+             *       "train-%j.log"
+             *     ]
+             */
+            log_files?: string[] | string;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**
@@ -4521,6 +4528,13 @@ export interface components {
             begin?: string | number | null;
             /** @description Whether it waits until it is released. */
             hold?: boolean;
+            /**
+             * @description Paths at which the job's log also appears: in full, below ~ or from its workdir, with wildcards as in sbatch's --output, such as %j.
+             * @example [
+             *       "train-%j.log"
+             *     ]
+             */
+            log_files?: string[];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Output"];
             /**
@@ -4707,6 +4721,13 @@ export interface components {
             begin?: string | number | null;
             /** @description Whether it waits until it is released. */
             hold?: boolean;
+            /**
+             * @description Paths at which the job's log also appears: in full, below ~ or from its workdir, with wildcards as in sbatch's --output, such as %j.
+             * @example [
+             *       "train-%j.log"
+             *     ]
+             */
+            log_files?: string[];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
@@ -4891,7 +4912,7 @@ export interface components {
             array_task_id: number | null;
             /** @description Id of the job in the scheduler. */
             scheduler_id: string | null;
-            /** @description Path of the log of a job from outside; null: it has none, or the platform keeps the log. */
+            /** @description Path of the log of a job from outside, of an array with wildcards such as %a (the task's index); null: it has none, or the platform keeps the log. */
             log_path: string | null;
             /**
              * Format: date-time
@@ -4952,6 +4973,13 @@ export interface components {
             begin: string | number | null;
             /** @description Whether it waits until it is released. */
             hold: boolean;
+            /**
+             * @description Paths at which the job's log also appears: in full, below ~ or from its workdir, with wildcards as in sbatch's --output, such as %j.
+             * @example [
+             *       "train-%j.log"
+             *     ]
+             */
+            log_files: string[];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
@@ -6953,6 +6981,13 @@ export interface components {
             begin?: string | number | null;
             /** @description Whether it waits until it is released. */
             hold?: boolean;
+            /**
+             * @description Paths at which the job's log also appears: in full, below ~ or from its workdir, with wildcards as in sbatch's --output, such as %j.
+             * @example [
+             *       "train-%j.log"
+             *     ]
+             */
+            log_files?: string[] | string;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**
