@@ -16,6 +16,7 @@ import { JobDetails } from "@/components/JobDetails";
 import { JobHistory } from "@/components/JobHistory";
 import { JobScript } from "@/components/JobScript";
 import { TaskTable } from "@/components/jobs/TaskRows";
+import { TaskLog } from "@/components/log/TaskLog";
 import { LogView } from "@/components/LogView";
 import { NodeLinks } from "@/components/NodeLinks";
 import { OutsideBadge } from "@/components/OutsideBadge";
@@ -144,7 +145,7 @@ function LoadedJob({ job }: { job: Job }) {
             )}
             {tabs.log && (
               <Tabs.Panel value="log">
-                <LogView job={job} target={line} />
+                {isArray ? <TaskLog job={job} /> : <LogView job={job} target={line} />}
               </Tabs.Panel>
             )}
             {tabs.communication && (
