@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from aitne.distrib.coordinator import CollectiveCoordinator, RequestKey, Response
 from aitne.distrib.types import Kind, ReduceOp, RequestMetadata
+from aitne.distrib.wire import is_common, response_for
 
 
 def ask(
@@ -231,6 +232,24 @@ def test_ranks_that_all_wait_for_each_other_are_told_so() -> None:
         "Ranks wait for each other in different collectives: rank 0 waits in allreduce 'a', rank 1 waits in allgather 'b'."
     }
     assert [response.members for response in failed] == [(0,), (1,)]
+
+
+def test_ranks_with_the_same_requests_get_the_same_message() -> None:
+    coordinator = CollectiveCoordinator(3)
+    for rank in range(3):
+        coordinator.submit(rank, 7, ask("a"))
+    for rank, handle in enumerate((7, 7, 8)):
+        coordinator.submit(rank, handle, ask("b", shape=(1 << 24,)))
+    same, other = coordinator.take()
+    assert is_common(same)
+    assert len({str(response_for(rank, same)) for rank in range(3)}) == 1
+    assert not is_common(other)
+    coordinator.submit(0, 1, bare(Kind.JOIN), 0)
+    for rank in (1, 2):
+        coordinator.submit(rank, 7, ask("c"))
+    (joined,) = coordinator.take()
+    assert not is_common(joined)
+    assert response_for(0, joined)[2] == [-1]
 
 
 def test_a_rank_that_goes_on_is_not_taken_for_blocked() -> None:
