@@ -163,6 +163,7 @@ class AsyncJobs:
         self,
         *,
         states: Sequence[str] = (),
+        live: bool = False,
         type: str | None = None,
         owner: str | None = None,
         project: str | None = None,
@@ -177,6 +178,7 @@ class AsyncJobs:
         return stream(
             self._sync.list,
             states=states,
+            live=live,
             type=type,
             owner=owner,
             project=project,
