@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -158,6 +159,26 @@ def test_ranks_that_disagree_are_told_who_asked_for_what(
     assert response.error is not None
     assert response.error.startswith("allreduce 't': ranks disagree on the ")
     assert words in response.error
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (
+            {"op": "SUM", "parameter b": "float32 (8,)"},
+            "parameter b: rank 0: float32 (4,), rank 1: float32 (8,)",
+        ),
+        ({"op": "SUM"}, "parameter b: rank 0: float32 (4,), rank 1: none"),
+        ({"op": "MAX", "parameter b": "float32 (8,)"}, "op: rank 0: SUM, rank 1: MAX"),
+    ],
+)
+def test_first_difference_of_two_optimizers_is_named(other: dict[str, str], words: str) -> None:
+    ours = {"op": "SUM", "parameter a": "x" * 9_999, "parameter b": "float32 (4,)"}
+    coordinator = CollectiveCoordinator(2)
+    for rank, signature in enumerate((ours, {**other, "parameter a": "x" * 9_999})):
+        coordinator.submit(rank, 0, bare(Kind.CHANNEL, json.dumps(signature, sort_keys=True)))
+    (response,) = coordinator.take()
+    assert str(response.error).endswith(f"ranks disagree on the {words}.")
 
 
 def test_roots_that_differ_or_are_not_in_the_set_are_refused() -> None:
