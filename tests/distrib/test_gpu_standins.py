@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from aitne.distrib.transport import torch_pg
 from aitne.distrib.transport.base import Group, Reduction, TransportError
 from aitne.distrib.transport.torch_pg import TorchProcessGroup
 from aitne.distrib.types import Kind, Request, RequestMetadata
@@ -68,6 +69,52 @@ def test_nccl_connects_the_gpu_of_the_model_with_the_settings_of_the_program(
     assert dict(os.environ) == before
     with pytest.raises(TransportError, match="for tensors on cuda:1, and a tensor is on cpu"):
         transport.allreduce(torch.ones(1), Reduction.SUM)
+
+
+class GroupedNccl:
+    """One rank's NCCL in place of which a test sees what is started, and in which groups."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[tuple[str, int, int]]] = []
+
+    def _start_coalescing(self) -> None:
+        self.groups.append([])
+
+    def broadcast(self, part: torch.Tensor, root: int) -> None:
+        self.groups[-1].append(("broadcast", root, part.numel()))
+        if root != 1:
+            part.fill_(root)
+
+    def reduce(self, parts: list[torch.Tensor], options: dist.ReduceOptions) -> None:
+        [part] = parts
+        self.groups[-1].append(("reduce", options.rootRank, part.numel()))
+        assert options.reduceOp == dist.ReduceOp.SUM
+        if options.rootRank == 1:
+            part.mul_(10)
+
+    def _end_coalescing(self) -> Any:
+        return self
+
+    def wait(self) -> None:
+        self.groups[-1].append(("wait", 0, 0))
+
+
+def test_parts_of_different_sizes_are_one_group_of_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
+    nccl = GroupedNccl()
+    group = Group("test", 1, (0, 1, 2), (0, 0, 0), NoStore())
+    transport = TorchProcessGroup(group, nccl, NoStore(), torch.device("cpu"))
+    transport._backend = "NCCL"
+    monkeypatch.setattr(torch_pg.QUEUED, "queued", lambda device: nullcontext())
+    gathered = torch.zeros(3, dtype=torch.uint8)
+    transport.allgather(gathered, torch.tensor([7], dtype=torch.uint8), [2, 1, 0])
+    assert gathered.tolist() == [0, 0, 7]
+    part = torch.zeros(1)
+    transport.reducescatter(part, torch.tensor([1.0, 2.0, 3.0]), [2, 1, 0], Reduction.SUM)
+    assert part.tolist() == [30.0]
+    assert nccl.groups == [
+        [("broadcast", 0, 2), ("broadcast", 1, 1), ("wait", 0, 0)],
+        [("reduce", 0, 2), ("reduce", 1, 1), ("wait", 0, 0)],
+    ]
 
 
 def test_ranks_on_different_gpus_agree_about_the_device() -> None:

@@ -91,12 +91,28 @@ async def test_log_from_outside_is_read_by_its_owner_alone(stage: Stage) -> None
 
 
 async def test_log_without_a_path_is_refused_with_a_reason(stage: Stage) -> None:
-    fields = {"spec": {"array": "0-9"}, "log_path": None, "log_seal": None}
-    job, tokens = await prepare(stage, **fields)
+    job, tokens = await prepare(stage, log_path=None, log_seal=None, state=JobState.FAILED)
     async with stage.client(tokens["owner"]) as ada:
         answer = await ada.get(f"/api/v1/jobs/{job.id}/logs")
+        failure = await ada.get(f"/api/v1/jobs/{job.id}/failure")
     assert answer.status_code == 404
-    assert "each task of an array" in answer.json()["detail"]
+    assert "names no file" in answer.json()["detail"]
+    assert failure.status_code == 200
+
+
+async def test_log_of_each_task_of_an_array_is_read_by_its_owner_alone(stage: Stage) -> None:
+    pattern = "/home/ada/slurm-7_%a.out"
+    fields = {"spec": {"array": "0-9"}, "log_path": pattern, "log_seal": f"seal of {pattern}"}
+    job, tokens = await prepare(stage, **fields)
+    stage.outside.logs["ada:/home/ada/slurm-7_3.out"] = b"task 3\n"
+    path = f"/jobs/{job.id}/logs"
+    assert await statuses(stage, tokens, "GET", f"{path}?task=3") == [200, 403, 404, 403]
+    async with stage.client(tokens["owner"]) as ada:
+        assert (await ada.get(f"/api/v1{path}?task=3")).text == "task 3\n"
+        for query, problem in (("", "name the task"), ("?task=10", "no such task")):
+            answer = await ada.get(f"/api/v1{path}{query}")
+            assert answer.status_code == 422
+            assert problem in answer.text
 
 
 @pytest.mark.parametrize(

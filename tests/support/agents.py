@@ -112,7 +112,7 @@ class Job:
             | facts
         )
         (self.folder / "agent.json").write_text(spec.model_dump_json())
-        with open(self.folder / "log", "ab") as log:
+        with open(self.folder / "output.log", "ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-m", "aitne.agent", str(self.folder)],
                 stdin=subprocess.DEVNULL,
@@ -132,7 +132,7 @@ class Job:
 
     @property
     def log(self) -> str:
-        return (self.folder / "log").read_text()
+        return (self.folder / "output.log").read_text()
 
     def log_says(self, text: str) -> str:
         deadline = time.monotonic() + 15

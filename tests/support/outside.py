@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aitne.core.errors import NotAllowed, NotSupported, SchedulerUnavailable
+from aitne.core.jobs.log_pattern import path_of
 from aitne.core.jobs.states import JobState
 from aitne.core.ports.files import LogChunk
 from aitne.core.ports.outside import OutsideAction, OutsideJob, OutsideLog, OutsideRun
@@ -52,7 +53,8 @@ class MemoryOutside:
     async def read_log(self, log: OutsideLog, *, offset: int, limit: int) -> LogChunk:
         if log.seal != f"seal of {log.path}":
             raise NotAllowed("not sealed")
-        data = self.logs.get(f"{log.account}:{log.path}", b"")
+        path = log.path if log.task is None else path_of(log.path, {"a": log.task})
+        data = self.logs.get(f"{log.account}:{path}", b"")
         start = max(0, len(data) + offset) if offset < 0 else offset
         return LogChunk(data=data[start : start + limit], offset=start, size=len(data))
 

@@ -70,6 +70,10 @@ def main(arguments: Sequence[str]) -> None:
         spec.node_rank = int(os.environ.get("SLURM_NODEID") or 0)
     else:
         _take_fence(spec)
+        if spec.log_files:
+            from aitne.agent import log_files
+
+            log_files.link(spec, os.environ, _say)
     if spec.authority is not None:
         wire.trust(spec.authority)
     threading.excepthook = _log_thread_failure

@@ -116,6 +116,7 @@ class Spec:
         self.sample_interval_s = max(0.05, float(facts.get("sample_interval_s", 2.0)))
         self.venv: str | None = facts.get("venv")
         self.conda: str | None = facts.get("conda")
+        self.log_files = [str(path) for path in facts.get("log_files") or ()]
         self.settings = [SweepSetting(setting) for setting in facts.get("settings") or ()]
         inactivity_s = facts.get("inactivity_duration_s")
         self.inactivity_s = None if inactivity_s is None else float(inactivity_s)

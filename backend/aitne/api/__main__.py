@@ -8,8 +8,8 @@ import gc
 import logging
 import os
 import resource
+import signal
 import socket
-import ssl
 import sys
 from pathlib import Path
 
@@ -17,12 +17,12 @@ import uvicorn
 import uvloop
 
 from aitne.api.app import create_app
+from aitne.api.certificates import PortalCertificate
 from aitne.api.streaming import OpenStreams
 from aitne.bootstrap.platform import build
 from aitne.core.errors import AitneError, SetupError
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
-from aitne.services.platform.certificates import portal_files
 from aitne.services.platform.events import EventHub
 
 STOP_WITHIN_S = 2
@@ -40,22 +40,30 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         streams: OpenStreams,
         events: EventHub,
-        with_tls: tuple[socket.socket, ssl.SSLContext] | None,
+        with_tls: tuple[socket.socket, PortalCertificate] | None,
     ) -> None:
         super().__init__(config)
         self._streams = streams
         self._events = events
         self._with_tls = with_tls
+        self._renewal: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._with_tls is not None:
-            listener, context = self._with_tls
+            loop = asyncio.get_running_loop()
+            listener, certificate = self._with_tls
             self.servers.append(
-                await asyncio.get_running_loop().create_server(
-                    self._protocol, sock=listener, ssl=context, backlog=self.config.backlog
+                await loop.create_server(
+                    self._protocol,
+                    sock=listener,
+                    ssl=certificate.context,
+                    backlog=self.config.backlog,
                 )
             )
+            look = asyncio.Event()
+            loop.add_signal_handler(signal.SIGHUP, look.set)
+            self._renewal = asyncio.create_task(certificate.keep(look))
 
     def _protocol(self) -> asyncio.Protocol:
         protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
@@ -64,6 +72,8 @@ class _Server(uvicorn.Server):
         return protocol
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
         self._streams.close()
         await self._events.stop()
         await super().shutdown(sockets)
@@ -92,20 +102,6 @@ def listen(address: str, port: int) -> socket.socket:
             "Set `bind` to an address of this machine, and `port` to one you may use."
         ) from error
     return listener
-
-
-def tls_context(settings: Settings) -> ssl.SSLContext:
-    """Return the portal's certificate and key as a server uses them. Raises ``SetupError``."""
-    files = portal_files(settings)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.set_alpn_protocols(["http/1.1"])
-    try:
-        context.load_cert_chain(files.certificate, files.key)
-    except OSError as error:
-        raise SetupError(
-            f"The portal cannot use {files.certificate} and {files.key}: {error}. `aitne up` checks them."
-        ) from error
-    return context
 
 
 def listen_for_proxy(path: Path) -> socket.socket:
@@ -144,7 +140,7 @@ async def serve(settings: Settings) -> None:
     allow_many_connections()
     listener, with_tls = listen(settings.bind, settings.port), None
     if settings.tls.enabled:
-        with_tls = (listener, tls_context(settings))
+        with_tls = (listener, PortalCertificate(settings))
         listener = listen("127.0.0.1", settings.port_of_internal)
     listeners = [listener]
     if settings.proxy_socket is not None:

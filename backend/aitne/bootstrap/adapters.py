@@ -25,7 +25,7 @@ from aitne.core.ports.channel import Channel
 from aitne.core.ports.command import Command
 from aitne.core.ports.files import JobFiles
 from aitne.core.ports.identity import IdentitySource
-from aitne.core.ports.outside import OutsideJobs
+from aitne.core.ports.outside import OutsideJobs, OutsideScheduler
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.storage import Storage, UserFolders
@@ -99,9 +99,9 @@ def make_attacher(settings: Settings) -> Attacher | None:
     return attacher_of(SCHEDULERS.get(settings.scheduler), settings, tools)
 
 
-def outside_of(scheduler: object, settings: Settings, tools: Tools) -> OutsideJobs | None:
+def outside_of(scheduler: object, settings: Settings, tools: Tools) -> OutsideScheduler | None:
     """Return the jobs from outside of a scheduler or scheduler class; None if it reports none."""
-    make: Callable[[Settings, Tools], OutsideJobs] | None = getattr(scheduler, "outside", None)
+    make: Callable[[Settings, Tools], OutsideScheduler] | None = getattr(scheduler, "outside", None)
     return None if make is None else make(settings, tools)
 
 

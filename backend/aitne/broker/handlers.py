@@ -70,7 +70,7 @@ from aitne.core.models.limits import LimitUsage
 from aitne.core.models.node import Cluster
 from aitne.core.ports.accounting import Accounting, Associations
 from aitne.core.ports.attach import Attacher, AttachTarget
-from aitne.core.ports.outside import OutsideJobs
+from aitne.core.ports.outside import OutsideScheduler
 from aitne.core.ports.scheduler import Scheduler, SchedulerJob
 
 _PASSWORDS_AT_ONCE = 4
@@ -96,7 +96,7 @@ class Handlers:
         accounting: Accounting,
         helpers: Helpers,
         attacher: Attacher | None,
-        outside: OutsideJobs | None,
+        outside: OutsideScheduler | None,
         seal: LogSeal,
     ) -> None:
         self._config = config
@@ -274,10 +274,15 @@ class Handlers:
         """
         self._seal.check(args.log)
         user = await asyncio.to_thread(self._guard.account, args.log.account)
-        return await self._helpers.read(user, "outside_log", args.model_dump(mode="json"))
+        path = await self._outside.log_path(args.log)
+        if path is None:
+            return ReadLogResult(data=b"", offset=0, size=0)
+        log = args.log.model_copy(update={"path": path})
+        read = args.model_copy(update={"log": log})
+        return await self._helpers.read(user, "outside_log", read.model_dump(mode="json"))
 
     @property
-    def _outside(self) -> OutsideJobs:
+    def _outside(self) -> OutsideScheduler:
         if self._outside_jobs is None:
             raise NotSupported("This scheduler reports no jobs that were submitted past it.")
         return self._outside_jobs

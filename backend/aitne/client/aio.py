@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         Node,
         PartitionRecord,
         Plan,
-        QueuePlaceRecord,
+        QueuePositionRecord,
         Template,
         TemplateProblemRecord,
         Token,
@@ -150,7 +150,10 @@ class AsyncJobs:
     async def ssh_account(self) -> str:
         return await call(self._sync.ssh_account)
 
-    async def queue_place(self, job_id: str) -> QueuePlaceRecord | None:
+    async def queue_position(self, job_id: str) -> QueuePositionRecord | None:
+        return await call(self._sync.queue_position, job_id)
+
+    async def queue_place(self, job_id: str) -> QueuePositionRecord | None:
         return await call(self._sync.queue_place, job_id)
 
     async def advice(self, job_id: str) -> builtins.list[AdviceRecord]:
@@ -163,13 +166,14 @@ class AsyncJobs:
         self,
         *,
         states: Sequence[str] = (),
+        live: bool = False,
         type: str | None = None,
         owner: str | None = None,
         project: str | None = None,
         search: str | None = None,
         array_job_id: str | None = None,
         top_level: bool = False,
-        most: int | None = None,
+        limit: int | None = None,
         sort: str | None = None,
         ascending: bool = False,
         **where: str | int | bool | None,
@@ -177,13 +181,14 @@ class AsyncJobs:
         return stream(
             self._sync.list,
             states=states,
+            live=live,
             type=type,
             owner=owner,
             project=project,
             search=search,
             array_job_id=array_job_id,
             top_level=top_level,
-            most=most,
+            limit=limit,
             sort=sort,
             ascending=ascending,
             **where,
@@ -358,8 +363,10 @@ class AsyncNodes:
     async def load(self, period: str = "day") -> dict[str, Any]:
         return await call(self._sync.load, period)
 
-    def history(self, name: str, *, most: int | None = None) -> AsyncIterator[NodeEventRecord]:
-        return stream(self._sync.history, name, most=most)
+    def history(
+        self, name: str, *, limit: int | None = None, most: int | None = None
+    ) -> AsyncIterator[NodeEventRecord]:
+        return stream(self._sync.history, name, limit=limit, most=most)
 
     async def drain(self, name: str, reason: str) -> Node:
         return await call(self._sync.drain, name, reason)
@@ -493,6 +500,11 @@ class AsyncProjects:
             manager=manager,
         )
 
+    async def update(
+        self, name: str, *, title: str | None = None, description: str | None = None
+    ) -> ProjectRecord:
+        return await call(self._sync.update, name, title=title, description=description)
+
     async def describe(
         self, name: str, *, title: str | None = None, description: str | None = None
     ) -> ProjectRecord:
@@ -519,6 +531,11 @@ class AsyncProjects:
     async def reopen(self, name: str) -> ProjectRecord:
         return await call(self._sync.reopen, name)
 
+    async def request_extension(
+        self, name: str, until: datetime, reason: str = ""
+    ) -> ProjectRecord:
+        return await call(self._sync.request_extension, name, until, reason)
+
     async def ask_for_time(self, name: str, until: datetime, reason: str = "") -> ProjectRecord:
         return await call(self._sync.ask_for_time, name, until, reason)
 
@@ -531,8 +548,10 @@ class AsyncProjects:
     async def balance(self, name: str) -> BalanceRecord:
         return await call(self._sync.balance, name)
 
-    def waiting(self, name: str, *, most: int | None = None) -> AsyncIterator[WaitingJobRecord]:
-        return stream(self._sync.waiting, name, most=most)
+    def waiting(
+        self, name: str, *, limit: int | None = None, most: int | None = None
+    ) -> AsyncIterator[WaitingJobRecord]:
+        return stream(self._sync.waiting, name, limit=limit, most=most)
 
     async def invitations(self, name: str) -> builtins.list[InvitationRecord]:
         return await call(self._sync.invitations, name)
@@ -544,6 +563,9 @@ class AsyncProjects:
 
     async def revoke_invitation(self, name: str, invitation: str) -> None:
         await call(self._sync.revoke_invitation, name, invitation)
+
+    async def preview_invitation(self, token: str) -> InvitationPreviewRecord:
+        return await call(self._sync.preview_invitation, token)
 
     async def look_at_invitation(self, token: str) -> InvitationPreviewRecord:
         return await call(self._sync.look_at_invitation, token)
@@ -715,9 +737,9 @@ class AsyncAudit:
         self._sync = sync
 
     def list(
-        self, *, most: int | None = None, **where: str | datetime | None
+        self, *, limit: int | None = None, **where: str | datetime | None
     ) -> AsyncIterator[AuditEntryRecord]:
-        return stream(self._sync.list, most=most, **where)
+        return stream(self._sync.list, limit=limit, **where)
 
     def export(
         self, *, as_csv: bool = False, **where: str | datetime | None
@@ -829,9 +851,12 @@ class AsyncNotifications:
         self._sync = sync
 
     def list(
-        self, *, unread: bool = False, most: int | None = None
+        self, *, unread: bool = False, limit: int | None = None, most: int | None = None
     ) -> AsyncIterator[NotificationRecord]:
-        return stream(self._sync.list, unread=unread, most=most)
+        return stream(self._sync.list, unread=unread, limit=limit, most=most)
+
+    async def mark_read(self, ids: Sequence[int] | None = None) -> int:
+        return await call(self._sync.mark_read, ids)
 
     async def read(self, ids: Sequence[int] | None = None) -> int:
         return await call(self._sync.read, ids)

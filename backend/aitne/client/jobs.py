@@ -7,6 +7,7 @@ import builtins
 from aitne.client.deprecation import limit_of, warn_renamed
 from aitne.client.events import events
 from aitne.client.http import SILENCE, ConnectionFailed
+from aitne.client.record import LIVE
 from aitne.client.records import AdviceRecord, Event, FailureRecord, Job, Plan, QueuePositionRecord
 from aitne.client.runs import Runs
 from aitne.client.session import RequestBackoff, new_key, segment
@@ -135,6 +136,7 @@ class Jobs(Runs):
         self,
         *,
         states: Sequence[str] = (),
+        live: bool = False,
         type: str | None = None,  # noqa: A002 - the field's name
         owner: str | None = None,
         project: str | None = None,
@@ -148,14 +150,14 @@ class Jobs(Runs):
     ) -> Iterator[Job]:
         """Iterate over jobs, newest first unless sorted otherwise; pages are fetched as needed.
 
-        ``sort`` is one of created, started, ended, duration, name, owner, project, state, gpus.
+        ``live`` leaves out those that have ended. ``sort`` is one of created, started, ended, duration, name, owner, project, state, gpus.
         ``where`` takes the other conditions of ``GET /jobs``: template, image, node, created_from,
         created_before, min_gpus, gpu_type, array, origin. ``most`` is the old name of ``limit``,
         the maximum number of jobs.
         """
         limit = limit_of(limit, where.pop("most", None))
         query = {
-            "state": states,
+            "state": states or (LIVE if live else ()),
             "type": type,
             "owner": owner,
             "project": project,

@@ -90,6 +90,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     singleton: bool
     begin: Any
     hold: bool
+    log_files: list[str]
     slurm: dict[str, Any]
     template: str | None
     template_version: str | None
@@ -128,6 +129,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     singleton: bool
     begin: Any
     hold: bool
+    log_files: list[str]
     slurm: dict[str, Any]
     template: str | None
     template_version: str | None

@@ -108,11 +108,15 @@ class Control:
             return
         self._put(rank, _packed(kind, payload))
 
+    def send_to_all(self, ranks: Iterable[int], kind: str, payload: Any) -> None:
+        """Send the same message from rank 0 to these other ranks; it is encoded once."""
+        packed = _packed(kind, payload)
+        for rank in ranks:
+            self._put(rank, packed)
+
     def broadcast(self, kind: str, payload: Any) -> None:
         """Send a message from rank 0 to all ranks, to itself last."""
-        packed = _packed(kind, payload)
-        for peer in self._connections:
-            self._put(peer, packed)
+        self.send_to_all(self._connections, kind, payload)
         self._handle(self.rank, kind, payload)
 
     def goodbye(self) -> None:

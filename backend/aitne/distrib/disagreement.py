@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +21,22 @@ def disagreement(
     for what, of in _ASPECTS[Kind(first.kind)]:
         values = {rank: of(ask) for rank, ask in asks.items()}
         if len(set(values.values())) > 1:
+            if what == _SIGNATURE:
+                what, values = _first_difference(values)
             return f"{label}: ranks disagree on the {what}: {_listed(values)}."
     return next(filter(None, (_alone(label, members, ask) for ask in asks.values())), None)
+
+
+def _first_difference(signatures: Mapping[int, str]) -> tuple[str, dict[int, Any]]:
+    """Return the first value that differs between signatures (JSON), by its name: a signature of a
+    large model has megabytes.
+    """
+    parsed = {rank: json.loads(signature) for rank, signature in signatures.items()}
+    for name in dict.fromkeys(name for signature in parsed.values() for name in signature):
+        values = {rank: signature.get(name, "none") for rank, signature in parsed.items()}
+        if len(set(map(str, values.values()))) > 1:
+            return name, values
+    return _SIGNATURE, dict(signatures)
 
 
 def refused_while_joined(label: str, ask: RequestMetadata) -> str | None:
@@ -98,6 +113,7 @@ def _op(ask: RequestMetadata) -> str:
     return ReduceOp(ask.op).name.title()
 
 
+_SIGNATURE = "signature"
 _Aspect = tuple[str, Callable[[RequestMetadata], Any]]
 _COUNT: _Aspect = ("number of tensors", lambda ask: len(ask.shapes))
 _DTYPE: _Aspect = ("dtype", _dtype)
@@ -118,5 +134,5 @@ _ASPECTS: dict[Kind, tuple[_Aspect, ...]] = {
     Kind.JOIN: (),
     Kind.ADD_SET: (("ranks of the set", lambda ask: ask.extra),),
     Kind.REMOVE_SET: (("number of the set", lambda ask: ask.extra),),
-    Kind.CHANNEL: (("device", lambda ask: ask.device), ("signature", lambda ask: ask.extra)),
+    Kind.CHANNEL: (("device", lambda ask: ask.device), (_SIGNATURE, lambda ask: ask.extra)),
 }

@@ -195,6 +195,12 @@ class LocalCoordinatorClient:
         if TIMELINE.on:
             for key in response.keys:
                 TIMELINE.agreed(key.row)
+        if wire.is_common(response):
+            message = wire.response_for(response.members[0], response)
+            self._control.send_to_all((rank for rank in response.members if rank), "do", message)
+            if 0 in response.members:
+                self._take_up(message)
+            return
         for rank in response.members:
             message = wire.response_for(rank, response)
             if rank == 0:

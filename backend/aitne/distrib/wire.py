@@ -71,6 +71,18 @@ def response_for(rank: int, response: Response) -> list[Any]:
     return [response.kind, response.asks[0].set_id, handles, asks, data, response.error]
 
 
+def is_common(response: Response) -> bool:
+    """Return whether all members get the same message, as they do if the program makes the same
+    requests on each rank.
+    """
+    if response.kind == Kind.ALLTOALL:
+        return False
+    members = len(response.members)
+    return all(
+        len(handles) == members and len(set(handles.values())) == 1 for handles in response.handles
+    )
+
+
 def ranks(numbers: Sequence[int]) -> str:
     """Return a list of ranks such as ``rank 3`` or ``ranks 1, 2``."""
     return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(map(str, numbers))}"

@@ -17,6 +17,9 @@ HUNG_AFTER_S = 30.0
 """A process that answered before is killed when it has not answered for so long."""
 START_WITHIN_S = 300.0
 """The same for a process that has not answered since its start."""
+IDLE_SHARE = 1.5
+"""A process that has not answered since its start is also killed when it has done nothing for this
+many times as long as one that answered before may be silent: 45 s."""
 HEARTBEAT_VARIABLE = "AITNE_HEARTBEAT_FD"
 """Names the descriptor of a pipe to which a process without a port writes."""
 _FOLDER = "hung"

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from aitne.host.hung_processes import HEARTBEAT_VARIABLE
 from aitne.supervisor.plan import ChildPlan
+from aitne.supervisor.progress import ProgressWatch
 from aitne.supervisor.silence import HangDetector
 
 DELAYS_S = (0.0, 0.2, 0.5, 1.0, 1.5)
@@ -78,6 +79,7 @@ class Child:
         self.killed_after_s: float | None = None
         """Seconds of silence after which the hung process was killed; None if it was not."""
         self._heartbeat: int | None = None
+        self._progress = ProgressWatch(0)
         self._env = env
         self._cwd = cwd
         self._in_a_row = 0
@@ -93,6 +95,7 @@ class Child:
         with self.log.open("ab") as log:
             self.process = self._launch(log)
         self.silence = HangDetector(self.plan.hung_after_s)
+        self._progress = ProgressWatch(self.process.pid)
         self.killed_after_s = None
         self.since = datetime.now(UTC)
         self._began = time.monotonic()
@@ -117,6 +120,11 @@ class Child:
             return self._heartbeat is not None and bool(os.read(self._heartbeat, 65_536))
         except BlockingIOError:
             return False
+
+    def note(self, answered: bool) -> None:
+        """Record whether the process has answered one probe."""
+        starting = self.silence.starting and not answered
+        self.silence.note(answered, works=starting and self._progress.works())
 
     def kill_hung(self) -> None:
         """Kill the process because it does not answer; it is restarted like any that exited."""

@@ -104,6 +104,7 @@ def proxy_child(settings: Settings) -> ChildPlan:
             node,
             "--max-semi-space-size=1",  # a small young generation: it holds routes, not data
             *("--require", str(HUB / "proxy_headers.cjs")),
+            *("--require", str(HUB / "proxy_certificates.cjs")),
             *script,
             *(["--host-routing"] if settings.user_domains else []),
             *(_tls_options(settings) if settings.tls.enabled else []),

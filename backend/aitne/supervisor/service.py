@@ -231,7 +231,7 @@ class Supervisor:
 
     async def _probe(self, child: Child) -> None:
         if child.plan.heartbeat:
-            child.silence.note(child.heartbeat())
+            child.note(child.heartbeat())
             child.answers = child.alive and not child.silence.late
             return
         if child.plan.probe is None:
@@ -243,7 +243,7 @@ class Supervisor:
         if child.process is process:
             child.answers = status is not None and status < 500
             # An error is an answer, too: its cause may be elsewhere, and a restart would not help.
-            child.silence.note(status is not None)
+            child.note(status is not None)
 
     async def _end(self, *, keep_jobs: bool, say: Say) -> None:
         for timer in self._restarts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from aitne.host.hung_processes import START_WITHIN_S
+from aitne.host.hung_processes import IDLE_SHARE, START_WITHIN_S
 
 MOST_BETWEEN_S = 7.0
 """Maximum number of seconds of the time between two probes that counts.
@@ -22,24 +22,35 @@ class HangDetector:
 
     def __init__(self, hung_after_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = 0.0
+        self._idle_s = 0.0
         self._hung_after_s = hung_after_s
         self._clock = clock
         self._noted = clock()
         self._answered = False
 
-    def note(self, answered: bool) -> None:
-        """Record whether the process has answered one probe."""
+    @property
+    def starting(self) -> bool:
+        """Return True until the process has answered for the first time."""
+        return not self._answered
+
+    def note(self, answered: bool, *, works: bool = False) -> None:
+        """Record whether the process has answered one probe, and before its first answer whether
+        it works on its start.
+        """
         now = self._clock()
         between = min(now - self._noted, MOST_BETWEEN_S)
         self.seconds = 0.0 if answered else self.seconds + between
+        self._idle_s = 0.0 if answered or works else self._idle_s + between
         self._noted = now
         self._answered |= answered
 
     @property
     def hung(self) -> bool:
         """Return True if the process has not answered for so long that it has to be killed."""
-        limit = self._hung_after_s if self._answered else START_WITHIN_S
-        return self.seconds >= limit
+        if self._answered:
+            return self.seconds >= self._hung_after_s
+        idle = self._idle_s >= IDLE_SHARE * self._hung_after_s
+        return idle or self.seconds >= START_WITHIN_S
 
     @property
     def late(self) -> bool:

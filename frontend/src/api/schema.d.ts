@@ -3253,8 +3253,8 @@ export interface components {
         AreaFacts: {
             /** @description The folder. */
             area: components["schemas"]["Area"];
-            /** @description Whether the folder is there, on a file system that is mounted. */
-            there: boolean;
+            /** @description Whether the folder exists, on a file system that is mounted. */
+            available: boolean;
             /**
              * @description Whether its user may write there.
              * @default false
@@ -3404,7 +3404,7 @@ export interface components {
             /** @description CPU-hours. */
             cpu_hours: components["schemas"]["Share"];
             /** @description Whether new jobs are refused because the budget is used up. */
-            spent: boolean;
+            exhausted: boolean;
         };
         /** @description A batch script for sbatch. */
         BatchScript: {
@@ -3768,7 +3768,7 @@ export interface components {
             /** @description Value in Slurm. */
             slurm: string;
             /** @description Value on the platform, which Slurm is to get. */
-            portal: string;
+            platform: string;
         };
         /** @description The ``distributed`` part of a job file: its commands run on every rank of every node. */
         DistributedFile: {
@@ -3831,11 +3831,6 @@ export interface components {
             default: number;
             /** @description Maximum. */
             max?: number | null;
-        };
-        /** @description Number of sign-ins that were revoked. */
-        Ended: {
-            /** @description Number of revoked sign-ins. */
-            ended: number;
         };
         /** @description Secret for an authenticator app. It is shown only once. */
         EnrolmentView: {
@@ -3945,7 +3940,7 @@ export interface components {
              * @description Users who need a second factor.
              * @enum {string}
              */
-            rule: "optional" | "admins" | "all";
+            policy: "optional" | "admins" | "all";
             /** @description Time at which it was activated. */
             confirmed_at: string | null;
             /** @description Number of unused recovery codes. */
@@ -4064,9 +4059,9 @@ export interface components {
             /** @description Amount in use. */
             used: number;
             /** @description Number on nodes that accept no jobs. */
-            out: number;
+            unavailable: number;
             /** @description Number in use by jobs whose end is unknown, such as those past their time limit. */
-            without_end: number;
+            end_unknown: number;
             /** @description Requested by waiting jobs; requests without a type count for every type. */
             waiting: number;
             /** @description Latest time at which the next one is released; null: unknown. */
@@ -4315,7 +4310,7 @@ export interface components {
              * @description The administrator.
              * @example root
              */
-            by: string;
+            impersonator: string;
             /**
              * Format: date-time
              * @description Time at which it ends.
@@ -4478,6 +4473,13 @@ export interface components {
             begin?: string | number | null;
             /** @description Whether it waits until it is released. */
             hold?: boolean;
+            /**
+             * @description Paths at which the job's log also appears: in full, below ~ or from its workdir, with wildcards as in sbatch's --output, such as %j.
+             * @example [
+             *       "train-%j.log"
+             *     ]
+             */
+            log_files?: string[] | string;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**
@@ -4567,6 +4569,13 @@ export interface components {
             begin?: string | number | null;
             /** @description Whether it waits until it is released. */
             hold?: boolean;
+            /**
+             * @description Paths at which the job's log also appears: in full, below ~ or from its workdir, with wildcards as in sbatch's --output, such as %j.
+             * @example [
+             *       "train-%j.log"
+             *     ]
+             */
+            log_files?: string[];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Output"];
             /**
@@ -4650,7 +4659,7 @@ export interface components {
          */
         JobQueue: {
             /** @description Position; null: it does not wait, or there are no priorities. */
-            position: components["schemas"]["QueuePlace"] | null;
+            position: components["schemas"]["QueuePosition"] | null;
             /** @description Advice on how to start earlier; often empty. */
             advice: components["schemas"]["Advice"][];
         };
@@ -4753,6 +4762,13 @@ export interface components {
             begin?: string | number | null;
             /** @description Whether it waits until it is released. */
             hold?: boolean;
+            /**
+             * @description Paths at which the job's log also appears: in full, below ~ or from its workdir, with wildcards as in sbatch's --output, such as %j.
+             * @example [
+             *       "train-%j.log"
+             *     ]
+             */
+            log_files?: string[];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
@@ -4937,7 +4953,7 @@ export interface components {
             array_task_id: number | null;
             /** @description Id of the job in the scheduler. */
             scheduler_id: string | null;
-            /** @description Path of the log of a job from outside; null: it has none, or the platform keeps the log. */
+            /** @description Path of the log of a job from outside, of an array with wildcards such as %a (the task's index); null: it has none, or the platform keeps the log. */
             log_path: string | null;
             /**
              * Format: date-time
@@ -4998,6 +5014,13 @@ export interface components {
             begin: string | number | null;
             /** @description Whether it waits until it is released. */
             hold: boolean;
+            /**
+             * @description Paths at which the job's log also appears: in full, below ~ or from its workdir, with wildcards as in sbatch's --output, such as %j.
+             * @example [
+             *       "train-%j.log"
+             *     ]
+             */
+            log_files: string[];
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm: components["schemas"]["SlurmOptions-Output"];
             /** @description Template from which it was created; null: none. */
@@ -5145,6 +5168,21 @@ export interface components {
          * @enum {string}
          */
         Level: "info" | "success" | "warning" | "error";
+        /** @description Use of one limit, in total and by user, as the scheduler counts it. */
+        LimitUse: {
+            /** @description Name of a field of `Limits`; for a GPU type `max_gpus_by_type.<type>`. */
+            limit: string;
+            /** @description Amount in use. */
+            used: number;
+            /** @description Value that the scheduler enforces, which may differ from the project's until a sync. */
+            maximum: number | null;
+            /** @description Use by each member, by Unix account. */
+            by_user: {
+                [key: string]: number;
+            };
+            /** @description Text such as `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
+            summary: string | null;
+        };
         /**
          * @description Maximum amounts; None means no limit. The names in brackets are sacctmgr's for an
          *     association.
@@ -5519,6 +5557,20 @@ export interface components {
             /** @description Its end; null: it has no end. */
             expires_at: string | null;
         };
+        /** @description Request for a later end, with a reason. */
+        NewExtensionRequest: {
+            /**
+             * Format: date-time
+             * @description The requested end.
+             * @example 2027-01-01T00:00:00Z
+             */
+            until: string;
+            /**
+             * @description Reason, for the administrator.
+             * @default
+             */
+            reason: string;
+        };
         /** @description Version of an image to register, with its artifacts; it was built and tested before. */
         NewImage: {
             /** @description Name. */
@@ -5828,10 +5880,10 @@ export interface components {
             /** @description The same as a sentence for users. */
             message: string;
             /**
-             * @description Whether the job would run otherwise than by sbatch.
+             * @description Whether the job would run differently from sbatch.
              * @default true
              */
-            serious: boolean;
+            changes_execution: boolean;
         };
         /**
          * @description Kind of event that users are notified of.
@@ -6134,7 +6186,7 @@ export interface components {
              * @description Components that enforce its memory and its CPUs, a sentence each.
              * @default []
              */
-            limits: string[];
+            enforcement: string[];
             /** @description The exact batch script. */
             script: string;
             /**
@@ -6161,7 +6213,7 @@ export interface components {
              * @description When changed limits of projects and members apply: `at_once`; `after_sync`, once an
              *     administrator has synchronized Slurm's accounts; `never`, the scheduler holds none.
              */
-            limits: components["schemas"]["LimitsApplied"];
+            limits_applied: components["schemas"]["LimitsApplied"];
             /** @description Origin of sessions; JupyterHub's where each user has a host of its own. */
             sessions_origin: string;
             /** @description Unix account under which all users' jobs run, where users trust each other; else null. */
@@ -6381,7 +6433,7 @@ export interface components {
             /** @description Members with their own limits. */
             members: components["schemas"]["Membership"][];
             /** @description Use of each limit; empty if the scheduler has no account of this name. */
-            use: components["schemas"]["Use"][];
+            use: components["schemas"]["LimitUse"][];
             /** @description When the scheduler was last polled. */
             as_of: string | null;
         };
@@ -6461,7 +6513,7 @@ export interface components {
             sign_ins: number;
         };
         /** @description A job's position among the waiting jobs of this platform in one partition. */
-        QueuePlace: {
+        QueuePosition: {
             /** @description Counted from 1. */
             position: number;
             /** @description Number of jobs that wait there. */
@@ -6827,6 +6879,11 @@ export interface components {
              */
             on: components["schemas"]["TerminationReason"][];
         };
+        /** @description Number of sign-ins that were revoked. */
+        RevokedSignIns: {
+            /** @description Number of revoked sign-ins. */
+            revoked: number;
+        };
         /**
          * @description Role of a user on the whole platform.
          * @enum {string}
@@ -6916,8 +6973,8 @@ export interface components {
          *     date.
          */
         SchedulerStatus: {
-            /** @description Whether it answered when it was asked last. */
-            answering: boolean;
+            /** @description Whether it answered the last query. */
+            responding: boolean;
             /**
              * Format: date-time
              * @description Time since which it answers, or at which it answered last.
@@ -7011,6 +7068,13 @@ export interface components {
             begin?: string | number | null;
             /** @description Whether it waits until it is released. */
             hold?: boolean;
+            /**
+             * @description Paths at which the job's log also appears: in full, below ~ or from its workdir, with wildcards as in sbatch's --output, such as %j.
+             * @example [
+             *       "train-%j.log"
+             *     ]
+             */
+            log_files?: string[] | string;
             /** @description Options of Slurm; only where Slurm is the scheduler. */
             slurm?: components["schemas"]["SlurmOptions-Input"] | null;
             /**
@@ -7097,7 +7161,7 @@ export interface components {
              * @description The file with its line, or the variable; null: neither.
              * @example /srv/aitne/aitne.toml:12
              */
-            where: string | null;
+            location: string | null;
             /** @description Purpose of the setting. */
             description: string;
         };
@@ -7784,20 +7848,6 @@ export interface components {
              */
             account: string;
         };
-        /** @description Request for a later end, with a reason. */
-        TimeWish: {
-            /**
-             * Format: date-time
-             * @description The requested end.
-             * @example 2027-01-01T00:00:00Z
-             */
-            until: string;
-            /**
-             * @description Reason, for the administrator.
-             * @default
-             */
-            reason: string;
-        };
         /** @description Access token of a user, without its secret, of which only a hash is stored. */
         Token: {
             /** @description Identifier, which never changes. */
@@ -7899,21 +7949,6 @@ export interface components {
             gpu_hours_by_type: {
                 [key: string]: number;
             };
-        };
-        /** @description Use of one limit, in total and by user, as the scheduler counts it. */
-        Use: {
-            /** @description Name of a field of `Limits`; for a GPU type `max_gpus_by_type.<type>`. */
-            limit: string;
-            /** @description Amount in use. */
-            used: number;
-            /** @description Value that the scheduler enforces, which may differ from the project's until a sync. */
-            maximum: number | null;
-            /** @description Use by each member, by Unix account. */
-            by: {
-                [key: string]: number;
-            };
-            /** @description Text such as `project vision: 6 of 8 GPUs in use by alice 4, bob 2`. */
-            summary: string | null;
         };
         /** @description User with an account. The password's hash is not part of it. */
         User: {
@@ -8197,7 +8232,95 @@ export interface components {
             };
         };
     };
-    responses: never;
+    responses: {
+        /** @description The credential is missing, wrong or expired. */
+        NotAuthenticated: {
+            headers: {
+                /** @description The scheme of the credential. */
+                "WWW-Authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The caller may not do this. */
+        NotAllowed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description There is no such object that the caller may see. */
+        NotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The object has another ETag than `If-Match`. */
+        ChangedMeanwhile: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The body is larger than 1 MiB; without a login, than 16 KiB; of a manifest, than 1 GiB. */
+        TooLarge: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The query is longer than 8 KiB. */
+        TooLong: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description A field is invalid; `problems` names each. */
+        InvalidInput: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description Too many requests. */
+        RateLimited: {
+            headers: {
+                /** @description Seconds to wait before the next try. */
+                "Retry-After"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description A part of the platform does not answer. */
+        Unavailable: {
+            headers: {
+                /** @description Seconds to wait before the next try. */
+                "Retry-After"?: number;
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+    };
     parameters: never;
     requestBodies: never;
     headers: never;
@@ -8223,6 +8346,8 @@ export interface operations {
                     "application/json": components["schemas"]["LoginSources"];
                 };
             };
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8271,6 +8396,10 @@ export interface operations {
                     "application/json": components["schemas"]["SecondFactorNeeded"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8310,6 +8439,10 @@ export interface operations {
                     "application/json": components["schemas"]["SignedIn"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8343,6 +8476,11 @@ export interface operations {
                 };
                 content?: never;
             };
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8373,6 +8511,10 @@ export interface operations {
                 };
                 content?: never;
             };
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8411,6 +8553,10 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8443,6 +8589,10 @@ export interface operations {
                     "application/json": components["schemas"]["LoginLink"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8482,6 +8632,10 @@ export interface operations {
                     "application/json": components["schemas"]["ResetDone"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8509,6 +8663,8 @@ export interface operations {
                 };
                 content?: never;
             };
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8539,6 +8695,10 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8568,6 +8728,10 @@ export interface operations {
                     "application/json": components["schemas"]["Me"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8606,6 +8770,10 @@ export interface operations {
                     "application/json": components["schemas"]["DeviceLoginCodes"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8644,6 +8812,10 @@ export interface operations {
                     "application/json": components["schemas"]["TokenSecret"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8684,6 +8856,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8713,6 +8891,10 @@ export interface operations {
                     "application/json": components["schemas"]["AccountView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8742,6 +8924,10 @@ export interface operations {
                     "application/json": components["schemas"]["SignInList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8774,9 +8960,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Ended"];
+                    "application/json": components["schemas"]["RevokedSignIns"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8810,6 +9002,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8850,6 +9048,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8889,6 +9093,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8921,6 +9131,10 @@ export interface operations {
                     "application/json": components["schemas"]["EnrolmentView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -8962,6 +9176,12 @@ export interface operations {
                     "application/json": components["schemas"]["RecoveryCodes"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9003,6 +9223,12 @@ export interface operations {
                     "application/json": components["schemas"]["RecoveryCodes"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9042,6 +9268,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9074,6 +9306,12 @@ export interface operations {
                     "application/json": components["schemas"]["ProtectionView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9109,6 +9347,12 @@ export interface operations {
                     "application/json": components["schemas"]["ResetLink"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9142,6 +9386,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9175,6 +9425,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9207,9 +9463,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Ended"];
+                    "application/json": components["schemas"]["RevokedSignIns"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9245,6 +9507,12 @@ export interface operations {
                     "application/json": components["schemas"]["Impersonation"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9277,6 +9545,12 @@ export interface operations {
                     "application/json": components["schemas"]["TokenList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9323,6 +9597,12 @@ export interface operations {
                     "application/json": components["schemas"]["TokenSecret"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9359,6 +9639,13 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9403,6 +9690,12 @@ export interface operations {
                     "application/json": components["schemas"]["UserPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9448,6 +9741,12 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9483,6 +9782,12 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9530,6 +9835,14 @@ export interface operations {
                     "application/json": components["schemas"]["User"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9572,6 +9885,12 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9617,6 +9936,12 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9652,6 +9977,12 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9699,6 +10030,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9756,6 +10095,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9802,6 +10149,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9848,6 +10203,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9885,6 +10248,13 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9931,6 +10301,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -9965,7 +10343,7 @@ export interface operations {
                  *       "reason": "The grant continues for a year."
                  *     }
                  */
-                "application/json": components["schemas"]["TimeWish"];
+                "application/json": components["schemas"]["NewExtensionRequest"];
             };
         };
         responses: {
@@ -9978,6 +10356,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10026,6 +10412,14 @@ export interface operations {
                     "application/json": components["schemas"]["Project"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10058,6 +10452,12 @@ export interface operations {
                     "application/json": components["schemas"]["MembershipList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10107,6 +10507,13 @@ export interface operations {
                     "application/json": components["schemas"]["Member"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10142,6 +10549,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10177,6 +10590,12 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectLimits"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10226,6 +10645,14 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectLimits"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10273,6 +10700,13 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectLimits"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10302,6 +10736,10 @@ export interface operations {
                     "application/json": components["schemas"]["SyncReport"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10343,6 +10781,12 @@ export interface operations {
                     "application/json": components["schemas"]["SyncReport"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10378,6 +10822,13 @@ export interface operations {
                     "application/json": components["schemas"]["UsageReport"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10415,6 +10866,13 @@ export interface operations {
                     "text/csv": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10447,6 +10905,12 @@ export interface operations {
                     "application/json": components["schemas"]["Balance"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10482,6 +10946,13 @@ export interface operations {
                     "application/json": components["schemas"]["ProjectReport"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10519,6 +10990,13 @@ export interface operations {
                     "application/json": components["schemas"]["WaitingPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10551,6 +11029,12 @@ export interface operations {
                     "application/json": components["schemas"]["UsageReport"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10583,6 +11067,12 @@ export interface operations {
                     "application/json": components["schemas"]["InvitationList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10629,6 +11119,13 @@ export interface operations {
                     "application/json": components["schemas"]["InvitationLink"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10664,6 +11161,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10702,6 +11205,10 @@ export interface operations {
                     "application/json": components["schemas"]["InvitationPreview"];
                 };
             };
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10743,6 +11250,12 @@ export interface operations {
                     "application/json": components["schemas"]["Membership"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10800,6 +11313,12 @@ export interface operations {
                     "application/json": components["schemas"]["Plan"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10870,6 +11389,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10929,6 +11454,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -10991,6 +11522,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobCounts"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11038,6 +11575,12 @@ export interface operations {
                     "application/json": components["schemas"]["CancelResults"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11070,6 +11613,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11114,6 +11663,13 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11149,6 +11705,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11193,6 +11755,13 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11228,6 +11797,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11263,6 +11838,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11295,6 +11876,12 @@ export interface operations {
                     "application/json": components["schemas"]["Rerun"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11341,6 +11928,13 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11373,6 +11967,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobQueue"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11405,6 +12005,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobFailure"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11437,6 +12043,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobRecord"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11469,6 +12081,12 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11501,6 +12119,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobMetrics"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11534,6 +12158,12 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11566,6 +12196,12 @@ export interface operations {
                     "application/json": components["schemas"]["EventList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11613,6 +12249,13 @@ export interface operations {
                     "text/plain": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11645,6 +12288,12 @@ export interface operations {
                     "application/json": components["schemas"]["Snapshot"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11677,6 +12326,12 @@ export interface operations {
                     "application/json": components["schemas"]["WrittenFiles"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11709,6 +12364,12 @@ export interface operations {
                     "application/json": components["schemas"]["Results"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11741,6 +12402,12 @@ export interface operations {
                     "application/json": components["schemas"]["Sweep"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11776,6 +12443,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11810,6 +12483,12 @@ export interface operations {
                     "application/json": components["schemas"]["Comparison"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11847,6 +12526,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11913,6 +12598,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11962,6 +12653,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -11994,6 +12691,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12032,6 +12735,13 @@ export interface operations {
                     "application/json": components["schemas"]["SessionUrl"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12076,6 +12786,13 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12111,6 +12828,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12148,6 +12871,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12183,6 +12912,12 @@ export interface operations {
                     "application/json": components["schemas"]["JobView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12212,6 +12947,10 @@ export interface operations {
                     "application/json": components["schemas"]["ImageList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12281,6 +13020,12 @@ export interface operations {
                     "application/json": components["schemas"]["Image"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12315,6 +13060,12 @@ export interface operations {
                     "application/json": components["schemas"]["Image"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12352,6 +13103,12 @@ export interface operations {
                     "application/json": components["schemas"]["ArtifactList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12398,6 +13155,13 @@ export interface operations {
                     "application/json": components["schemas"]["Image"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12444,6 +13208,13 @@ export interface operations {
                     "application/json": components["schemas"]["Image"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12473,6 +13244,10 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12520,6 +13295,12 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12559,6 +13340,13 @@ export interface operations {
                     "application/json": components["schemas"]["ManifestSummary"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12591,6 +13379,12 @@ export interface operations {
                     "application/json": components["schemas"]["DatasetList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12625,6 +13419,12 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12671,6 +13471,13 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12705,6 +13512,12 @@ export interface operations {
                     "application/gzip": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12744,6 +13557,12 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12783,6 +13602,12 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12830,6 +13655,13 @@ export interface operations {
                     "application/json": components["schemas"]["Dataset"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12862,6 +13694,12 @@ export interface operations {
                     "application/json": components["schemas"]["StorageView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12894,6 +13732,11 @@ export interface operations {
                     "application/json": components["schemas"]["PortalPreferences"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12938,6 +13781,13 @@ export interface operations {
                     "application/json": components["schemas"]["PortalPreferences"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -12970,6 +13820,11 @@ export interface operations {
                     "application/json": components["schemas"]["JobViews"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13027,6 +13882,13 @@ export interface operations {
                     "application/json": components["schemas"]["JobViews"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13059,6 +13921,11 @@ export interface operations {
                     "application/json": components["schemas"]["LastLaunch-Output"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13126,6 +13993,13 @@ export interface operations {
                     "application/json": components["schemas"]["LastLaunch-Output"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13158,6 +14032,11 @@ export interface operations {
                     "application/json": components["schemas"]["TemplatePreferences-Output"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13212,6 +14091,13 @@ export interface operations {
                     "application/json": components["schemas"]["TemplatePreferences-Output"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13241,6 +14127,10 @@ export interface operations {
                     "application/json": components["schemas"]["UserSecretList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13285,6 +14175,13 @@ export interface operations {
                     "application/json": components["schemas"]["UserSecret"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13318,6 +14215,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13359,6 +14262,12 @@ export interface operations {
                     "application/json": components["schemas"]["ImportedJobFile"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13391,6 +14300,12 @@ export interface operations {
                     "application/json": components["schemas"]["WrittenJobFile"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13420,6 +14335,10 @@ export interface operations {
                     "application/json": components["schemas"]["TemplateList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13452,6 +14371,12 @@ export interface operations {
                     "application/json": components["schemas"]["Template"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13481,6 +14406,10 @@ export interface operations {
                     "application/json": components["schemas"]["NodeList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13510,6 +14439,10 @@ export interface operations {
                     "application/json": components["schemas"]["PartitionList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13539,6 +14472,10 @@ export interface operations {
                     "application/json": components["schemas"]["Capacity"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13571,6 +14508,12 @@ export interface operations {
                     "application/json": components["schemas"]["LoadHistory"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13615,6 +14558,13 @@ export interface operations {
                     "application/json": components["schemas"]["Node"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13650,6 +14600,12 @@ export interface operations {
                     "application/json": components["schemas"]["Node"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13687,6 +14643,13 @@ export interface operations {
                     "application/json": components["schemas"]["NodeEventPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13716,6 +14679,10 @@ export interface operations {
                     "application/json": components["schemas"]["NodeDrainList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13745,9 +14712,28 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": string;
+                    "text/event-stream": {
+                        /** @description Id of the last event so far, to be sent as `Last-Event-ID`. */
+                        id: string;
+                        /** @description `hello`, `reset` or the event's kind. */
+                        event: string;
+                        /** @description JSON, as the schema of the kind describes. */
+                        data: string;
+                    } & ({
+                        /** @enum {unknown} */
+                        event?: "hello" | "reset";
+                        data?: string;
+                    } | {
+                        event?: unknown;
+                        data?: string;
+                    });
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13796,6 +14782,12 @@ export interface operations {
                     "application/json": components["schemas"]["AuditPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13843,6 +14835,12 @@ export interface operations {
                     "text/csv": string;
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13872,6 +14870,10 @@ export interface operations {
                     "application/json": components["schemas"]["AuditCheck"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13908,6 +14910,12 @@ export interface operations {
                     "application/json": components["schemas"]["AnnouncementPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13953,6 +14961,13 @@ export interface operations {
                     "application/json": components["schemas"]["AnnouncementView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -13988,6 +15003,12 @@ export interface operations {
                     "application/json": components["schemas"]["AnnouncementView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14023,6 +15044,13 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14070,6 +15098,14 @@ export interface operations {
                     "application/json": components["schemas"]["AnnouncementView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14103,6 +15139,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14135,6 +15177,11 @@ export interface operations {
                     "application/json": components["schemas"]["MaintenanceView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14180,6 +15227,13 @@ export interface operations {
                     "application/json": components["schemas"]["MaintenanceView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14214,6 +15268,12 @@ export interface operations {
                     "application/json": components["schemas"]["MaintenanceView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14243,6 +15303,10 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14272,6 +15336,10 @@ export interface operations {
                     "application/json": components["schemas"]["SettingList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14316,6 +15384,13 @@ export interface operations {
                     "application/json": components["schemas"]["Ticket"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14345,6 +15420,10 @@ export interface operations {
                     "application/json": components["schemas"]["SshFacts"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14381,6 +15460,12 @@ export interface operations {
                     "application/json": components["schemas"]["NotificationPage"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            414: components["responses"]["TooLong"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14425,6 +15510,12 @@ export interface operations {
                     "application/json": components["schemas"]["UnreadCount"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14457,6 +15548,11 @@ export interface operations {
                     "application/json": components["schemas"]["NotificationSettingsView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14505,6 +15601,13 @@ export interface operations {
                     "application/json": components["schemas"]["NotificationSettingsView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14537,6 +15640,10 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14566,6 +15673,10 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14595,6 +15706,10 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14636,6 +15751,12 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookSecret"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14671,6 +15792,12 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14704,6 +15831,12 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14750,6 +15883,14 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14785,6 +15926,12 @@ export interface operations {
                     "application/json": components["schemas"]["WebhookSecret"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14820,6 +15967,12 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryView"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14852,6 +16005,12 @@ export interface operations {
                     "application/json": components["schemas"]["DeliveryList"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {
@@ -14881,6 +16040,10 @@ export interface operations {
                     "application/json": components["schemas"]["IdleGpuJobs"];
                 };
             };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */
             default: {
                 headers: {

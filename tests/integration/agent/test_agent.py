@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from aitne.agent import main as agent
 from aitne.core.jobs.agent_protocol import AgentApp, Handover, ProgramPhase
+from aitne.core.jobs.log_pattern import format_of
 from tests.support import realtime
 from tests.support.agents import Job, Platform
 
@@ -288,3 +290,32 @@ def test_an_app_that_cannot_be_started(job: Job, platform: Platform) -> None:
     broken = app("").model_copy(update={"argv": ("/no/such/python", "x")})
     assert job.run(url=platform.url, apps=(broken,)) == 127
     assert "/no/such/python cannot be started" in job.log
+
+
+def test_log_appears_at_the_paths_of_the_job_file(job: Job, tmp_path: Path) -> None:
+    pattern = format_of("%x-{0}-%4j-%A-%a-%b-%N-%s-%t-%r-%%.txt", {"x": "%j{u}"})
+    stale, taken, folder = tmp_path / "stale", tmp_path / "taken", tmp_path / "folder"
+    stale.write_text("of an earlier run")
+    folder.mkdir()
+    os.mkfifo(taken)
+    paths = (pattern, str(stale), str(folder), str(taken), "missing/x", str(tmp_path / "stale"))
+
+    assert job.run("echo said", log_files=paths) == 0
+
+    named = tmp_path / "%j{u}-{0}-0012-12-4294967294-4-node01-batch-0-0-%.txt"
+    assert named.read_text() == stale.read_text() == job.log
+    assert "said" in job.log
+    for path in (folder, taken, tmp_path / "missing/x"):
+        assert f"the log does not appear at {path}:" in job.log
+    assert list(folder.iterdir()) == []
+    # A requeue finds its own link.
+    (tmp_path / "fence").unlink()
+    assert job.run("echo again", log_files=[str(stale)]) == 0
+    assert "again" in stale.read_text()
+
+
+def test_log_on_another_file_system_is_linked(job: Job) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        path = Path(other, "task-{a}.log")
+        assert job.run("echo said", log_files=[str(path)], around={"SLURM_ARRAY_TASK_ID": "3"}) == 0
+        assert Path(other, "task-3.log").readlink() == job.folder / "output-3.log"

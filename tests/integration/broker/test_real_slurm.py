@@ -15,7 +15,7 @@ from aitne.core.errors import NotAllowed, SchedulerRejected
 from aitne.core.jobs.states import JobState
 from aitne.core.models.node import NodeState
 from aitne.core.platform.dev_cluster import DevCluster
-from aitne.core.ports.outside import OutsideAction, OutsideJob, OutsideRun
+from aitne.core.ports.outside import OutsideAction, OutsideJob, OutsideLog, OutsideRun
 from aitne.core.ports.scheduler import Run, SchedulerJob, SubmitRequest
 from tests.support import realtime
 from tests.support.broker import BrokerBench
@@ -135,24 +135,21 @@ async def test_jobs_submitted_by_sbatch_are_seen_read_and_cancelled_as_their_own
     array = sbatch(slurm_cluster, "alice", script, "--mem=64M", "--array=0-99%1")
 
     async def job(number: str, state: JobState) -> OutsideJob:
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                for record in await outside.list({"alice", "bob"}):
-                    if (record.scheduler_id, record.state) == (number, state):
-                        return record
-                await asyncio.sleep(0.2)
+        return await listed(
+            outside, lambda record: (record.scheduler_id, record.state) == (number, state)
+        )
 
     try:
         mine = await job(numbers["alice"], JobState.RUNNING)
         tasks = await job(array, JobState.RUNNING)
         assert tasks.tasks == {JobState.QUEUED: 99, JobState.RUNNING: 1}
-        assert (tasks.array, tasks.log) == ("0-99", None)
+        assert (tasks.array, tasks.log and tasks.log.path) == (
+            *("0-99", f"/home/alice/slurm-{array}_%a.out"),
+        )
         assert mine.log is not None
         assert mine.log.path == f"/home/alice/alice-{numbers['alice']}.log"
-        async with asyncio.timeout(PATIENCE_S):
-            while not (chunk := await outside.read_log(mine.log, offset=0, limit=99)).data:
-                await asyncio.sleep(0.1)
-        assert chunk.data == b"alice\n"
+        assert await log_text(outside, mine.log) == "alice\n"
+        assert await log_text(outside, task_log(tasks, 0)) == "alice\n"
 
         # Neither another file, nor another user's, nor another account's rights.
         theirs = await job(numbers["bob"], JobState.RUNNING)
@@ -177,6 +174,72 @@ async def test_jobs_submitted_by_sbatch_are_seen_read_and_cancelled_as_their_own
     finally:
         run_as(slurm_cluster, "bob", "scancel", numbers["bob"])
         await outside.close()
+
+
+async def test_jobs_of_salloc_and_srun_and_logs_with_patterns_are_those_of_their_owner(
+    bench: BrokerBench, slurm_cluster: DevCluster
+) -> None:
+    """Two tasks one after the other, whose logs only their own records name; a held job."""
+    outside = BrokerOutside(bench.settings())
+    run_as(slurm_cluster, "alice", "salloc", "--no-shell", "--mem=64M", "--job-name=shell")
+    step = "srun --mem=64M --job-name=step sleep 300 </dev/null >/dev/null 2>&1 &"
+    run_as(slurm_cluster, "alice", "sh", "-c", step)
+    path = "/home/alice/%x-%A-%4a-%j-%J-%n-%s-%u-100%%.log"
+    output = ("--mem=64M", "--job-name=o%d", f"--output={path}")
+    sbatch(slurm_cluster, "alice", "#!/bin/bash\nid -un\n", *output, "--array=3-4%1", "--hold")
+
+    async def job(name: str, state: JobState) -> OutsideJob:
+        return await listed(outside, lambda record: (record.name, record.state) == (name, state))
+
+    try:
+        for name in ("shell", "step"):
+            record = await job(name, JobState.RUNNING)
+            assert (record.account, record.array, record.log) == ("alice", None, None)
+            assert record.nodes
+            await outside.act(run_outside(record), OutsideAction.CANCEL)
+            await job(name, JobState.CANCELLED)
+
+        held = await job("o%d", JobState.QUEUED)
+        assert "held" in (held.pending_reason or "").lower()
+        await outside.act(
+            run_outside(held.model_copy(update={"account": "bob"})), OutsideAction.RELEASE
+        )
+        await outside.act(run_outside(held), OutsideAction.RELEASE)
+        done = await job("o%d", JobState.COMPLETED)
+        for task in (3, 4):
+            assert await log_text(outside, task_log(done, task)) == "alice\n"
+
+        waiting = sbatch(
+            slurm_cluster, "alice", "#!/bin/bash\n", "--mem=64M", "--begin=now+1hour", "-Jlater"
+        )
+        later = await job("later", JobState.QUEUED)
+        await outside.act(run_outside(later), OutsideAction.HOLD)
+        reason = run_as(slurm_cluster, "alice", "squeue", "-h", "-j", waiting, "-o", "%r %Q")
+        assert reason.split() == ["JobHeldUser", "0"]
+    finally:
+        run_as(slurm_cluster, "alice", "scancel", "--user=alice")
+        await outside.close()
+
+
+async def listed(outside: BrokerOutside, good: Callable[[OutsideJob], bool]) -> OutsideJob:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            for record in await outside.list({"alice", "bob"}):
+                if good(record):
+                    return record
+            await asyncio.sleep(0.2)
+
+
+async def log_text(outside: BrokerOutside, log: OutsideLog) -> str:
+    async with asyncio.timeout(PATIENCE_S):
+        while not (chunk := await outside.read_log(log, offset=0, limit=99)).data:
+            await asyncio.sleep(0.1)
+    return chunk.data.decode()
+
+
+def task_log(job: OutsideJob, task: int) -> OutsideLog:
+    assert job.log is not None
+    return job.log.model_copy(update={"task": task})
 
 
 def run_outside(job: OutsideJob) -> OutsideRun:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -27,6 +29,20 @@ pytestmark = [pytest.mark.platform, pytest.mark.timeout(300), realtime.PLATFORM]
 
 SMALL = {"resources": {"cpu": 1, "memory": "512M"}, "max_duration": "30m"}
 DOMAIN = "sessions.localhost"
+KERNEL_INFO = {
+    "header": {
+        "msg_id": "renewed",
+        "msg_type": "kernel_info_request",
+        "version": "5.3",
+        "username": "",
+        "session": "",
+        "date": "2026-01-01T00:00:00Z",
+    },
+    "parent_header": {},
+    "metadata": {},
+    "content": {},
+    "channel": "shell",
+}
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +124,27 @@ def answer(address: tuple[str, int], context: ssl.SSLContext | None, name: str =
         return b""
 
 
+def shown_at(port: int) -> str:
+    """The certificate that a new connection gets."""
+    return ssl.get_server_certificate(("127.0.0.1", port))
+
+
+def renew_certificates(platform: RunningPlatform) -> None:
+    """Let the platform issue the certificates of portal, proxy and JupyterHub again while it runs."""
+    ports = (platform.port, platform.port + 1)
+    before = {port: shown_at(port) for port in ports}
+    for name in ("server.pem", "proxy.pem"):
+        (platform.data_dir / "tls" / name).unlink()
+    pids = platform.pids()
+    os.kill(pids["api"], signal.SIGHUP)
+    eventually("it is issued", (platform.data_dir / "tls" / "server.pem").exists)
+    eventually("the portal uses it", lambda: shown_at(ports[0]) != before[ports[0]])
+    os.kill(pids["proxy"], signal.SIGHUP)
+    eventually("the proxy uses it", lambda: shown_at(ports[1]) != before[ports[1]])
+    assert shown_at(ports[0]) == shown_at(ports[1])
+    assert pids == platform.pids()
+
+
 def test_session_is_opened_and_left_over_tls(
     tls_platform: RunningPlatform, alice: Client, session: dict[str, Any]
 ) -> None:
@@ -138,6 +175,12 @@ def test_session_is_opened_and_left_over_tls(
             proxy=None,
         ) as kernel:
             assert json.loads(kernel.recv(timeout=30))["msg_type"] == "status"
+            renew_certificates(tls_platform)
+            # Neither process was restarted, so the connection to the kernel goes on.
+            kernel.send(json.dumps(KERNEL_INFO))
+            while json.loads(kernel.recv(timeout=30))["msg_type"] != "kernel_info_reply":
+                continue
+        assert browser.get(f"{base}/api/status").status_code == 200
         # JupyterHub tells the server over TLS that the login is over.
         alice_cookies = browser.get(f"{tls_platform.url}/api/v1/me").json()
         browser.delete(

@@ -34,7 +34,9 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *args):
         pass
 statuses = (sys.argv[2:] or ["200"])[0].split(",")
-time.sleep(float((sys.argv[3:] or ["0"])[0]))
+until = time.monotonic() + float((sys.argv[3:] or ["0"])[0])
+while time.monotonic() < until:
+    time.sleep(0.02)
 HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 SLEEPER = "import time; time.sleep(1000)"

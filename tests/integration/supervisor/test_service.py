@@ -87,6 +87,17 @@ def test_process_that_starts_slowly_is_not_killed(supervised: Supervised) -> Non
     assert [one["restarts"] for one in supervised.status()["processes"]] == [0, 0, 0, 0]
 
 
+def test_process_that_is_stopped_during_its_start_is_restarted(supervised: Supervised) -> None:
+    supervised.hub = ("200", "1000")
+    supervised.hung_after_s = 0.6
+    supervised.start()
+    stopped = eventually("it runs", lambda: supervised.pid("hub"))
+    os.kill(stopped, signal.SIGSTOP)
+    eventually("it is started again", lambda: supervised.pid("hub") not in (0, stopped))
+    log = (supervised.data_dir / "logs" / "supervisor.log").read_text()
+    assert "hub has not answered for" in log
+
+
 @pytest.mark.parametrize("name", ["hub", "proxy"])
 def test_the_hub_is_asked_to_restore_the_routes(supervised: Supervised, name: str) -> None:
     def asked() -> int:

@@ -4,6 +4,7 @@ import pytest
 
 from aitne.client import Client
 from aitne.client.errors import JobEnded, Unreachable, WaitTimeout
+from aitne.client.record import LIVE
 from aitne.core import errors
 from tests.support.fake_api import (
     JOB_ID,
@@ -43,6 +44,16 @@ def test_lists_go_from_page_to_page(client: Client, api: FakeApi) -> None:
     assert first.query["state"] == ["RUNNING", "QUEUED"]
     assert "cursor" not in first.query
     assert second.query["cursor"] == ["more"]
+
+
+def test_live_sessions_are_listed_without_those_that_have_ended(
+    client: Client, api: FakeApi
+) -> None:
+    api.on("GET", "/jobs", page(job(name="a")))
+    assert [found.name for found in client.sessions.list(live=True, search="a")] == ["a"]
+    query = api.requests[0].query
+    assert (query["type"], query["q"]) == (["session"], ["a"])
+    assert set(query["state"]) == set(LIVE)
 
 
 def test_a_list_fetches_no_more_than_is_wanted(client: Client, api: FakeApi) -> None:

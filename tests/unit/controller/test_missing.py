@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from aitne.core.errors import Unavailable
 from aitne.core.jobs.agent_protocol import EXIT_DUPLICATE, EXIT_NO_FENCE
 from aitne.core.jobs.arrays import task_id
@@ -63,6 +65,29 @@ async def test_task_that_was_cancelled_in_the_scheduler_while_it_waited_stays_ca
     for _ in range(4):
         await b.poller.poll()
     assert [(await b.job(task_id(array.id, index))).attempt for index in (0, 1, 2)] == [2, 1, 2]
+
+
+@pytest.mark.parametrize("last", [True, False])
+async def test_task_cancelled_in_an_array_that_only_accounting_has_stays_cancelled(
+    bench: Any, last: bool
+) -> None:
+    """Slurm writes the last task under the array's own ID, when no other task waits any more."""
+    b = await bench(Vanishes())
+    array, tasks = make_array("0-1")
+    await _submitted(b, array, tasks)
+    for index in range(2):
+        waits = {"state": JobState.QUEUED, "nodes": (), "started_at": None}
+        b.scheduler.change(f"1_{index}", **waits)
+    await b.poller.poll()
+    b.scheduler.vanish("1_0")
+    b.scheduler.change("1_1", nodes=("n1",), is_last_task=last)
+    b.scheduler.finish("1_1")
+    b.clock.advance(60)
+    for _ in range(4):
+        await b.poller.poll()
+    task = await b.job(task_id(array.id, 0))
+    expected = (JobState.CANCELLED, 1) if last else (JobState.PENDING_SUBMIT, 2)
+    assert (task.state, task.attempt) == expected
 
 
 async def test_missing_jobs_are_looked_for_together(bench: Any) -> None:

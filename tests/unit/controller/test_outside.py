@@ -15,7 +15,7 @@ from aitne.core.errors import InvalidInput, SchedulerUnavailable
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobOrigin
 from aitne.core.models.user import Project, User
-from aitne.core.ports.outside import MOST_OF_ACCOUNT, OutsideAction
+from aitne.core.ports.outside import MOST_OF_ACCOUNT, OutsideAction, OutsideLog, OutsideRun
 from aitne.services.controller import outside as module
 from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.outside import OutsideConfig, OutsideWatch
@@ -83,6 +83,19 @@ async def test_job_appears_with_its_owner_and_follows_the_scheduler(stand: Stand
     assert (await stand.job()).version == job.version
     events = await stand.bench.store.job_events(job.id)
     assert [event.data["state"] for event in events] == ["QUEUED", "RUNNING", "FAILED"]
+
+
+async def test_log_named_by_its_node_appears_when_the_job_starts(stand: Stand) -> None:
+    await stand.look(make_record())
+    assert (await stand.job()).log_path is None
+    run = {name: getattr(make_record(), name) for name in OutsideRun.model_fields}
+    log = OutsideLog(**run, path="/home/ada/n1.out", seal="a seal")
+    await stand.look(make_record(**STARTED, log=log))
+    job = await stand.job()
+    assert (job.log_path, job.log_seal) == (log.path, log.seal)
+    end = {"state": JobState.COMPLETED, "reason": TerminationReason.COMPLETED}
+    await stand.look(make_record(**STARTED | end, ended_at=ENDED_AT))
+    assert (await stand.job()).log_path == log.path
 
 
 async def test_only_users_of_the_platform_have_jobs_by_their_accounts(stand: Stand) -> None:

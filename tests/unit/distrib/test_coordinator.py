@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from aitne.distrib.coordinator import CollectiveCoordinator, RequestKey, Response
 from aitne.distrib.types import Kind, ReduceOp, RequestMetadata
+from aitne.distrib.wire import is_common, response_for
 
 
 def ask(
@@ -159,6 +161,26 @@ def test_ranks_that_disagree_are_told_who_asked_for_what(
     assert words in response.error
 
 
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (
+            {"op": "SUM", "parameter b": "float32 (8,)"},
+            "parameter b: rank 0: float32 (4,), rank 1: float32 (8,)",
+        ),
+        ({"op": "SUM"}, "parameter b: rank 0: float32 (4,), rank 1: none"),
+        ({"op": "MAX", "parameter b": "float32 (8,)"}, "op: rank 0: SUM, rank 1: MAX"),
+    ],
+)
+def test_first_difference_of_two_optimizers_is_named(other: dict[str, str], words: str) -> None:
+    ours = {"op": "SUM", "parameter a": "x" * 9_999, "parameter b": "float32 (4,)"}
+    coordinator = CollectiveCoordinator(2)
+    for rank, signature in enumerate((ours, {**other, "parameter a": "x" * 9_999})):
+        coordinator.submit(rank, 0, bare(Kind.CHANNEL, json.dumps(signature, sort_keys=True)))
+    (response,) = coordinator.take()
+    assert str(response.error).endswith(f"ranks disagree on the {words}.")
+
+
 def test_roots_that_differ_or_are_not_in_the_set_are_refused() -> None:
     coordinator = CollectiveCoordinator(2)
     coordinator.submit(0, 0, ask("b", kind=Kind.BROADCAST, root=0))
@@ -231,6 +253,24 @@ def test_ranks_that_all_wait_for_each_other_are_told_so() -> None:
         "Ranks wait for each other in different collectives: rank 0 waits in allreduce 'a', rank 1 waits in allgather 'b'."
     }
     assert [response.members for response in failed] == [(0,), (1,)]
+
+
+def test_ranks_with_the_same_requests_get_the_same_message() -> None:
+    coordinator = CollectiveCoordinator(3)
+    for rank in range(3):
+        coordinator.submit(rank, 7, ask("a"))
+    for rank, handle in enumerate((7, 7, 8)):
+        coordinator.submit(rank, handle, ask("b", shape=(1 << 24,)))
+    same, other = coordinator.take()
+    assert is_common(same)
+    assert len({str(response_for(rank, same)) for rank in range(3)}) == 1
+    assert not is_common(other)
+    coordinator.submit(0, 1, bare(Kind.JOIN), 0)
+    for rank in (1, 2):
+        coordinator.submit(rank, 7, ask("c"))
+    (joined,) = coordinator.take()
+    assert not is_common(joined)
+    assert response_for(0, joined)[2] == [-1]
 
 
 def test_a_rank_that_goes_on_is_not_taken_for_blocked() -> None:

@@ -39,6 +39,7 @@ def line(number: int = 7, task: str | None = None, **values: str) -> str:
         "tres-alloc": "cpu=1,mem=100M,node=1,billing=1",
         "Command": "/home/ada/job.sh",
         "WorkDir": "/home/ada",
+        "BatchFlag": "1",
         "STDOUT": f"/home/ada/slurm-{number}.out",
         **values,
     }
@@ -76,6 +77,9 @@ def test_jobs_of_the_platform_and_of_other_accounts_are_not_returned() -> None:
     [
         ("/scratch/out-%j-%x-%u.txt", "/scratch/out-7-train-ada.txt"),
         ("logs/100%%-%A", "/home/ada/logs/100%-7"),
+        ("/scratch/%5j-%J-%s-%n-%t-%q.txt", "/scratch/00007-7-batch-0-0-%q.txt"),
+        ("/scratch/out-%a-%b.txt", "/scratch/out-4294967294-4.txt"),
+        ("/scratch/100\\%-%j.txt", "/scratch/100%-%j.txt"),
         ("/scratch/out-%N.txt", None),
         ("/dev/null", None),
         ("(null)", None),
@@ -87,6 +91,46 @@ def test_log_path_is_complete_or_unknown(path: str, expected: str | None) -> Non
     assert (None if job.log is None else job.log.path) == expected
 
 
+def test_job_of_salloc_or_srun_has_no_log() -> None:
+    [job] = read(line(BatchFlag="0", **RUNNING))
+    assert job.log is None
+
+
+def test_log_path_names_the_first_node_of_a_job_that_has_started() -> None:
+    [job] = read(line(STDOUT="/scratch/out-%N.txt", **RUNNING))
+    assert job.log is not None
+    assert job.log.path == "/scratch/out-n1.txt"
+
+
+@pytest.mark.parametrize(
+    ("written", "pattern", "path"),
+    [
+        ("/home/ada/slurm-9.out", "/home/ada/slurm-7_%a.out", "/home/ada/slurm-7_3.out"),
+        ("logs/%x_%A_%3a.log", "/home/ada/logs/train_7_%3a.log", "/home/ada/logs/train_7_003.log"),
+        ("/s/100%%/%j-%N", "/s/100%%/%j-%N", "/s/100%/9-n1"),
+        ("/s/%b-%r", "/s/%b-%r", "/s/3-2"),
+        ("/s/100\\%a", "/s/100%%a", "/s/100%a"),
+    ],
+)
+def test_logs_of_an_arrays_tasks_follow_from_one_pattern(
+    written: str, pattern: str, path: str
+) -> None:
+    values = {"JobArrayID": "7_3", "ArrayTaskID": "3", "STDOUT": written}
+    [job] = read(line(9, **RUNNING | values))
+    assert job.log is not None
+    assert job.log.path == pattern
+    run = {"JobID": "9", "NodeList": "n[1-2]", "RestartCnt": "2"}
+    assert records.log_of_task(pattern, 3, run) == path
+    assert records.log_of_task(pattern, 3, {**run, "NodeList": ""}) is None
+
+
+def test_name_of_a_job_adds_no_wildcards_to_its_logs() -> None:
+    values = {"JobArrayID": "7_3", "ArrayTaskID": "3", "STDOUT": "/s/%x", "Name": "%a%"}
+    [job] = read(line(9, **RUNNING | values))
+    assert job.log is not None
+    assert records.log_of_task(job.log.path, 3) == "/s/%a%"
+
+
 def test_tasks_of_an_array_are_one_record_with_their_numbers() -> None:
     [job] = read(
         line(7, "4-99999%2", **PENDING),
@@ -95,7 +139,7 @@ def test_tasks_of_an_array_are_one_record_with_their_numbers() -> None:
         line(7, "0", State="COMPLETED", NodeList="n3", StartTime=str(STARTED - 5)),
         line(7, "1", State="FAILED", NodeList="n3", StartTime=str(STARTED)),
     )
-    assert (job.state, job.ended_at, job.log) == (JobState.RUNNING, None, None)
+    assert (job.state, job.ended_at) == (JobState.RUNNING, None)
     assert job.tasks == {"QUEUED": 99_996, "RUNNING": 2, "COMPLETED": 1, "FAILED": 1}
     assert job.nodes == ("n1", "n2", "n3")
     assert job.started_at == datetime.fromtimestamp(STARTED - 5, UTC)

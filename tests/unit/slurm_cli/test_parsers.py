@@ -246,8 +246,9 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
         node: str = "n1",
         reason: str = "None",
         end: str = "300",
+        raw: str = "",
     ) -> str:
-        values = dict.fromkeys(accounting.FIELDS, "") | {"End": end}
+        values = dict.fromkeys(accounting.FIELDS, "") | {"End": end, "JobIDRaw": raw or number}
         values |= {"JobName": identity.name(job_id, 1), "JobID": number, "State": state}
         values |= {"Submit": str(submit), "NodeList": node, "User": "ada", "Reason": reason}
         return queue.SEPARATOR.join(values[field] for field in accounting.FIELDS)
@@ -263,10 +264,13 @@ def test_accounting_counts_restarts_and_splits_arrays() -> None:
             line("11", "CANCELLED", 100, "None assigned", "Resources"),
             line("12", "CANCELLED", 100, "None assigned", "Dependency"),
             line("13", "FAILED", 100, end="Unknown"),  # slurmdbd does not have its exit code yet
+            line("14_1", "COMPLETED", 100, raw="15"),
+            line("14_2", "COMPLETED", 100, raw="14"),
         ]
     )
     found = {job.scheduler_id: job for job in accounting.parse(output)}
-    assert set(found) == {"4", "7_0", "7_1", "7_2", "7_5", "10", "12"}
+    assert set(found) == {"4", "7_0", "7_1", "7_2", "7_5", "10", "12", "14_1", "14_2"}
+    assert {number for number, job in found.items() if job.is_last_task} == {"14_2"}
     assert (found["4"].state, found["4"].restart_count) == (JobState.COMPLETED, 1)
     assert (found["7_5"].state, found["7_5"].array_task_id) == (JobState.CANCELLED, 5)
 

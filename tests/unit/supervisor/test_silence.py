@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+from aitne.supervisor.progress import ProgressWatch
 from aitne.supervisor.silence import HangDetector
+from tests.support.waiting import eventually
 
 
 class Clock:
@@ -15,11 +20,13 @@ class Clock:
         return self.now
 
 
-def probes(silence: HangDetector, clock: Clock, answers: bool, *, seconds: float) -> None:
+def probes(
+    silence: HangDetector, clock: Clock, answers: bool, *, seconds: float, works: bool = True
+) -> None:
     """Probe every three seconds for so long."""
     for _ in range(int(seconds / 3)):
         clock.now += 3.0
-        silence.note(answers)
+        silence.note(answers, works=works)
 
 
 def test_process_is_hung_after_thirty_seconds_without_an_answer() -> None:
@@ -49,6 +56,36 @@ def test_slow_start_is_waited_for_but_not_for_ever() -> None:
     assert not silence.hung
     probes(silence, clock, False, seconds=3)
     assert silence.hung
+
+
+def test_process_that_does_nothing_during_its_start_is_hung_after_45_seconds() -> None:
+    clock = Clock()
+    silence = HangDetector(30.0, clock)
+    probes(silence, clock, False, seconds=42, works=False)
+    silence.note(False, works=True)
+    probes(silence, clock, False, seconds=42, works=False)
+    assert not silence.hung
+    probes(silence, clock, False, seconds=3, works=False)
+    assert silence.hung
+
+
+def test_process_works_while_it_or_a_descendant_uses_a_cpu() -> None:
+    sleeper = "import sys; print(flush=True); sys.stdin.readline(); sum(range(9)); print(flush=True); sys.stdin.read()"
+    argv = [sys.executable, "-c", sleeper]
+    shell = ["sh", "-c", 'echo; "$@"; true', "sh", *argv]
+    with subprocess.Popen(shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.readline()
+        watch = ProgressWatch(process.pid)
+        assert watch.works()
+        eventually("it sleeps", lambda: not watch.works())
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        assert watch.works()
+        process.stdin.close()
 
 
 def test_time_without_the_supervisor_does_not_count() -> None:

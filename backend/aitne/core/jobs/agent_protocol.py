@@ -142,6 +142,9 @@ class AgentSpec(Frozen):
     venv: str | None = None
     conda: str | None = None
     """Environments that are loaded before the programs: the snapshot has their packages."""
+    log_files: tuple[str, ...] = ()
+    """Paths at which the log also appears, as formats of Python with the letters of
+    ``core.jobs.log_pattern``."""
     settings: tuple[AgentSetting, ...] = ()
     """Settings of a sweep, by the tasks' indices."""
 

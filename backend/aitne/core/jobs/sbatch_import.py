@@ -228,10 +228,11 @@ def _assemble(wish: SbatchConversion, body: ScriptBody) -> dict[str, Any]:
         "commands": [body.command] if body.command else [],
         "env": wish.env,
         "resources": resources,
+        "log_files": sbatch_options.log_files(wish),
         "slurm": wish.slurm,
     }
     ordered = ["name", "environment", "commands", "workdir", "env", "resources"]
-    ordered += ["max_duration", "array", "singleton", "begin", "hold", "slurm"]
+    ordered += ["max_duration", "array", "singleton", "begin", "hold", "log_files", "slurm"]
     return {name: file[name] for name in ordered if file.get(name)}
 
 

@@ -48,6 +48,8 @@ class SbatchConversion:
     amounts: dict[str, SbatchOption] = field(default_factory=dict)
     """The options about nodes, tasks, CPUs, memory and GPUs: they have a meaning only together."""
     notes: list[Note] = field(default_factory=list)
+    logs: dict[str, SbatchOption] = field(default_factory=dict)
+    """The options about files for stdout and stderr, by name."""
     lines: dict[str, int] = field(default_factory=dict)
     """Line of the script from which each field of the job file comes."""
 
@@ -103,10 +105,6 @@ SHORT = {
 }
 
 _NO_JOB = "makes sbatch submit nothing: remove it"
-_LOG = (
-    "the platform keeps one log of stdout and stderr and shows it (`aitne logs`); redirect in "
-    "`commands` for a file of your own"
-)
 _MAIL = "choose your notifications under Account -> Notifications"
 _ENV = "a job starts with a clean environment; list its variables in `env`"
 _OCI = "name an image: `image`"
@@ -142,7 +140,6 @@ LEFT_OUT: Mapping[str, str] = {
 """Options that are not converted though they change what runs, each with the reason."""
 
 IGNORED: Mapping[str, str] = {
-    **dict.fromkeys(("error", "open-mode", "output"), _LOG),
     **dict.fromkeys(("mail-type", "mail-user"), _MAIL),
     "kill-on-invalid-dep": "the platform cancels a job that depends on a failed one",
     **dict.fromkeys(
@@ -170,6 +167,7 @@ AMOUNTS = frozenset(
     {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "mem", "mem-per-cpu", "mem-per-gpu"}
     | {"gpus", "gpus-per-node", "gpus-per-task", "gres"}
 )
+LOGS = frozenset({"error", "open-mode", "output"})
 NO_VALUE = frozenset(
     {
         *("consolidate-segments", "contiguous", "external", "help", "hold", "ignore-pbs"),
@@ -198,6 +196,8 @@ def take(wish: SbatchConversion, option: SbatchOption) -> None:
     name = option.name
     if name in AMOUNTS:
         wish.amounts[name] = option
+    elif name in LOGS:
+        wish.logs[name] = option
     elif name in _TAKE:
         _TAKE[name](wish, option)
     elif name in SITE:
@@ -210,6 +210,36 @@ def take(wish: SbatchConversion, option: SbatchOption) -> None:
         wish.note(
             option.line, f"--{name}", f"was left out: {IGNORED[name]}", changes_execution=False
         )
+
+
+def log_files(wish: SbatchConversion) -> list[str]:
+    """Return the paths at which the script lets stdout and stderr appear, with a note on what
+    differs.
+    """
+    paths: list[str] = []
+    for name in ("output", "error"):
+        option = wish.logs.get(name)
+        path = (option.value or "") if option is not None else ""
+        if option is None or path in paths:
+            continue
+        if path == "/dev/null":
+            message = "was left out: the platform keeps the log (`aitne logs`)"
+            wish.note(option.line, f"--{name}", message, serious=False)
+            continue
+        if name == "error":
+            wish.note(
+                option.line,
+                "--error",
+                "the file has the whole log: the platform keeps stdout and stderr in one file",
+                serious=False,
+            )
+        paths.append(path)
+        wish.lines.setdefault("log_files", option.line)
+    mode = wish.logs.get("open-mode")
+    if mode is not None:
+        message = "was left out: a file of `log_files` has the log of the last run only"
+        wish.note(mode.line, "--open-mode", message, serious=False)
+    return paths
 
 
 def _extra(wish: SbatchConversion, option: SbatchOption) -> None:
@@ -423,5 +453,5 @@ _TAKE: Mapping[str, Callable[[SbatchConversion, SbatchOption], None]] = {
     "chdir": _chdir,
     "export": _export,
 }
-KNOWN = frozenset({*_TAKE, *AMOUNTS, *SITE, *LEFT_OUT, *IGNORED, *REFUSED, *ALIASES})
+KNOWN = frozenset({*_TAKE, *AMOUNTS, *LOGS, *SITE, *LEFT_OUT, *IGNORED, *REFUSED, *ALIASES})
 """The options of sbatch in Slurm 22.05 to 26.05."""

@@ -216,8 +216,8 @@ class JobStatus(Frozen):
     """Id of the job in the scheduler."""
     log_path: str | None = Field(
         None,
-        description="Path of the log of a job from outside; null: it has none, or the platform "
-        "keeps the log.",
+        description="Path of the log of a job from outside, of an array with wildcards such as %a "
+        "(the task's index); null: it has none, or the platform keeps the log.",
     )
     created_at: UtcTime
     submitted_at: UtcTime | None = None
@@ -336,6 +336,8 @@ class JobChanges(Strict):
     expected_start_at: UtcTime | None = None
     idle_ends_at: UtcTime | None = None
     gpu_idle_since: UtcTime | None = None
+    log_path: str | None = None
+    log_seal: str | None = None
 
 
 class ResubmitOptions(Strict):

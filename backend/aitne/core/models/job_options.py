@@ -41,6 +41,7 @@ SlurmName = Annotated[str, Field(pattern=f"^{_NAME}$")]
 """A partition, QOS, account or reservation, as Slurm lets it be named."""
 LICENSES = r"^[A-Za-z0-9_@.:-]{1,100}([,|;][A-Za-z0-9_@.:-]{1,100}){0,19}$"
 NODE_LIST = r"^[A-Za-z0-9][A-Za-z0-9_.,\[\]-]{0,1999}$"
+LogFile = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=4_000)]
 EXTRA = r"^--[a-z][a-z-]{0,39}(=[ -~]{0,400})?$"
 MOST_EXTRA = 20
 SIGNAL = r"^(?:(?:SIG)?[A-Z][A-Z0-9]{1,9}|[1-9][0-9]?)@[1-9][0-9]{0,4}$"
@@ -54,6 +55,10 @@ def _null_as_default(options: type[Strict]) -> BeforeValidator:
     return BeforeValidator(
         lambda value: options() if value is None else value, json_schema_input_type=options | None
     )
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
 
 
 def _unique(values: tuple[T, ...]) -> tuple[T, ...]:
@@ -255,6 +260,15 @@ class JobOptions(BaseModel):
         examples=["2026-01-31T20:00:00Z", "2h"],
     )
     hold: Flag = Field(default_factory=bool, description="Whether it waits until it is released.")
+    log_files: Annotated[
+        tuple[LogFile, ...], BeforeValidator(_listed, json_schema_input_type=list[str] | str)
+    ] = Field(
+        default_factory=tuple,
+        max_length=4,
+        description="Paths at which the job's log also appears: in full, below ~ or from its "
+        "workdir, with wildcards as in sbatch's --output, such as %j.",
+        examples=[["train-%j.log"]],
+    )
     slurm: Annotated[SlurmOptions, _null_as_default(SlurmOptions)] = Field(
         default_factory=SlurmOptions,
         description="Options of Slurm; only where Slurm is the scheduler.",

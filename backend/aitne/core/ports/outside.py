@@ -33,6 +33,9 @@ class OutsideLog(OutsideRun):
     """Log of a job from outside, whose path only the scheduler can name."""
 
     path: str
+    """Path, or, of an array, the pattern of its tasks' paths (``core.jobs.log_pattern``)."""
+    task: int | None = None
+    """Index of the array's task whose log it is; None: no array."""
     seal: str | None = None
     """Proof of the broker that the scheduler named the path; None without a broker."""
 
@@ -67,7 +70,7 @@ class OutsideJob(OutsideRun):
     """Path of the batch script, or the command, as far as the scheduler keeps it."""
     workdir: str | None = None
     log: OutsideLog | None = None
-    """None: it writes no log, or one for each task."""
+    """None: it writes no log, or its name is not known yet."""
     raw: Mapping[str, Any] = Field(default_factory=dict)
     """The scheduler's own words, field by field."""
 
@@ -120,10 +123,23 @@ class OutsideJobs(Protocol):
 
         Raises:
             NotAllowed: the path is not one that the scheduler named for this job.
+            NotFound: the scheduler no longer knows how the task's log is named.
             Unavailable: the log exists and cannot be read.
         """
         ...
 
     async def close(self) -> None:
         """Release all resources; jobs are not affected."""
+        ...
+
+
+class OutsideScheduler(OutsideJobs, Protocol):
+    """Port to the jobs of a scheduler, which the broker serves."""
+
+    async def log_path(self, log: OutsideLog) -> str | None:
+        """Return the path of the log; None if the task has not started.
+
+        Raises:
+            NotFound: the scheduler no longer knows how the task's log is named.
+        """
         ...

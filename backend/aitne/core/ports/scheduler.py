@@ -89,6 +89,8 @@ class SchedulerJob(Frozen):
     array_task_id: int | None = None
     array_task_ids: str | None = None
     """Indices of a record that stands for several tasks of an array, such as ``2-9,17``."""
+    is_last_task: bool = False
+    """Whether no other task of its array waits: a task that has no record has ended."""
     account: str | None = None
     """The Unix account that it runs as: a record of another account than the job's is not the
     job's. None: the scheduler runs everything as the platform's own."""

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -132,8 +133,8 @@ class TorchProcessGroup:
     ) -> None:
         """Scatter the reduced values.
 
-        Over gloo each part is sent to its owner once, which reduces it; NCCL has a function for
-        equal parts.
+        Over gloo each part is sent to its owner once, which reduces it. NCCL has a function for
+        equal parts; others are reduced to their owners in one group of operations.
         """
         if flat.dtype == torch.bool:
             self.reducescatter(out.view(torch.uint8), flat.view(torch.uint8), counts, OF_BOOL[op])
@@ -146,14 +147,27 @@ class TorchProcessGroup:
             options = dist.ReduceScatterOptions()
             options.reduceOp = _OPS[op]
             self._run(flat, lambda pg: [pg._reduce_scatter_base(out, flat, options)])
+        elif flat.dtype in _NATIVE:
+            parts = flat.split(list(counts))
+            self._run(
+                flat,
+                lambda pg: _grouped(
+                    pg,
+                    [
+                        partial(pg.reduce, [part], _reduce_options(op, root))
+                        for root, part in enumerate(parts)
+                        if part.numel()
+                    ],
+                ),
+            )
+            out.copy_(parts[self.rank])
         else:
             self.allreduce(flat, op)
-            before = sum(counts[: self.rank])
-            out.copy_(flat[before : before + counts[self.rank]])
+            out.copy_(flat.split(list(counts))[self.rank])
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
         """Gather all ranks' elements. If the counts differ, each rank broadcasts its own, all
-        concurrently."""
+        concurrently, with NCCL in one group of operations."""
         out, flat = out.view(-1).view(torch.uint8), flat.view(-1).view(torch.uint8)
         if len(set(counts)) == 1:
             self._run(flat, lambda pg: [pg._allgather_base(out, flat)])
@@ -161,12 +175,14 @@ class TorchProcessGroup:
         width = out.numel() // sum(counts)
         parts = out.split([count * width for count in counts])
         parts[self.rank].copy_(flat)
-        self._run(
-            flat,
-            lambda pg: [
-                pg.broadcast(part, root) for root, part in enumerate(parts) if part.numel()
-            ],
-        )
+
+        def start(pg: Any) -> list[Any]:
+            calls = [
+                partial(pg.broadcast, part, root) for root, part in enumerate(parts) if part.numel()
+            ]
+            return _grouped(pg, calls) if self._backend == "NCCL" else [call() for call in calls]
+
+        self._run(flat, start)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
         """Broadcast the elements as bytes, which supports any dtype."""
@@ -342,6 +358,24 @@ def _nccl(store: Any, group: Group, device: torch.device) -> Any:
         pg.eager_connect_single_device(device)
     pg._set_default_timeout(_FOREVER)
     return pg
+
+
+def _grouped(pg: Any, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Start the operations as one of NCCL, so that they run concurrently."""
+    pg._start_coalescing()
+    try:
+        for call in calls:
+            call()
+    finally:
+        work = pg._end_coalescing()
+    return [work]
+
+
+def _reduce_options(op: Reduction, root: int) -> Any:
+    options = dist.ReduceOptions()
+    options.reduceOp = _OPS[op]
+    options.rootRank = root
+    return options
 
 
 def _reduce_parts(out: torch.Tensor, parts: torch.Tensor, op: Reduction) -> None:

@@ -222,8 +222,9 @@ class MissingRunResolver:
         """Return whether the missing run is a task that was taken out of its waiting array.
 
         A scheduler may keep no record of an array's waiting task that is cancelled (Slurm 22.05 to
-        26.05). It has then only removed the index from the array, which it still has; a scheduler
-        that lost its state has lost the whole array, or has the task again.
+        26.05). It has then only removed the index from the array, which it still has, or of which
+        accounting has the last task; a scheduler that lost its state has lost the whole array, or
+        has the task again.
 
         Raises:
             SchedulerUnavailable: the scheduler does not answer.
@@ -232,13 +233,15 @@ class MissingRunResolver:
         if job.array_task_id is None or job.scheduler_id is None or not waited:
             return False
         array_id = job.scheduler_id.partition("_")[0]
-        run = run_of(job).model_copy(update={"scheduler_id": array_id})
-        records = await self._scheduler.find([run])
+        run = run_of(job)
+        array = run.model_copy(update={"scheduler_id": array_id})
+        records = await self._scheduler.find([array, run])
         ours = [row for row in records if row.scheduler_id.partition("_")[0] == array_id]
         there = any(row.array_task_id == job.array_task_id for row in ours)
         # Once all of its waiting tasks are cancelled, the array's own record ends without indices.
         array_there = any(
             row.state in LIVE
+            or row.is_last_task
             or (
                 row.scheduler_id == array_id
                 and (row.array_task_id, row.array_task_ids) == (None, None)

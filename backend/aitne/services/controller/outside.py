@@ -237,8 +237,6 @@ def job_of(record: OutsideJob, owner: JobOwner, cluster: str) -> Job:
         created_at=record.submitted_at,
         submitted_at=record.submitted_at,
         spec=spec,
-        log_path=None if record.log is None else record.log.path,
-        log_seal=None if record.log is None else record.log.seal,
         scheduler_record=dict(record.raw),
     )
     return job.model_copy(update=_values(record))
@@ -270,7 +268,10 @@ def _values(record: OutsideJob) -> dict[str, Any]:
     """Return the columns that follow from the record."""
     start, limit_s = record.started_at, record.time_limit_s
     ends_later = start is not None and limit_s is not None and not record.tasks
+    log = record.log
     return {
+        # Slurm names it in the queue alone, and with %N after the start.
+        **({} if log is None else {"log_path": log.path, "log_seal": log.seal}),
         "reason": record.reason,
         "message": _message(record),
         "restart_count": record.restart_count,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from aitne.core.errors import Conflict, InvalidInput, NotAllowed, Unavailable
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from aitne.core.jobs.error_patterns import FailureCause
 from aitne.core.jobs.failure import (
     LOG_BYTES,
@@ -53,7 +53,7 @@ class FailureService:
             chunk = await self._jobs.read_log(
                 actor, job.id, task=None, offset=-LOG_BYTES, limit=LOG_BYTES
             )
-        except (Unavailable, NotAllowed):
+        except (Unavailable, NotAllowed, NotFound):
             return ()  # the row explains the failure, too; the view of the log has the error
         return lines_of(chunk.data, chunk.offset)
 

@@ -65,7 +65,7 @@ def _ended(job: Job) -> bool:
     return job.state.terminal and not again
 
 
-def _outside_log(job: Job) -> OutsideLog | None:
+def _outside_log(job: Job, task: int | None) -> OutsideLog | None:
     if job.log_path is None or job.account is None or job.scheduler_id is None:
         return None
     return OutsideLog(
@@ -73,6 +73,7 @@ def _outside_log(job: Job) -> OutsideLog | None:
         account=job.account,
         submitted_at=job.submitted_at or job.created_at,
         path=job.log_path,
+        task=task,
         seal=job.log_seal,
     )
 
@@ -98,15 +99,19 @@ class LogFollower:
         self._interval_s = growth_interval_s
         self._watches: dict[LogSource, _Watch] = {}
 
-    async def read(self, job: Job, offset: int, limit: int) -> LogChunk:
+    async def read(
+        self, job: Job, offset: int, limit: int, *, outside_task: int | None = None
+    ) -> LogChunk:
         """Return up to ``limit`` bytes, from ``offset`` on, of the log of the job's present
         attempt.
-        """
-        return await self._read(self._source(job), job.attempt, offset, limit)
 
-    def _source(self, job: Job) -> LogSource:
+        ``outside_task``: index of a task of an array from outside, whose tasks have no rows.
+        """
+        return await self._read(self._source(job, outside_task), job.attempt, offset, limit)
+
+    def _source(self, job: Job, outside_task: int | None) -> LogSource:
         place = self._place(job).model_copy(update={"attempt": 0})
-        return LogSource(job.id, place, job.array_task_id, _outside_log(job))
+        return LogSource(job.id, place, job.array_task_id, _outside_log(job, outside_task))
 
     async def _read(self, source: LogSource, attempt: int, offset: int, limit: int) -> LogChunk:
         if source.outside is not None:
@@ -116,13 +121,15 @@ class LogFollower:
         place = source.place.model_copy(update={"attempt": attempt})
         return await self._files.read_log(place, source.task, offset=offset, limit=limit)
 
-    async def follow(self, job: Job, offset: int) -> AsyncGenerator[bytes, None]:
+    async def follow(
+        self, job: Job, offset: int, *, outside_task: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the log from ``offset`` until the job has ended and all is read.
 
         A negative ``offset`` counts from the end. A further attempt of the job continues with its
         own log, from its beginning. Raises ``Unavailable`` when the log can no longer be read.
         """
-        source = self._source(job)
+        source = self._source(job, outside_task)
         watch = self._join(source, job)
         try:
             attempt = job.attempt

@@ -285,7 +285,8 @@ class JobService:
         """
         job = await self._logged(actor, job_id, task)
         max_bytes = max(0, min(limit, MAX_LOG_READ))
-        return await self._follower.read(job, offset, max_bytes)
+        outside_task = task if job.is_outside else None
+        return await self._follower.read(job, offset, max_bytes, outside_task=outside_task)
 
     async def follow_log(
         self, actor: Actor, job_id: UUID, *, task: int | None, offset: int
@@ -295,7 +296,9 @@ class JobService:
         Raises as ``read_log``, at the first step.
         """
         job = await self._logged(actor, job_id, task)
-        async with aclosing(self._follower.follow(job, offset)) as pieces:
+        outside_task = task if job.is_outside else None
+        follow = self._follower.follow(job, offset, outside_task=outside_task)
+        async with aclosing(follow) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -341,7 +344,7 @@ class JobService:
         """Return the row of the log: the job's own, or that of one task of an array."""
         job = await self._allowed(PolicyAction.JOB_READ, actor, job_id)
         if job.is_outside:
-            check_log(job, actor)
+            check_log(job, task, actor)
             return job
         if job.array_task_id is not None or not job.is_array:
             if task is not None and task != job.array_task_id:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from aitne.core.errors import Conflict, NotAllowed, NotFound
+from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.models.job import Job
 from aitne.core.models.user import Actor
+from aitne.core.units import parse_array
 
 
 def check_not_outside(job: Job, verb: str) -> None:
@@ -19,25 +20,41 @@ def check_not_outside(job: Job, verb: str) -> None:
         )
 
 
-def check_log(job: Job, actor: Actor) -> None:
+def check_log(job: Job, task: int | None, actor: Actor) -> None:
     """Check that the actor may read the log of a job from outside, and that it has one.
 
+    ``task``: index of the array's task whose log it is.
+
     Raises:
+        InvalidInput: an array without a task, or a task that the job does not have.
         NotAllowed: the job is another user's. Its owner chose where the log lies and who may read
             it, without a thought of the project's members.
-        NotFound: it has no log of its own.
+        NotFound: it has no log.
     """
     if actor.name != job.owner:
         raise NotAllowed(
             f"Job {job.scheduler_id} was submitted outside the platform: only {job.owner} can read "
             "its log here."
         )
-    if job.log_path is not None:
-        return
-    which = (
-        "each task of an array that was submitted outside the platform writes a log of its own; "
-        "look in its working directory"
-        if job.is_array
-        else "the scheduler names no file for its output"
-    )
-    raise NotFound("log of job", job.id, f"Job {job.scheduler_id} has no log here: {which}.")
+    if job.is_array == (task is None):
+        problem = (
+            "name the task whose log you want" if job.is_array else "this job has no such task"
+        )
+        raise InvalidInput.field("task", problem, value=task, allowed=job.spec.array)
+    if task is not None and not _has_task(job, task):
+        raise InvalidInput.field(
+            "task", "this array has no such task", value=task, allowed=job.spec.array
+        )
+    if job.log_path is None:
+        raise NotFound(
+            "log of job",
+            job.id,
+            f"Job {job.scheduler_id} has no log here: the scheduler names no file for its output.",
+        )
+
+
+def _has_task(job: Job, task: int) -> bool:
+    try:
+        return task in parse_array(job.spec.array or "").indices
+    except ValueError:  # more tasks than an array of the platform can have
+        return True

@@ -18,6 +18,7 @@ from aitne.core.jobs.agent_protocol import (
 from aitne.core.jobs.commands import argv_of, interpreter
 from aitne.core.jobs.environment import wrap
 from aitne.core.jobs.layout import AGENT_SPEC, TOKEN, command_name
+from aitne.core.jobs.log_pattern import format_of, without_backslashes
 from aitne.core.jobs.script import render_script
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import AppSpec, Job, JobSpec, JobType
@@ -141,6 +142,10 @@ class Renderer:
             inactivity_duration_s=spec.inactivity_duration_s,
             venv=spec.environment.venv,
             conda=spec.environment.conda,
+            log_files=tuple(
+                format_of(without_backslashes(pattern), {"x": job.name})
+                for pattern in spec.log_files
+            ),
             settings=_settings(spec),
         )
 

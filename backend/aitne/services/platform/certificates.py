@@ -32,7 +32,7 @@ CA_LIFETIME = timedelta(days=3_650)
 LIFETIME = timedelta(days=397)
 """Validity of the platform's own certificates; browsers accept none that is valid for longer."""
 RENEWAL = timedelta(days=60)
-"""Remaining validity below which a certificate is issued again at the platform's start."""
+"""Remaining validity below which a certificate is issued again."""
 SPARE_LIFETIME = timedelta(days=30)
 """Validity of a session's certificate beyond the longest time limit.
 
@@ -206,16 +206,23 @@ def ensure_certificates(settings: Settings) -> None:
     Raises:
         SetupError: a certificate of the site cannot be used; or see ``open_authority``.
     """
-    authority = open_authority(settings)
     open_sessions_authority(settings)
+    renew_issued(settings)
+    if settings.tls.certificate is not None:
+        _check_given(portal_files(settings), _portal_names(settings))
+        _check_given(sessions_files(settings), _session_names(settings))
+
+
+def renew_issued(settings: Settings) -> None:
+    """Issue the certificates of the platform's CA that are missing, expiring or for other names.
+
+    Raises ``SetupError`` as ``open_authority``, and ``OSError`` if they cannot be written.
+    """
+    authority = open_authority(settings)
     _renew(authority, proxy_files(settings), ["aitne-proxy"], client=True)
-    portal, sessions = _portal_names(settings), _session_names(settings)
     if settings.tls.certificate is None:
-        names = [*portal, *sessions, *_addresses(settings)]
+        names = [*_portal_names(settings), *_session_names(settings), *_addresses(settings)]
         _renew(authority, portal_files(settings), list(dict.fromkeys(names)))
-    else:
-        _check_given(portal_files(settings), portal)
-        _check_given(sessions_files(settings), sessions)
 
 
 def session_names(settings: Settings, owner: str, address: str) -> list[str]:

@@ -249,14 +249,14 @@ class HealthChecks:
     async def _certificates(self) -> HealthCheckResult:
         periods = await asyncio.to_thread(certificates.validity, self._settings)
         first, begins, path = min((end, begin, path) for path, (begin, end) in periods.items())
+        authorities = (authority_file(self._settings), sessions_authority_file(self._settings))
         facts: Facts = {"expires_at": first.isoformat()}
         if first - self._clock() < min(CERTIFICATE_NOTICE, (first - begins) / 3):
-            authorities = (authority_file(self._settings), sessions_authority_file(self._settings))
-            advice = "Renew it and restart the platform."
+            advice = "Renew it. The platform uses the new one within a minute."
             if path in authorities:
                 advice = "Remove it with its key and restart the platform; clients must trust the new CA."
             elif path.is_relative_to(self._settings.tls_dir):
-                advice = "Restart the platform: this issues it again."
+                advice = "The platform renews it 60 days before; api.log says why it did not."
             return HealthCheckResult(
                 DEGRADED,
                 f"The certificate {path} expires on {first:%Y-%m-%d}.",
@@ -264,8 +264,10 @@ class HealthChecks:
                 None,
                 facts,
             )
-        if any(path.stat().st_mtime > self._started for path in periods):
-            says = "A certificate was renewed, and the platform still uses the previous one."
+        if any(path.stat().st_mtime > self._started for path in authorities):
+            says = (
+                "A CA of the platform was replaced, and the platform still uses the previous one."
+            )
             return HealthCheckResult(DEGRADED, says, "Restart the platform.", None, facts)
         return HealthCheckResult(
             OK, f"The next certificate expires on {first:%Y-%m-%d}.", None, None, facts

@@ -9,6 +9,7 @@ import { jobQuery, templatesQuery } from "@/api/queries";
 import type { Job } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
 import { MetricsPanel } from "@/components/MetricsPanel";
+import { TaskLog } from "@/features/jobs/log/TaskLog";
 import { NodeLinks } from "@/components/NodeLinks";
 import { PageError } from "@/components/PageError";
 import { BackLink, PageHead } from "@/components/PageHead";
@@ -145,7 +146,7 @@ function LoadedJob({ job }: { job: Job }) {
             )}
             {tabs.log && (
               <Tabs.Panel value="log">
-                <LogView job={job} target={line} />
+                {isArray ? <TaskLog job={job} /> : <LogView job={job} target={line} />}
               </Tabs.Panel>
             )}
             {tabs.communication && (

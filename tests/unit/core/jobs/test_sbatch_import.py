@@ -186,6 +186,25 @@ def test_steps_share_the_memory_as_with_sbatch(
     assert found.file.get("environment", {}).get("setup") == setup
 
 
+@pytest.mark.parametrize(
+    ("line", "log_files"),
+    [
+        ("-o x-%j.log", ["x-%j.log"]),
+        ("-e x.err", ["x.err"]),
+        ("-o logs/%x.out -e logs/%x.err", ["logs/%x.out", "logs/%x.err"]),
+        ("-o both -e both --open-mode=truncate", ["both"]),
+        ("-o first -o /dev/null", None),
+        ("", None),
+    ],
+)
+def test_files_of_stdout_and_stderr_are_kept(line: str, log_files: list[str] | None) -> None:
+    found = import_sbatch(SCRIPT.format(f"#SBATCH {line}"))
+    assert found.file.get("log_files") == log_files
+    assert ("--error" in {note.option for note in found.notes}) is (
+        log_files is not None and any("err" in path for path in log_files)
+    )
+
+
 def test_the_last_of_an_option_counts() -> None:
     assert fields("-t 10", "--time=20", "-N 4", "--nodes 1") == {
         "resources": {"nodes": 1},
@@ -196,8 +215,9 @@ def test_the_last_of_an_option_counts() -> None:
 @pytest.mark.parametrize(
     ("line", "option"),
     [
-        ("--output=x.log", "--output"),
         ("-e x.err", "--error"),
+        ("-o /dev/null", "--output"),
+        ("--open-mode=append", "--open-mode"),
         ("--mail-type=END --mail-user=a@b.c", "--mail-type"),
         ("-d afterok:12:13", "--dependency"),
         ("-w node[1-4]", "--nodelist"),

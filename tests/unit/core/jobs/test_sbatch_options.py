@@ -24,6 +24,7 @@ def test_every_option_of_sbatch_has_one_place() -> None:
     assert _sbatch().keys() == sbatch_options.KNOWN
     places = (
         sbatch_options.AMOUNTS,
+        sbatch_options.LOGS,
         sbatch_options.SITE,
         sbatch_options.LEFT_OUT.keys(),
         sbatch_options.IGNORED.keys(),

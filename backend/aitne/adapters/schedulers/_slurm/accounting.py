@@ -102,6 +102,10 @@ def _jobs(fields: dict[str, str]) -> Iterator[SchedulerJob]:
             job_id=ours[0],
             attempt=ours[1],
             array_task_id=task,
+            # The last task to start takes the ID of the array.
+            is_last_task=task is not None
+            and fields["JobIDRaw"] == number.partition("_")[0]
+            and begun,
             account=fields["User"] or None,
             state=state,
             reason=reason,

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 
 from aitne.adapters import files
 from aitne.adapters.schedulers._slurm import outside_records, queue
 from aitne.adapters.schedulers._slurm.site import Site
-from aitne.core.errors import NotAllowed, NotSupported, SchedulerRejected, SchedulerUnavailable
+from aitne.core.errors import (
+    NotAllowed,
+    NotFound,
+    NotSupported,
+    SchedulerRejected,
+    SchedulerUnavailable,
+)
+from aitne.core.jobs import log_pattern
 from aitne.core.ports.files import LogChunk
 from aitne.core.ports.outside import OutsideAction, OutsideJob, OutsideLog, OutsideRun
 from aitne.core.ports.tools import Tools
@@ -18,6 +27,9 @@ from aitne.host.account import own_account_name
 
 _ACCOUNTING_TIMEOUT_S = 60.0
 _LOOK_BACK = "now-30days"
+_ASK_AGAIN_S = 5.0
+"""Time after which Slurm is asked again for a task that had not started."""
+_MOST_PATHS = 1_000
 _GONE = re.compile(r"Invalid job id|already completing or completed|Job has already finished")
 _ID = re.compile(r"[1-9][0-9]{0,9}(?:\+[0-9]{1,4})?")
 _ARGV = {
@@ -28,7 +40,7 @@ _ARGV = {
 
 
 class SlurmOutside:
-    """Implementation of ``core.ports.outside.OutsideJobs`` with Slurm's commands.
+    """Implementation of ``core.ports.outside.OutsideScheduler`` with Slurm's commands.
 
     The queue is read by a query of its own: it has twice the fields of the poll, and neither its
     length nor a failure may delay the platform's own jobs.
@@ -38,6 +50,8 @@ class SlurmOutside:
         self._site = Site(settings, tools.command)
         self._command = tools.command
         self._reader: outside_records.OutsideReader | None = None
+        self._paths: dict[OutsideLog, tuple[float, str | None]] = {}
+        """Paths of tasks' logs and the times at which Slurm was asked, oldest first."""
 
     async def list(self, accounts: Collection[str]) -> Sequence[OutsideJob]:
         """Return the jobs of the accounts by one squeue, parsed in a thread."""
@@ -58,19 +72,7 @@ class SlurmOutside:
         numbers = {run.scheduler_id: run for run in runs if _ID.fullmatch(run.scheduler_id)}
         if not numbers:
             return ()
-        output = await self._site.ask(
-            "sacct",
-            "--allusers",
-            "--allocations",
-            "--duplicates",
-            "--noheader",
-            "--parsable2",
-            f"--delimiter={queue.SEPARATOR}",
-            f"--starttime={_LOOK_BACK}",
-            f"--jobs={','.join(numbers)}",
-            f"--format={','.join(outside_records.ACCOUNTING_FIELDS)}",
-            timeout_s=_ACCOUNTING_TIMEOUT_S,
-        )
+        output = await self._sacct(",".join(numbers), outside_records.ACCOUNTING_FIELDS)
         records = await asyncio.to_thread(
             lambda: outside_records.fold(outside_records.parse_ended(output))
         )
@@ -82,6 +84,21 @@ class SlurmOutside:
             and (run := by_run.get((record.scheduler_id, record.account))) is not None
             and record.submitted_at >= run.submitted_at
         ]
+
+    async def _sacct(self, numbers: str, fields: Sequence[str]) -> str:
+        return await self._site.ask(
+            "sacct",
+            "--allusers",
+            "--allocations",
+            "--duplicates",
+            "--noheader",
+            "--parsable2",
+            f"--delimiter={queue.SEPARATOR}",
+            f"--starttime={_LOOK_BACK}",
+            f"--jobs={numbers}",
+            f"--format={','.join(fields)}",
+            timeout_s=_ACCOUNTING_TIMEOUT_S,
+        )
 
     async def act(self, run: OutsideRun, action: OutsideAction) -> None:
         """Carry out the action by a command of Slurm as the job's account, after Slurm's record has
@@ -120,7 +137,61 @@ class SlurmOutside:
                 f"The log belongs to {log.account}, and this platform has no broker that could "
                 "read it as that account."
             )
-        return await asyncio.to_thread(files.read_path, log.path, offset=offset, limit=limit)
+        path = await self.log_path(log)
+        if path is None:
+            return LogChunk(data=b"", offset=0, size=0)
+        return await asyncio.to_thread(files.read_path, path, offset=offset, limit=limit)
+
+    async def log_path(self, log: OutsideLog) -> str | None:
+        """Return the path of the log, of a task with values from its record if its pattern needs
+        them.
+        """
+        if log.task is None:
+            return log.path
+        if not outside_records.OF_RUN & log_pattern.wildcards(log.path):
+            return outside_records.log_of_task(log.path, log.task)
+        # Readers that follow a log ask several times in a second.
+        asked_at, path = self._paths.get(log, (-math.inf, None))
+        if path is None and time.monotonic() - asked_at > _ASK_AGAIN_S:
+            record = await self._task(log)
+            if record is not None:
+                path = outside_records.log_of_task(log.path, log.task, record)
+            self._paths[log] = time.monotonic(), path
+            while len(self._paths) > _MOST_PATHS:
+                del self._paths[next(iter(self._paths))]
+        return path
+
+    async def _task(self, log: OutsideLog) -> Mapping[str, str] | None:
+        """Return the record of an array's task, from the queue or from accounting; None if it has
+        not started.
+
+        Raises:
+            NotFound: Slurm has no record of it.
+        """
+        number, live = f"{log.scheduler_id}_{log.task}", False
+        output, mark, fields = await self._site.squeue(queue.FIELDS, f"--user={log.account}")
+        for text in queue.records(output, mark):
+            values = text.split(queue.SEPARATOR)
+            row = dict(zip(fields, values, strict=False))
+            if len(values) == len(fields) and row["UserName"] == log.account:
+                if row["JobArrayID"] == number:
+                    return row
+                live |= row["JobArrayID"].startswith(f"{log.scheduler_id}_")
+        if _ID.fullmatch(log.scheduler_id) and (await self._site.config()).accounting:
+            fields = ("JobID", "JobIDRaw", "User", "NodeList")
+            output = await self._sacct(number, fields)
+            for line in reversed(output.splitlines()):
+                row = dict(zip(fields, line.split(queue.SEPARATOR), strict=False))
+                if (row["JobID"], row.get("User")) == (number, log.account):
+                    return {"JobID": row["JobIDRaw"], "NodeList": row.get("NodeList", "")}
+        if live:
+            return None
+        raise NotFound(
+            "log of task",
+            number,
+            f"The log of task {log.task} is named by the task's own job ID or node "
+            f"({log.path}), of which Slurm has no record any more.",
+        )
 
     async def close(self) -> None:
         """Do nothing: no resources are held."""

@@ -19,6 +19,7 @@ from aitne.adapters.schedulers._slurm.identity import of_comment, of_name
 from aitne.adapters.schedulers._slurm.reasons import sentence
 from aitne.adapters.schedulers._slurm.states import job_state
 from aitne.adapters.schedulers._slurm.times import parse_exit, parse_limit, parse_time
+from aitne.core.jobs import log_pattern
 from aitne.core.jobs.arrays import SEVERITY
 from aitne.core.jobs.states import JobState, TerminationReason
 from aitne.core.models.resources import GpuRequest, Resources
@@ -29,7 +30,7 @@ FIELDS = (
     *("Comment", "JobArrayID", "JobID", "ArrayTaskID", "UserName", "State", "Reason", "NodeList"),
     *("Partition", "PriorityLong", "SubmitTime", "StartTime", "EndTime", "TimeLimit", "exit_code"),
     *("RestartCnt", "Dependency", "Name", "Account", "NumNodes", "NumCPUs", "MinMemory"),
-    *("tres-alloc", "tres-per-node", "Command", "WorkDir", "STDOUT"),
+    *("tres-alloc", "tres-per-node", "Command", "WorkDir", "BatchFlag", "STDOUT"),
 )
 ACCOUNTING_FIELDS = (
     *("JobName", "JobID", "User", "State", "ExitCode", "NodeList", "Submit", "Start", "End"),
@@ -40,6 +41,10 @@ _MOST_NAME = 200
 _MOST_NODES = 200
 _GPUS = re.compile(r"gres/gpu(?::([A-Za-z0-9_.-]{1,40}))?[=:]([0-9]{1,6})")
 _ACTIVE = frozenset({JobState.RUNNING, JobState.STARTING, JobState.COMPLETING})
+OF_RUN = frozenset("jJNr")
+"""Wildcards whose values only the record of a task has."""
+_NO_INDEX = 0xFFFFFFFE
+"""Index that Slurm writes for a job that is no array."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _NO_TEXT = ("", "(null)", "N/A", "None")
 
@@ -67,7 +72,7 @@ def parse(record: str, fields: Sequence[str]) -> OutsideJob | None:
     tasks = row["ArrayTaskID"] if row["ArrayTaskID"] not in _NO_TEXT else None
     run = OutsideRun(scheduler_id=number, account=row["UserName"], submitted_at=submitted_at)
     is_array = bool(underscore) or tasks is not None
-    path = None if is_array else _log_path(row)
+    path = _log_path(row, is_array=is_array, begun=begun)
     return OutsideJob(
         **dict(run),
         name=_text(row["Name"])[:_MOST_NAME] or number,
@@ -361,20 +366,48 @@ def _whole(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() else 0
 
 
-def _log_path(row: Mapping[str, str]) -> str | None:
-    """Return the path of the log, with the parts that Slurm leaves to the node filled in; None if
-    there is none, or if its name is known on the node only.
+def _log_path(row: Mapping[str, str], *, is_array: bool, begun: bool) -> str | None:
+    """Return the path of the log, or, of an array, the pattern of its tasks' logs; None if there
+    is none, or while its name is not known.
     """
-    path = _text(row["STDOUT"])
-    if "%" in path:
-        number = row["JobID"]
-        known = {"j": number, "A": number, "u": row["UserName"], "x": row["Name"], "%": "%"}
-        path = re.sub(r"%([jAux%])", lambda match: known[match[1]], path)
-        if re.search(r"%[0-9]*[A-Za-z]", path):
+    path, workdir = _text(row["STDOUT"]), _text(row["WorkDir"])
+    # Of salloc and srun squeue up to 23.11 names a file that they do not write.
+    if path in ("", "/dev/null") or row["BatchFlag"] == "0":
+        return None
+    if is_array and path == f"{workdir}/slurm-{row['JobID']}.out":  # as squeue up to 23.11 has it
+        path = "slurm-%A_%a.out"
+    pattern = log_pattern.without_backslashes(path)
+    if not path.startswith("/"):
+        pattern = f"{workdir.replace('%', '%%')}/{pattern}"
+    number = _whole(row["JobArrayID"].partition("_")[0])
+    values: dict[str, int | str] = {"A": number, "u": row["UserName"], "x": row["Name"]}
+    pattern = log_pattern.fill(pattern, values | {"s": "batch", "n": 0, "t": 0})
+    if not is_array:
+        restarts = _whole(row.get("RestartCnt", ""))
+        values = {"j": number, "J": number, "a": _NO_INDEX, "b": _NO_INDEX % 10, "r": restarts}
+        if begun:
+            values["N"] = queue.node_names(row["NodeList"])[0]
+        elif "N" in log_pattern.wildcards(pattern):
             return None
-    if path and not path.startswith("/"):
-        path = f"{_text(row['WorkDir'])}/{path}"
-    return path if path.startswith("/") and path != "/dev/null" and path.isprintable() else None
+        pattern = log_pattern.path_of(pattern, values)
+    return pattern if pattern.startswith("/") and pattern.isprintable() else None
+
+
+def log_of_task(pattern: str, index: int, run: Mapping[str, str] | None = None) -> str | None:
+    """Return the path of a task's log from the pattern of its array; None if it has no node yet.
+
+    ``run`` is the task's record of squeue or sacct, with the fields of ``queue.FIELDS``; without
+    one the pattern must not have the wildcards in ``OF_RUN``.
+    """
+    values: dict[str, int | str] = {"a": index, "b": index % 10}
+    if run is not None:
+        nodes = queue.node_names(run["NodeList"])
+        if not nodes:
+            return None
+        number = _whole(run["JobID"])
+        values |= {"j": number, "J": number, "N": nodes[0]}
+        values["r"] = _whole(run.get("RestartCnt", ""))
+    return log_pattern.path_of(pattern, values)
 
 
 def _text(value: str) -> str:

@@ -21,9 +21,11 @@ interface Props {
   job: Job;
   /** A line to show, by its text; a new object shows it again. */
   target?: { line: string } | null;
+  /** Index of the task whose log it is, of an array whose tasks have no pages. */
+  task?: number | undefined;
 }
 
-export function LogView({ job, target = null }: Props) {
+export function LogView({ job, target = null, task }: Props) {
   const { t } = useTranslation();
   const [fromStart, setFromStart] = useState(false);
   const hasLog = isActive(job.state) || isTerminal(job.state) || job.state === "UNKNOWN";
@@ -36,8 +38,9 @@ export function LogView({ job, target = null }: Props) {
   }
   return (
     <Log
-      key={`${job.id}-${job.attempt}-${job.restart_count}-${String(fromStart)}`}
+      key={`${job.id}-${String(task)}-${job.attempt}-${job.restart_count}-${String(fromStart)}`}
       job={job}
+      task={task}
       fromStart={fromStart}
       wanted={target}
       onFromStart={() => setFromStart(true)}
@@ -47,14 +50,15 @@ export function LogView({ job, target = null }: Props) {
 
 interface LogProps {
   job: Job;
+  task: number | undefined;
   fromStart: boolean;
   wanted: { line: string } | null;
   onFromStart: () => void;
 }
 
-function Log({ job, fromStart, wanted, onFromStart }: LogProps) {
+function Log({ job, task, fromStart, wanted, onFromStart }: LogProps) {
   const { t } = useTranslation();
-  const [stream] = useState(() => new LogStream(job.id, fromStart));
+  const [stream] = useState(() => new LogStream(job.id, fromStart, task));
   const snapshot = useSyncExternalStore(stream.subscribe, stream.getSnapshot);
   useEffect(() => {
     stream.start();
@@ -130,7 +134,7 @@ function Log({ job, fromStart, wanted, onFromStart }: LogProps) {
           </ActionIcon>
         </Tooltip>
         <CopyButton what={t("the log")} text={() => stream.buffer.lines().map(stripAnsi).join("\n")} />
-        <DownloadButton job={job} />
+        <DownloadButton job={job} task={task} />
       </div>
       {snapshot.startOffset > 0 && (
         <div className={classes.top}>
@@ -227,15 +231,15 @@ function SearchField({ search, field }: { search: LogSearch; field: RefObject<HT
   );
 }
 
-function DownloadButton({ job }: { job: Job }) {
+function DownloadButton({ job, task }: { job: Job; task: number | undefined }) {
   const { t } = useTranslation();
   const download = useMutation({
-    mutationFn: () => fetchWholeLog(job.id),
+    mutationFn: () => fetchWholeLog(job.id, task),
     onSuccess: (blob) => {
       const url = URL.createObjectURL(blob);
       const link = document.createElement("a");
       link.href = url;
-      link.download = `${job.name.replace(/[^\w.-]+/g, "_").slice(0, 60)}-${shortId(job)}.log`;
+      link.download = `${job.name.replace(/[^\w.-]+/g, "_").slice(0, 60)}-${shortId(job)}${task === undefined ? "" : `_${task}`}.log`;
       link.click();
       window.setTimeout(() => URL.revokeObjectURL(url), 10_000);
     },

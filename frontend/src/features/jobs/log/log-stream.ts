@@ -32,6 +32,8 @@ export class LogStream {
     private readonly jobId: string,
     /** Whether to fetch the whole log from its first byte. */
     fromStart: boolean,
+    /** Index of the task whose log it is, of an array whose tasks have no pages. */
+    private readonly task?: number,
   ) {
     this.next = fromStart ? 0 : null;
   }
@@ -98,7 +100,7 @@ export class LogStream {
   /** Reads one connection until it ends: the log is complete, or the platform restarts. */
   private async read(signal: AbortSignal): Promise<void> {
     const from = this.next === null ? `tail=${TAIL_BYTES}` : `offset=${this.next}`;
-    const response = await getRaw(`/jobs/${this.jobId}/logs?follow=true&${from}`, signal);
+    const response = await getRaw(`/jobs/${this.jobId}/logs?follow=true&${from}${ofTask(this.task)}`, signal);
     const offset = Number(response.headers.get("X-Log-Offset") ?? this.next ?? 0);
     let skipPartialLine = false;
     if (this.next === null) {
@@ -160,11 +162,11 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
 const CHUNK_BYTES = 8 * 1024 * 1024;
 
 /** Fetches the whole log in chunks. */
-export async function fetchWholeLog(jobId: string): Promise<Blob> {
+export async function fetchWholeLog(jobId: string, task?: number): Promise<Blob> {
   const chunks: ArrayBuffer[] = [];
   let offset = 0;
   for (;;) {
-    const response = await getRaw(`/jobs/${jobId}/logs?offset=${offset}&limit=${CHUNK_BYTES}`);
+    const response = await getRaw(`/jobs/${jobId}/logs?offset=${offset}&limit=${CHUNK_BYTES}${ofTask(task)}`);
     const chunk = await response.arrayBuffer();
     chunks.push(chunk);
     offset += chunk.byteLength;
@@ -172,4 +174,8 @@ export async function fetchWholeLog(jobId: string): Promise<Blob> {
       return new Blob(chunks, { type: "text/plain" });
     }
   }
+}
+
+function ofTask(task: number | undefined): string {
+  return task === undefined ? "" : `&task=${task}`;
 }

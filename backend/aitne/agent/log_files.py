@@ -1,0 +1,71 @@
+"""Further paths of a job's log, as a batch script names them in ``--output``.
+
+Each is a name of the same file: a hard link, which outlives the job's folder, or a symbolic link
+where the folder is on another file system. The program writes one file, and nothing copies it.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections.abc import Callable, Mapping
+
+from aitne.agent.spec import Spec
+
+_NO_INDEX = 0xFFFFFFFE
+"""Index that Slurm writes for a job that is no array."""
+
+
+def link(spec: Spec, environ: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Let the log of this run appear at the job's further paths, in place of what an earlier run
+    has left there. A path where that is not possible is reported in the log; the job continues.
+    """
+    name = "output.log" if spec.task is None else f"output-{spec.task}.log"
+    values = _values(spec, environ)
+    for template in spec.log_files:
+        path = os.path.expanduser(template.format(**values))
+        path = os.path.join(os.path.expanduser(spec.workdir), path)
+        try:
+            _link(os.path.join(spec.job_dir, name), path)
+        except OSError as error:
+            say(f"the log does not appear at {path}: {error.strerror or error}. The job continues")
+
+
+def _values(spec: Spec, environ: Mapping[str, str]) -> dict[str, int | str]:
+    number = _number(environ.get("SLURM_JOB_ID"))
+    index = _NO_INDEX if spec.task is None else spec.task
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = str(os.geteuid())
+    array = _number(environ.get("SLURM_ARRAY_JOB_ID")) or number
+    values: dict[str, int | str] = {"A": array, "a": index, "b": index % 10, "j": number}
+    values |= {"J": number, "n": 0, "t": 0, "r": spec.restart_count}
+    return values | {"N": spec.node, "s": "batch", "u": user}
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 0
+
+
+def _link(log: str, path: str) -> None:
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        pass
+    else:
+        if os.path.exists(path) and os.path.samefile(log, path):
+            return  # of an earlier run of this attempt
+        if not stat.S_ISREG(there.st_mode) and not stat.S_ISLNK(there.st_mode):
+            raise OSError("something else than a file is there")
+    beside = f"{path}.{os.getpid()}"
+    try:
+        os.link(log, beside)
+    except OSError:
+        os.symlink(log, beside)
+    try:
+        os.replace(beside, path)
+    except OSError:
+        os.unlink(beside)
+        raise

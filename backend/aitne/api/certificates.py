@@ -1,0 +1,86 @@
+"""Certificates of the portal while it runs: renewal of those of the platform's CA, and use of new ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from pathlib import Path
+
+from aitne.core.errors import SetupError
+from aitne.core.settings import Settings
+from aitne.services.platform.certificates import CertificateFiles, portal_files, renew_issued
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 60.0
+
+
+class PortalCertificate:
+    """The portal's certificate and key as its server uses them. Connections that are open keep the
+    certificate with which they began.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Load the files. Raises ``SetupError``."""
+        self._settings = settings
+        self._files = portal_files(settings)
+        self._loaded = _stamp(self._files)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.set_alpn_protocols(["http/1.1"])
+        try:
+            _load(self.context, self._files)
+        except OSError as error:
+            raise SetupError(
+                f"The portal cannot use {self._files.certificate} and {self._files.key}: {error}. "
+                "`aitne up` checks them."
+            ) from error
+
+    async def keep(self, look: asyncio.Event) -> None:
+        """Refresh it every minute, and when ``look`` is set, until cancelled."""
+        while True:
+            await self.refresh()
+            try:
+                async with asyncio.timeout(EVERY_S):
+                    await look.wait()
+            except TimeoutError:
+                continue
+            look.clear()
+
+    async def refresh(self) -> None:
+        """Renew the certificates of the platform's CA that end soon, and use the portal's files if
+        they have changed. What is not possible is logged and tried again.
+        """
+        try:
+            await asyncio.to_thread(renew_issued, self._settings)
+        except (SetupError, OSError) as error:
+            log.error("The platform's certificates cannot be renewed: %s", error)
+        try:
+            stamp = _stamp(self._files)
+            if stamp == self._loaded:
+                return
+            # Key and certificate are replaced one after the other: a pair that does not match must
+            # not get into the context that is in use.
+            _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._files)
+            _load(self.context, self._files)
+        except OSError as error:
+            log.warning("%s is not used yet: %s", self._files.certificate, error)
+            return
+        self._loaded = stamp
+        log.info("New connections use the changed certificate %s", self._files.certificate)
+
+
+def _load(context: ssl.SSLContext, files: CertificateFiles) -> None:
+    context.load_cert_chain(files.certificate, files.key)
+
+
+def _stamp(files: CertificateFiles) -> tuple[int, ...]:
+    """Return what differs when one of the files was replaced; 0 for a file that is missing."""
+    return tuple(map(_changed_at, (files.certificate, files.key)))
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

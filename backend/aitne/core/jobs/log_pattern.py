@@ -1,0 +1,81 @@
+"""Wildcards in the paths of logs, as sbatch has them in ``--output``
+(https://slurm.schedmd.com/sbatch.html#SECTION_FILENAME-PATTERN)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_WILDCARD = re.compile(r"%(?:(%)|([0-9]*)([A-Za-z]))")
+_BRACE = re.compile(r"[{}]")
+_MAX_WIDTH = 10
+LETTERS = frozenset("AaJjNbnrstux")
+"""Letters of the wildcards."""
+_TEXTS = frozenset("Nsux")
+
+Values = Mapping[str, int | str]
+"""Values of wildcards by their letters. Numbers are padded with zeros as the pattern says."""
+
+
+def fill(pattern: str, values: Values) -> str:
+    """Replace the wildcards whose values are known; the result is a pattern, too."""
+
+    def text(match: re.Match[str]) -> str:
+        known = match[3] in values
+        return _text(match, values).replace("%", "%%") if known else match[0]
+
+    return _WILDCARD.sub(text, pattern)
+
+
+def path_of(pattern: str, values: Values) -> str:
+    """Return the path that the pattern stands for. Letters that are no wildcards stay."""
+
+    def text(match: re.Match[str]) -> str:
+        if match[1]:
+            return "%"
+        return _text(match, values) if match[3] in values else match[0]
+
+    return _WILDCARD.sub(text, pattern)
+
+
+def wildcards(pattern: str) -> frozenset[str]:
+    """Return the letters of the wildcards in the pattern."""
+    return frozenset(match[3] for match in _WILDCARD.finditer(pattern) if match[3])
+
+
+def format_of(pattern: str, values: Values) -> str:
+    """Return the pattern for ``str.format``: with the values that are known and a replacement field
+    for each other wildcard of ``LETTERS``.
+    """
+
+    def text(match: re.Match[str]) -> str:
+        letter = match[3]
+        if letter in values or letter not in LETTERS:
+            return "%" if match[1] else _braces(path_of(match[0], values))
+        width = _width(match)
+        return f"{{{letter}:0{width}d}}" if width and letter not in _TEXTS else f"{{{letter}}}"
+
+    # The text between wildcards, too, may have braces.
+    return _WILDCARD.sub(text, _braces(pattern))
+
+
+def without_backslashes(pattern: str) -> str:
+    """Return the pattern without backslashes, one of which keeps all wildcards from being
+    replaced.
+    """
+    return pattern.replace("\\", "").replace("%", "%%") if "\\" in pattern else pattern
+
+
+def _text(match: re.Match[str], values: Values) -> str:
+    value = values[match[3]]
+    if isinstance(value, str):
+        return value
+    return f"{value:0{_width(match)}d}"
+
+
+def _width(match: re.Match[str]) -> int:
+    return min(int(match[2][:3] or 0), _MAX_WIDTH)
+
+
+def _braces(text: str) -> str:
+    return _BRACE.sub(r"\g<0>\g<0>", text)
