@@ -126,11 +126,11 @@ class BrokerBench:
         """Return the account's own group; its number is not always that of the account."""
         return pwd.getpwnam(self.users[user]).pw_gid
 
-    def write_config(self, *, peers: str = "[0]", more: str = "") -> None:
+    def write_config(self, *, peers: str = "[0]", top: str = "", more: str = "") -> None:
         """The broker's own settings."""
         self.config.write_text(
             f'socket = "{self.socket}"\naudit = "{self.audit}"\npeers = {peers}\n'
-            f'scheduler = "{self.scheduler_name}"\nmax_duration = "1d"\n'
+            f'scheduler = "{self.scheduler_name}"\nmax_duration = "1d"\n{top}'
             f'[slurm]\njobs_dir = "{self.pattern}"\nextra = ["--mail-type"]\n{more}'
         )
 

@@ -35,6 +35,7 @@ from aitne.core.errors import (
     SetupError,
     Unavailable,
 )
+from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.node import Cluster
 from aitne.core.ports.files import Fence, JobLocation, LogChunk, ProgramOutcome
 from aitne.core.ports.scheduler import (
@@ -127,10 +128,8 @@ class BrokerScheduler:
 
     @cached_property
     def capabilities(self) -> SchedulerCapabilities:
-        """Return the capabilities of the scheduler behind the broker, except that several processes
-        may use the broker at once.
-        """
-        return self.settings.capabilities.model_copy(update={"shared": True})
+        """Return the capabilities of the scheduler behind the broker."""
+        return self.settings.capabilities
 
     async def start(self) -> Sequence[str]:
         """Wait for the broker and check that it has the configured scheduler.
@@ -244,6 +243,15 @@ class BrokerScheduler:
         with refusals_are_rejections():
             await self._client.call("extend", args, EmptyResult)
 
+    async def hold_limits(self, limits: HeldLimits) -> LimitUsage:
+        """Apply these limits of projects and members; return them with what is in use.
+
+        Raises:
+            NotSupported: the scheduler behind the broker holds no limits itself.
+        """
+        args = {"limits": limits.model_dump(mode="json")}
+        return await self._client.call("hold_limits", args, LimitUsage)
+
     async def cluster(self) -> Cluster:
         """Return nodes, partitions, and the names that a job may use."""
         return await self._client.call("cluster", {}, Cluster)
@@ -259,7 +267,7 @@ class BrokerScheduler:
             await self._client.call("resume", {"node": node}, EmptyResult)
 
     async def changed(self) -> None:
-        """Never return: Slurm does not signal changes."""
+        """Never return: the broker does not signal changes."""
         await asyncio.Event().wait()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -41,6 +41,7 @@ from aitne.core.broker.protocol import (
     FindArgs,
     FindResult,
     ForecastResult,
+    HoldLimitsArgs,
     JobLocationArgs,
     NotesResult,
     OutcomeResult,
@@ -71,7 +72,7 @@ from aitne.core.models.node import Cluster
 from aitne.core.ports.accounting import Accounting, Associations
 from aitne.core.ports.attach import Attacher, AttachTarget
 from aitne.core.ports.outside import OutsideJobs
-from aitne.core.ports.scheduler import Scheduler, SchedulerJob
+from aitne.core.ports.scheduler import LimitHolder, Scheduler, SchedulerJob
 
 _PASSWORDS_AT_ONCE = 4
 """Number of password checks at once: a wrong password keeps a thread for some seconds."""
@@ -185,7 +186,7 @@ class Handlers:
     async def attach(self, args: AttachArgs) -> AttachResult:
         """Start a program inside the allocation of a running job, as the job's account.
 
-        Slurm's own record must confirm that the job belongs to the account.
+        The scheduler's own record must confirm that the job belongs to the account.
         """
         user = await asyncio.to_thread(self._guard.place, args.place)
         if self._attacher is None:
@@ -208,6 +209,12 @@ class Handlers:
         with self._polled.changing():
             await self._scheduler.extend(args.run, args.time_limit_s)
         return EmptyResult()
+
+    async def hold_limits(self, args: HoldLimitsArgs) -> LimitUsage:
+        """Give the limits of projects and members to a scheduler that holds them itself."""
+        if not self._scheduler.capabilities.limits:
+            raise NotSupported(f"The scheduler {self._scheduler.name} holds no limits itself.")
+        return await cast(LimitHolder, self._scheduler).hold_limits(args.limits)
 
     async def cluster(self, args: NoArgs) -> Cluster:
         """Query the cluster as the operator account; concurrent callers share one query."""

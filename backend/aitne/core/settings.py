@@ -194,8 +194,15 @@ class Settings(Strict):
 
     @property
     def capabilities(self) -> SchedulerCapabilities:
-        """The capabilities of the scheduler. Raises ``SetupError`` if there is none of its name."""
-        return scheduler_capabilities(self.scheduler)
+        """The capabilities of the scheduler; with a broker that holds it, jobs run as users and
+        several processes may use it at once.
+
+        Raises ``SetupError`` if there is no scheduler of its name.
+        """
+        own = scheduler_capabilities(self.scheduler)
+        if self.broker.socket is None:
+            return own
+        return own.model_copy(update={"runs_as_users": True, "shared": True})
 
     @property
     def _scheme(self) -> str:

@@ -37,7 +37,7 @@ from aitne.core.broker.storage import (
 from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, Unavailable
 from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
 from aitne.core.models.job_options import MOST_DEPENDENCIES
-from aitne.core.models.limits import LimitUsage, Usage
+from aitne.core.models.limits import HeldLimit, HeldLimits, LimitUsage, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
 from aitne.core.ports.accounting import Associations, Change
@@ -54,6 +54,8 @@ MAX_READ_BYTES = 4 << 20
 """Most bytes of a log in one answer."""
 MAX_RUNS = 20_000
 MAX_FILES_BYTES = 20 << 20
+MAX_LIMITS = 100_000
+"""Projects and members with limits that the scheduler itself holds."""
 
 _SCHEDULER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")
 SchedulerId = Annotated[str, Field(pattern=f"^{_SCHEDULER_ID.pattern}$")]
@@ -170,6 +172,18 @@ class ExtendArgs(RunArgs):
     """Arguments of the verb ``extend``."""
 
     time_limit_s: int = Field(ge=0, le=10 * 365 * 86_400)
+
+
+class WireLimits(HeldLimits, extra="forbid"):
+    """``HeldLimits`` as the broker receives it: every field is validated again."""
+
+    entries: Annotated[tuple[HeldLimit, ...], Field(max_length=MAX_LIMITS)] = ()
+
+
+class HoldLimitsArgs(Args):
+    """Arguments of the verb ``hold_limits``."""
+
+    limits: WireLimits
 
 
 class ResumeArgs(Args):
@@ -367,6 +381,8 @@ VERBS: Mapping[str, Verb] = {
         Verb("release", RunArgs, EmptyResult, 60),
         Verb("throttle", ThrottleArgs, EmptyResult, 60),
         Verb("extend", ExtendArgs, EmptyResult, 60),
+        # Every second, and of no account's jobs: the audit log has only what was refused.
+        Verb("hold_limits", HoldLimitsArgs, LimitUsage, 30, audited="refused", bulk=True),
         Verb("cluster", NoArgs, Cluster, 60, audited="refused", bulk=True),
         Verb("drain", DrainArgs, EmptyResult, 60),
         Verb("resume", ResumeArgs, EmptyResult, 60),
