@@ -83,7 +83,7 @@ def up(
         _wait_gone(data_dir)
     began = time.monotonic()
     account = preflight.check(settings)
-    if settings.capabilities.remote or settings.own_accounts:
+    if not settings.capabilities.trusted:
         software.ensure(settings, progress)
         environments.ensure(progress, ("hub", "proxy"), envs_root(settings))
     else:

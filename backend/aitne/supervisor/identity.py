@@ -7,14 +7,12 @@ root write or read anything there by a link. Standard library only.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-_PR_SET_NO_NEW_PRIVS = 38
-_libc = ctypes.CDLL(None, use_errno=True)
+from aitne.host import privileges
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +53,8 @@ def become(account: ProcessAccount) -> None:
     """Make this process of root one of ``account`` for good, without capabilities; root again for
     ``ROOT``. Raises ``OSError``.
     """
-    os.seteuid(0)
-    os.setgroups(account.groups)
-    os.setresgid(account.gid, account.gid, account.gid)
-    os.setresuid(account.uid, account.uid, account.uid)
-    if account.uid != 0:
-        _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    act_as(ROOT)
+    if account.uid == 0:
+        os.setresuid(0, 0, 0)
+    else:
+        privileges.become(account.uid, account.gid, account.groups)

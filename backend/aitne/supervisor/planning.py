@@ -197,7 +197,7 @@ def _inherited_env() -> dict[str, str]:
 
 
 def _session_env(settings: Settings) -> Path:
-    if settings.capabilities.remote or settings.own_accounts:
+    if not settings.capabilities.trusted:
         return software.session_env(settings)
     return environments.session_env_dir()
 

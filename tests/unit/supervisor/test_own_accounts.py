@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aitne.broker.config import load_config
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
@@ -160,3 +161,24 @@ def test_platform_gets_nothing_of_the_environment_of_root(
     assert "root's" not in environment.values()
     assert environment["https_proxy"] == "http://proxy:3128"
     assert environment["USER"] == PLATFORM
+
+
+def test_broker_gets_the_platforms_settings(folder: Path) -> None:
+    settings = load_settings(
+        folder / "data",
+        accounts={"mode": "own", "platform": PLATFORM, "groups": ["hpc users"]},
+        local={"nodes": 2, "memory": "4G", "gpus": "a100:2"},
+        limits={"max_duration": "2d"},
+        storage={"areas": [{"name": "scratch", "path": "/scratch/{user}"}]},
+        auth={"sources": ["password", "pam"]},
+    )
+    made(settings)
+    path = own_accounts.write_broker_config(settings)
+    assert path.stat().st_mode & 0o777 == 0o600
+    config = load_config(path)
+    assert config.peers == [PLATFORM]
+    assert config.socket == settings.broker.socket
+    assert (config.scheduler, config.max_duration) == ("local", 2 * 86_400)
+    assert (config.local, config.storage) == (settings.local, settings.storage)
+    assert config.accounts.groups == ["hpc users"]
+    assert config.pam_service == settings.auth.pam.service
