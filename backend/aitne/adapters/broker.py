@@ -17,6 +17,7 @@ from aitne.adapters._broker_line import BrokerConnection, BrokerRequestNotSent, 
 from aitne.core.broker.arguments import EmptyResult
 from aitne.core.broker.protocol import (
     VERBS,
+    ChangedResult,
     FenceResult,
     FindResult,
     ForecastResult,
@@ -267,8 +268,13 @@ class BrokerScheduler:
             await self._client.call("resume", {"node": node}, EmptyResult)
 
     async def changed(self) -> None:
-        """Never return: the broker does not signal changes."""
-        await asyncio.Event().wait()
+        """Wait for a change that a scheduler on this machine reports; never return with one on
+        other machines, such as Slurm, which reports none.
+        """
+        if self.capabilities.remote:
+            await asyncio.Event().wait()
+        while not (await self._client.call("changed", {}, ChangedResult)).changed:
+            continue
 
 
 class FilesByVerb:

@@ -34,6 +34,7 @@ from aitne.core.broker.protocol import (
     AccountingArgs,
     AttachArgs,
     AttachResult,
+    ChangedResult,
     CreateArgs,
     DrainArgs,
     ExtendArgs,
@@ -76,6 +77,8 @@ from aitne.core.ports.scheduler import LimitHolder, Scheduler, SchedulerJob
 
 _PASSWORDS_AT_ONCE = 4
 """Number of password checks at once: a wrong password keeps a thread for some seconds."""
+_CHANGED_WITHIN_S = 2.0
+"""Longest wait for a change; the broker's end would wait for longer ones."""
 _FRESH_S = 0.5
 """Seconds within which requests for the same query share its answer."""
 
@@ -148,6 +151,18 @@ class Handlers:
         """Poll the scheduler as the operator account; concurrent callers share one query."""
         self._generations.update(await self._polled.get())
         return self._generations.since(args.since)
+
+    async def changed(self, args: NoArgs) -> ChangedResult:
+        """Wait a moment for a change that the scheduler itself reports, after which a poll queries it
+        anew.
+        """
+        try:
+            async with asyncio.timeout(_CHANGED_WITHIN_S):
+                with self._polled.changing():
+                    await self._scheduler.changed()
+        except TimeoutError:
+            return ChangedResult(changed=False)
+        return ChangedResult(changed=True)
 
     async def cancel(self, args: RunArgs) -> EmptyResult:
         """Cancel the job, as its account."""

@@ -212,7 +212,7 @@ async def test_user_cannot_end_or_command_the_runner(
 async def test_links_in_job_folder_do_not_make_root_write_elsewhere(
     bench: AccountsBench, scheduler: BrokerScheduler
 ) -> None:
-    victim = bench.root / "victim"
+    victim = bench.root / f"victim-{uuid4().hex}"
     victim.mkdir(mode=0o700)
     target = victim / "file"
     target.write_text("as it was")
@@ -325,7 +325,7 @@ async def test_jobs_outlive_killed_broker_and_none_runs_twice(
 async def test_state_folder_that_others_could_replace_is_refused(
     bench: AccountsBench, how: str
 ) -> None:
-    above = bench.root / f"above-{how}"
+    above = bench.root / f"above-{uuid4().hex}"
     above.mkdir(mode=0o755)
     if how == "owner":
         os.chown(above, bench.uid("anna"), -1)

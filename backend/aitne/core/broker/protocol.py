@@ -299,6 +299,12 @@ class PollResult(Frozen):
     new: list[tuple[int, SchedulerJob]]
 
 
+class ChangedResult(Frozen):
+    """Whether jobs or nodes may have changed; False: nothing was reported within a moment."""
+
+    changed: bool
+
+
 class AttachResult(Frozen):
     """Answer of ``attach``. The socket to it comes beside this answer (SCM_RIGHTS)."""
 
@@ -376,6 +382,7 @@ VERBS: Mapping[str, Verb] = {
         Verb("forecast", SubmitArgs, ForecastResult, 45),
         Verb("find", FindArgs, FindResult, 90, audited="refused", bulk=True),
         Verb("poll", PollArgs, PollResult, 90, audited="refused", bulk=True),
+        Verb("changed", NoArgs, ChangedResult, 10, audited="refused"),
         Verb("cancel", RunArgs, EmptyResult, 60),
         Verb("hold", RunArgs, EmptyResult, 60),
         Verb("release", RunArgs, EmptyResult, 60),

@@ -34,18 +34,18 @@ LOCAL_NODES = "AITNE_LOCAL_NODES"
 _OF_THE_MACHINE = ("LANG", "LANGUAGE", "TZ")
 
 
-def base_environment(source: Mapping[str, str], uid: int | None = None) -> dict[str, str]:
+def base_environment(source: Mapping[str, str], account: str | None = None) -> dict[str, str]:
     """Return the variables of the platform's environment that jobs inherit, completed from the
     password database.
 
-    ``uid``: the job's account; None: the platform's own. A job of another account inherits only the
-    language and the time zone.
+    ``account``: the job's account; None: the platform's own. A job of another account inherits only
+    the language and the time zone.
 
     Raises:
-        KeyError: there is no account with this uid.
+        KeyError: there is no such account.
     """
-    person = pwd.getpwuid(os.getuid() if uid is None else uid)
-    passed_on = PASSED_ON if uid is None else _OF_THE_MACHINE
+    person = pwd.getpwuid(os.getuid()) if account is None else pwd.getpwnam(account)
+    passed_on = PASSED_ON if account is None else _OF_THE_MACHINE
     variables = {
         name: value for name, value in source.items() if name in passed_on or name.startswith("LC_")
     }

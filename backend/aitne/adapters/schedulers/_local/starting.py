@@ -53,7 +53,7 @@ class RunStarter:
         """
         record = task.job.record
         request = record.request
-        user = self._user(request.account)
+        account, environment = self._as_whom(request.account)
         indices = record.indices
         slurm = slurm_variables(
             request,
@@ -72,22 +72,26 @@ class RunStarter:
         return launcher.launch(
             folder,
             job_dir=request.job_dir,
-            environment=base_environment(os.environ, None if user is None else user.uid) | slurm,
+            environment=environment | slurm,
             log=log_name(task.index),
             time_limit_s=time_limit_s,
             # All nodes are this machine: the sum of its resources on all of them.
             memory_bytes=request.resources.memory_bytes * len(task.grants),
             grace_s=self._grace_s,
-            account=None if user is None else JobAccount(user.uid, user.gid, user.groups),
+            account=account,
         )
 
-    def _user(self, account: str | None) -> UnixUser | None:
-        """Return the user as which the job runs; None if that is this process's own account. Raises
-        ``OSError`` if jobs may not run as the account now.
+    def _as_whom(self, account: str | None) -> tuple[JobAccount | None, dict[str, str]]:
+        """Return the account as which the job runs, None if that is this process's own, and its
+        environment. Raises ``OSError`` if jobs may not run as the account now.
         """
         if self._permitted is None:
-            return None
+            return None, base_environment(os.environ)
         try:
-            return self._permitted(account or "")
+            user = self._permitted(account or "")
+            environment = base_environment(os.environ, user.name)
         except NotAllowed as error:
             raise OSError(error.message.removesuffix(".")) from error
+        except KeyError as error:
+            raise OSError(f"This machine has no Unix account {account}") from error
+        return JobAccount(user.uid, user.gid, user.groups), environment
