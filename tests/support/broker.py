@@ -59,10 +59,10 @@ def unix_users() -> Iterator[dict[str, str]]:
         yield names
     finally:
         for name in names.values():
-            _remove(name)
+            remove_account(name)
 
 
-def _remove(name: str) -> None:
+def remove_account(name: str) -> None:
     """Userdel(8) refuses while a process of the account lives; a broker's helpers end just after it."""
     until = time.monotonic() + 30
     force: list[str] = []
