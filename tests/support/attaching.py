@@ -32,7 +32,7 @@ PATIENCE_S = 40.0
 
 def agent_of(bench: Bench) -> tuple[str, ...]:
     """How nodes start the agent: those of Slurm have no part of our own installation."""
-    if bench.stand.slurm is None:
+    if bench.stand.account is None:
         return (sys.executable, "-I", "-m", "aitne.agent")
     path = bench.stand.jobs / "agent-test.pyz"
     if not path.exists():

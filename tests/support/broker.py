@@ -59,10 +59,10 @@ def unix_users() -> Iterator[dict[str, str]]:
         yield names
     finally:
         for name in names.values():
-            _remove(name)
+            remove_account(name)
 
 
-def _remove(name: str) -> None:
+def remove_account(name: str) -> None:
     """Userdel(8) refuses while a process of the account lives; a broker's helpers end just after it."""
     until = time.monotonic() + 30
     force: list[str] = []
@@ -126,11 +126,11 @@ class BrokerBench:
         """Return the account's own group; its number is not always that of the account."""
         return pwd.getpwnam(self.users[user]).pw_gid
 
-    def write_config(self, *, peers: str = "[0]", more: str = "") -> None:
+    def write_config(self, *, peers: str = "[0]", top: str = "", more: str = "") -> None:
         """The broker's own settings."""
         self.config.write_text(
             f'socket = "{self.socket}"\naudit = "{self.audit}"\npeers = {peers}\n'
-            f'scheduler = "{self.scheduler_name}"\nmax_duration = "1d"\n'
+            f'scheduler = "{self.scheduler_name}"\nmax_duration = "1d"\n{top}'
             f'[slurm]\njobs_dir = "{self.pattern}"\nextra = ["--mail-type"]\n{more}'
         )
 

@@ -61,6 +61,7 @@ class RunningPlatform:
             # The environments are made once for all tests.
             "XDG_CACHE_HOME": str(cache_dir().parent),
         }
+        self.command = [str(AITNE)]
 
     @property
     def token(self) -> str:
@@ -91,7 +92,7 @@ class RunningPlatform:
     ) -> subprocess.CompletedProcess[str]:
         """Run the command against this platform, as the person who started it; ``env`` is added."""
         return subprocess.run(
-            [AITNE, *arguments],
+            [*self.command, *arguments],
             env={**self.env, **(env or {})},
             cwd=self.home,
             input=stdin,
@@ -111,7 +112,9 @@ class RunningPlatform:
     def start_in_foreground(self) -> subprocess.Popen[bytes]:
         """``aitne up``, as a service manager runs it; returned when the platform is ready."""
         where = ["--data-dir", str(self.data_dir), "--port", str(self.port)]
-        command = subprocess.Popen([AITNE, "up", *where], env=self.env, stdin=subprocess.DEVNULL)
+        command = subprocess.Popen(
+            [*self.command, "up", *where], env=self.env, stdin=subprocess.DEVNULL
+        )
         eventually("the platform is ready", lambda: self.ready() or command.poll() is not None)
         assert command.poll() is None, self.logs()
         return command

@@ -46,7 +46,8 @@ from aitne.core.settings import LocalSettings, Settings
 from aitne.dev.plan import ReleaseName
 from aitne.host.settings import load_settings
 from aitne.services.controller.runs import indices_of, task_record
-from tests.support import memory_scheduler
+from tests.support import accounts, memory_scheduler
+from tests.support.accounts import accounts_bench
 from tests.support.broker import BrokerBench
 
 MEMORY = 4 << 30
@@ -73,6 +74,8 @@ class Stand:
     tracks: bool
     """Whether it ends what a script left behind in a session of its own; a Slurm without control
     groups, as on development clusters, does not."""
+    other_account: str | None = None
+    """Another account than ``account``."""
     slurm: DevCluster | None = None
     patience_s: float = 10.0
 
@@ -166,6 +169,7 @@ def slurm(
                 gpu_type="h200",
                 project=alice.account,
                 account=alice.name,
+                other_account=cluster.users[1].name,
                 tracks=False,
                 slurm=cluster,
                 patience_s=40.0,
@@ -223,6 +227,30 @@ def _local(data_dir: Path, _: Clusters) -> Iterator[tuple[Factory, Stand]]:
 
 
 @contextmanager
+def local_accounts() -> Iterator[tuple[Factory, Stand]]:
+    """The embedded scheduler in a broker of root's, as anna."""
+    with accounts_bench() as broker:
+        jobs = broker.jobs["anna"]
+        jobs.mkdir(mode=0o700)
+        os.chown(jobs, broker.uid("anna"), broker.gid("anna"))
+        yield (
+            lambda _: broker.scheduler(),
+            Stand(
+                jobs=jobs,
+                nodes=("node01", "node02"),
+                cpus=accounts.CPUS,
+                memory_bytes=accounts.MEMORY,
+                gpus=accounts.GPUS,
+                gpu_type=accounts.GPU_TYPE,
+                project="engines",
+                account=broker.users["anna"],
+                other_account=broker.users["ben"],
+                tracks=True,
+            ),
+        )
+
+
+@contextmanager
 def memory(data_dir: Path, _: Clusters) -> Iterator[tuple[Factory, Stand]]:
     """A remote scheduler of another distribution, as the platform creates it."""
     with memory_scheduler.installed(data_dir / "site-packages"):
@@ -243,6 +271,7 @@ def memory(data_dir: Path, _: Clusters) -> Iterator[tuple[Factory, Stand]]:
 
 
 BROKERED = "slurm_cli@broker"
+ACCOUNTS = "local@broker"
 SLURM = {
     "slurm@system": partial(slurm_rest, "system"),
     "slurm@trixie": partial(slurm_rest, "trixie"),
@@ -253,7 +282,12 @@ SLURM = {
 if find_spec("pyslurm") is not None:
     # It cannot be had for this machine's Slurm; scripts/pyslurm_on_sid.py runs this where it can.
     SLURM["pyslurm@system"] = partial(pyslurm, "system")
-SCHEDULERS = {"local": _local, "memory": memory, **SLURM}
+SCHEDULERS = {
+    "local": _local,
+    ACCOUNTS: lambda *_: local_accounts(),
+    "memory": memory,
+    **SLURM,
+}
 
 
 @pytest.fixture(scope="session")
@@ -265,12 +299,20 @@ def shared_broker(
         yield shared
 
 
+@pytest.fixture(scope="session")
+def shared_accounts() -> Iterator[tuple[Factory, Stand]]:
+    """One broker with ``local`` for all tests, for the same reason."""
+    with local_accounts() as shared:
+        yield shared
+
+
 def scheduler_of(
     request: pytest.FixtureRequest, data_dir: Path, clusters: Clusters
 ) -> AbstractContextManager[tuple[Factory, Stand]]:
     """The scheduler that the fixture's parameter names."""
-    if request.param == BROKERED:
-        return nullcontext(request.getfixturevalue("shared_broker"))
+    shared = {BROKERED: "shared_broker", ACCOUNTS: "shared_accounts"}
+    if request.param in shared:
+        return nullcontext(request.getfixturevalue(shared[request.param]))
     return SCHEDULERS[request.param](data_dir, clusters)
 
 

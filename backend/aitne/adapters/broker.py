@@ -17,6 +17,7 @@ from aitne.adapters._broker_line import BrokerConnection, BrokerRequestNotSent, 
 from aitne.core.broker.arguments import EmptyResult
 from aitne.core.broker.protocol import (
     VERBS,
+    ChangedResult,
     FenceResult,
     FindResult,
     ForecastResult,
@@ -35,6 +36,7 @@ from aitne.core.errors import (
     SetupError,
     Unavailable,
 )
+from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.node import Cluster
 from aitne.core.ports.files import Fence, JobLocation, LogChunk, ProgramOutcome
 from aitne.core.ports.scheduler import (
@@ -127,10 +129,8 @@ class BrokerScheduler:
 
     @cached_property
     def capabilities(self) -> SchedulerCapabilities:
-        """Return the capabilities of the scheduler behind the broker, except that several processes
-        may use the broker at once.
-        """
-        return self.settings.capabilities.model_copy(update={"shared": True})
+        """Return the capabilities of the scheduler behind the broker."""
+        return self.settings.capabilities
 
     async def start(self) -> Sequence[str]:
         """Wait for the broker and check that it has the configured scheduler.
@@ -244,6 +244,15 @@ class BrokerScheduler:
         with refusals_are_rejections():
             await self._client.call("extend", args, EmptyResult)
 
+    async def hold_limits(self, limits: HeldLimits) -> LimitUsage:
+        """Apply these limits of projects and members; return them with what is in use.
+
+        Raises:
+            NotSupported: the scheduler behind the broker holds no limits itself.
+        """
+        args = {"limits": limits.model_dump(mode="json")}
+        return await self._client.call("hold_limits", args, LimitUsage)
+
     async def cluster(self) -> Cluster:
         """Return nodes, partitions, and the names that a job may use."""
         return await self._client.call("cluster", {}, Cluster)
@@ -259,8 +268,13 @@ class BrokerScheduler:
             await self._client.call("resume", {"node": node}, EmptyResult)
 
     async def changed(self) -> None:
-        """Never return: Slurm does not signal changes."""
-        await asyncio.Event().wait()
+        """Wait for a change that a scheduler on this machine reports; never return with one on
+        other machines, such as Slurm, which reports none.
+        """
+        if self.capabilities.remote:
+            await asyncio.Event().wait()
+        while not (await self._client.call("changed", {}, ChangedResult)).changed:
+            continue
 
 
 class FilesByVerb:

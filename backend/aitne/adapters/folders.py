@@ -15,6 +15,7 @@ from pathlib import PurePath
 
 from aitne.adapters.accounts import UnixUser
 from aitne.adapters.storage._mounts import Mounts
+from aitne.core.errors import SetupError
 from aitne.core.models.storage import Area, AreaKind
 
 _USER_MODE = 0o700
@@ -71,6 +72,42 @@ def make_folder(area: Area, user: UnixUser, mounts: Mounts | None = None) -> str
             "create it."
         )
     return None
+
+
+def check_only_root_writes(folder: PurePath) -> None:
+    """Check that no other account than root could replace the folder or put anything in it: it and all
+    folders above it belong to root and are writable by root alone, as far as they exist.
+
+    Raises:
+        SetupError: another account could; the message names the folder.
+    """
+    here = os.open("/", _STEP)
+    try:
+        passed = PurePath("/")
+        for name in folder.parts[1:]:
+            passed /= name
+            try:
+                below = os.open(name, _STEP, dir_fd=here)
+            except FileNotFoundError:
+                return
+            os.close(here)
+            here = below
+            facts = os.fstat(here)
+            writable = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            sticky = facts.st_mode & stat.S_ISVTX and passed != folder
+            if facts.st_uid != 0 or (writable and not sticky):
+                raise SetupError(
+                    f"{passed} belongs to uid {facts.st_uid} (mode "
+                    f"{stat.S_IMODE(facts.st_mode):04o}), so other accounts than root could replace "
+                    f"what is in {folder}. Make root its only writer, or set another folder."
+                )
+    except OSError as error:
+        raise SetupError(
+            f"{folder} cannot be used: {passed} is a link or not a folder ({error.strerror}). Set the "
+            "real path of a folder that only root can write to."
+        ) from error
+    finally:
+        os.close(here)
 
 
 def _ownership_of(area: Area, user: UnixUser) -> _Ownership:

@@ -71,7 +71,7 @@ def make_store(settings: Settings) -> SqlStore:
 
 def shared_scheduler(settings: Settings) -> Scheduler | None:
     """Return the scheduler for a process that is not the controller; None if it can have none."""
-    if settings.broker.socket is None and not settings.capabilities.shared:
+    if not settings.capabilities.shared:
         return None
     return make_scheduler(settings)
 
@@ -212,6 +212,6 @@ def make_runtimes(settings: Settings) -> dict[str, Runtime]:
     """Return every container runtime by name."""
     named = os.environ.get("AITNE_SESSION_ENV")
     session_env = None if named is None else Path(named)
-    if settings.capabilities.remote:
+    if not settings.capabilities.trusted:
         session_env = session_env or SoftwareFolder(settings).session_env
     return {name: make(settings, session_env) for name, make in RUNTIMES.all().items()}

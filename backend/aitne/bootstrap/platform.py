@@ -185,7 +185,7 @@ def build(settings: Settings) -> PlatformServices:
         DatasetPaths(settings.storage, unix_accounts, places),
         utc_now,
     )
-    chooser = ImageChooser(runtimes, settings.containers, remote=settings.capabilities.remote)
+    chooser = ImageChooser(runtimes, settings.containers, remote=not settings.capabilities.trusted)
     snapshots, sweeps = SnapshotService(store), SweepService(store, utc_now)
     offers = AvailabilityService(images, datasets, storage, places, chooser, settings)
     cipher = Cipher(partial(read_secret, settings, ENCRYPTION_KEY))
@@ -281,7 +281,7 @@ def build(settings: Settings) -> PlatformServices:
             sweeps,
             secrets,
             cipher,
-            trusted=not settings.capabilities.remote,
+            trusted=settings.capabilities.trusted,
             certificates=session_signer(settings) if settings.tls.enabled else None,
         ),
         first_run=FirstRun(

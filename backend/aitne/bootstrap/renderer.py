@@ -14,10 +14,10 @@ from aitne.services.platform.certificates import open_authority
 def make_renderer(settings: Settings, runtimes: Mapping[str, Runtime]) -> Renderer:
     """Create the renderer for the nodes of this site.
 
-    Without a cluster the node is this machine, whose software is determined now.
+    If jobs run as the platform's own account on this machine, its software is determined now.
     """
     authority = open_authority(settings).pem if settings.tls.enabled else None
-    if settings.capabilities.remote:
+    if not settings.capabilities.trusted:
         return Renderer(settings, runtimes, SoftwareFolder(settings).software(), authority)
     write_own_software()
     return Renderer(settings, runtimes, own_software(), authority)

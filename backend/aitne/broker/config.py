@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.errors import SetupError
 from aitne.core.models.base import Seconds, Strict
-from aitne.core.settings import AccountSettings, Settings
+from aitne.core.settings import AccountSettings, LocalSettings, Settings
 from aitne.core.storage.settings import StorageSettings
 
 _MOST_BYTES = 1 << 20
@@ -34,7 +34,16 @@ class BrokerConfig(Strict):
         Path("/var/log/aitne/broker.jsonl"),
         description="Audit log of requests, their callers and outcomes: one line of JSON each.",
     )
-    scheduler: str = Field("slurm", description="The scheduler adapter: slurm or slurm_cli.")
+    scheduler: str = Field(
+        "slurm",
+        description="The scheduler adapter: slurm, slurm_cli, or local for this machine alone.",
+    )
+    state_dir: Path = Field(
+        Path("/var/lib/aitne-broker"),
+        description="Folder for the state of the local scheduler; only root can write to it and to "
+        "the folders above it.",
+    )
+    cluster: str = Field("local", description="The cluster's name, as in the platform's settings.")
     max_duration: Seconds = Field(
         7 * 86_400, description="Longest time limit of a job at submission and extension."
     )
@@ -43,6 +52,7 @@ class BrokerConfig(Strict):
         pattern=r"^[A-Za-z0-9_.-]{1,64}$",
         description="The file in /etc/pam.d for password checks; if unset, the broker checks none.",
     )
+    local: LocalSettings = LocalSettings()
     slurm: SlurmSettings = SlurmSettings()
     accounts: AccountSettings = AccountSettings()
     storage: StorageSettings = StorageSettings()
@@ -50,8 +60,10 @@ class BrokerConfig(Strict):
     def for_adapter(self) -> Settings:
         """Return the settings with which the broker creates its scheduler adapter."""
         return Settings(
-            data_dir=self.socket.parent,
+            data_dir=self.state_dir,
+            cluster=self.cluster,
             scheduler=self.scheduler,
+            local=self.local,
             slurm=self.slurm,
             accounts=self.accounts,
         )

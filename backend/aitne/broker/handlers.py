@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -34,6 +34,7 @@ from aitne.core.broker.protocol import (
     AccountingArgs,
     AttachArgs,
     AttachResult,
+    ChangedResult,
     CreateArgs,
     DrainArgs,
     ExtendArgs,
@@ -41,6 +42,7 @@ from aitne.core.broker.protocol import (
     FindArgs,
     FindResult,
     ForecastResult,
+    HoldLimitsArgs,
     JobLocationArgs,
     NotesResult,
     OutcomeResult,
@@ -71,10 +73,12 @@ from aitne.core.models.node import Cluster
 from aitne.core.ports.accounting import Accounting, Associations
 from aitne.core.ports.attach import Attacher, AttachTarget
 from aitne.core.ports.outside import OutsideScheduler
-from aitne.core.ports.scheduler import Scheduler, SchedulerJob
+from aitne.core.ports.scheduler import LimitHolder, Scheduler, SchedulerJob
 
 _PASSWORDS_AT_ONCE = 4
 """Number of password checks at once: a wrong password keeps a thread for some seconds."""
+_CHANGED_WITHIN_S = 2.0
+"""Longest wait for a change; the broker's end would wait for longer ones."""
 _FRESH_S = 0.5
 """Seconds within which requests for the same query share its answer."""
 
@@ -148,6 +152,18 @@ class Handlers:
         self._generations.update(await self._polled.get())
         return self._generations.since(args.since)
 
+    async def changed(self, args: NoArgs) -> ChangedResult:
+        """Wait a moment for a change that the scheduler itself reports, after which a poll queries it
+        anew.
+        """
+        try:
+            async with asyncio.timeout(_CHANGED_WITHIN_S):
+                with self._polled.changing():
+                    await self._scheduler.changed()
+        except TimeoutError:
+            return ChangedResult(changed=False)
+        return ChangedResult(changed=True)
+
     async def cancel(self, args: RunArgs) -> EmptyResult:
         """Cancel the job, as its account."""
         await asyncio.to_thread(self._guard.account, args.run.account)
@@ -185,7 +201,7 @@ class Handlers:
     async def attach(self, args: AttachArgs) -> AttachResult:
         """Start a program inside the allocation of a running job, as the job's account.
 
-        Slurm's own record must confirm that the job belongs to the account.
+        The scheduler's own record must confirm that the job belongs to the account.
         """
         user = await asyncio.to_thread(self._guard.place, args.place)
         if self._attacher is None:
@@ -208,6 +224,12 @@ class Handlers:
         with self._polled.changing():
             await self._scheduler.extend(args.run, args.time_limit_s)
         return EmptyResult()
+
+    async def hold_limits(self, args: HoldLimitsArgs) -> LimitUsage:
+        """Give the limits of projects and members to a scheduler that holds them itself."""
+        if not self._scheduler.capabilities.limits:
+            raise NotSupported(f"The scheduler {self._scheduler.name} holds no limits itself.")
+        return await cast(LimitHolder, self._scheduler).hold_limits(args.limits)
 
     async def cluster(self, args: NoArgs) -> Cluster:
         """Query the cluster as the operator account; concurrent callers share one query."""

@@ -29,6 +29,7 @@ from aitne.core.broker.protocol import PROTOCOL, Welcome
 from aitne.core.errors import AitneError, NotAllowed, SetupError
 from aitne.core.ports.scheduler import SCHEDULERS, Scheduler
 from aitne.core.ports.tools import Tools
+from aitne.host.heartbeat import beat
 
 _LOG = logging.getLogger("aitne.broker")
 _HOUSEKEEPING_S = 5.0
@@ -85,6 +86,7 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    heartbeat = asyncio.create_task(beat())
     guard = Guard(config)
     helpers = Helpers(zygote, guard)
     audit = BrokerAuditLog(config.audit)
@@ -122,6 +124,7 @@ async def _serve(config: BrokerConfig, make: MakeScheduler, zygote: Zygote) -> i
         _LOG.info("serving %s", config.socket)
         await _housekeep(stop, helpers, zygote)
     finally:
+        heartbeat.cancel()
         await server.close()
         await scheduler.close()
         await helpers.close()

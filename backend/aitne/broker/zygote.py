@@ -39,13 +39,14 @@ from aitne.core.broker.storage import AreasArgs, AreasResult, PathsArgs, PathsRe
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
 from aitne.core.ports.files import LogChunk
 from aitne.core.ports.storage import Storage
+from aitne.host.privileges import become
 
 _LOG = logging.getLogger("aitne.broker")
 LENGTH = struct.Struct(">I")
 MAX_FRAME_BYTES = 64 << 20
 _MAX_ORDER_BYTES = 1 << 20
 # https://man7.org/linux/man-pages/man2/prctl.2.html
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 
 
 class Zygote:
@@ -158,22 +159,14 @@ def _serve_orders(orders: socket.socket, parent: int, work: _Work) -> None:
 
 def _become(order: dict[str, Any], connection: int) -> None:
     """Become the account permanently."""
-    uid, gid = int(order["uid"]), int(order["gid"])
-    if uid < 1 or gid < 0:
-        raise ValueError(f"uid {uid} is never used")
     _speak_to_nobody(2)
     _keep_only([0, 1, 2, connection])
     signal.signal(
         signal.SIGCHLD, signal.SIG_DFL
     )  # exit codes of a storage system's tools are needed
-    os.setgroups([int(group) for group in order["groups"]])
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    become(int(order["uid"]), int(order["gid"]), [int(group) for group in order["groups"]])
     _prctl(_PR_SET_DUMPABLE, 0)  # its user must not read remains of root's memory
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
-        raise PermissionError("the account could not be changed")
     os.umask(0o077)
     os.chdir("/")
 

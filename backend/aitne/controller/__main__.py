@@ -14,10 +14,10 @@ import sys
 
 from aitne.bootstrap.controller import build_controller
 from aitne.bootstrap.platform import build
-from aitne.controller.heartbeat import beat
 from aitne.controller.lock import hold_lock, new_holder
 from aitne.core.errors import AitneError
 from aitne.core.settings import Settings
+from aitne.host.heartbeat import beat
 from aitne.host.settings import load_settings
 from aitne.services.users.isolation import isolation_notes
 
@@ -28,6 +28,7 @@ def main() -> int:
     """Parse the arguments, run, and report expected errors in one sentence."""
     parser = argparse.ArgumentParser(prog="aitne.controller", description=__doc__)
     parser.add_argument("what", choices=("run", "init", "drain"))
+    parser.add_argument("--administrator", help="with init: the first administrator's name")
     arguments = parser.parse_args()
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -36,7 +37,9 @@ def main() -> int:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
         settings = load_settings()
-        work = {"run": _run, "init": _init, "drain": _drain}[arguments.what]
+        if arguments.what == "init":
+            return asyncio.run(_init(settings, arguments.administrator))
+        work = {"run": _run, "drain": _drain}[arguments.what]
         return asyncio.run(work(settings))
     except AitneError as error:
         sys.stderr.write(f"{error.message}\n")
@@ -45,11 +48,11 @@ def main() -> int:
         return 130
 
 
-async def _init(settings: Settings) -> int:
+async def _init(settings: Settings, administrator: str | None) -> int:
     platform = build(settings)
     await platform.store.start()
     try:
-        await platform.first_run.prepare()
+        await platform.first_run.prepare(administrator)
     finally:
         await platform.store.close()
     return 0

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from aitne.core.cluster.settings import SlurmSettings
 from aitne.core.models.base import MemoryBytes, Seconds, Strict
 from aitne.core.notifications.settings import IdleSettings, MailSettings, WebhookSettings
+from aitne.core.platform.own_accounts import broker_dir
 from aitne.core.platform.tls_settings import TlsSettings
 from aitne.core.ports.scheduler import SchedulerCapabilities, scheduler_capabilities
 from aitne.core.projects.settings import ProjectSettings
@@ -47,10 +48,22 @@ class BrokerClientSettings(Strict):
 
 
 class AccountSettings(Strict):
-    """Mapping of users to the Unix accounts that their jobs run as (with a broker)."""
+    """The Unix accounts that the jobs of users run as."""
 
+    mode: Literal["shared", "own"] = Field(
+        "shared",
+        description='With `scheduler = "local"`: `shared` runs the jobs of all users as the account that '
+        "started the platform, `own` each user's jobs as the Unix account of the user; for this "
+        "`aitne up` is started as root.",
+    )
+    platform: str = Field(
+        "aitne",
+        pattern=r"^[a-z_][a-z0-9_-]{0,31}$",
+        description='Unix account that the platform\'s own processes run as with `mode = "own"`.',
+    )
     map: dict[str, str] = Field(
-        default_factory=dict, description="User to account, where the names differ."
+        default_factory=dict,
+        description="User to account, where the names differ (with a broker or mode own).",
     )
     min_uid: int = Field(1_000, ge=1, description="Lowest uid of an account that jobs may run as.")
     max_uid: int = Field(
@@ -181,8 +194,15 @@ class Settings(Strict):
 
     @property
     def capabilities(self) -> SchedulerCapabilities:
-        """The capabilities of the scheduler. Raises ``SetupError`` if there is none of its name."""
-        return scheduler_capabilities(self.scheduler)
+        """The capabilities of the scheduler; with a broker that holds it, jobs run as users and
+        several processes may use it at once.
+
+        Raises ``SetupError`` if there is no scheduler of its name.
+        """
+        own = scheduler_capabilities(self.scheduler)
+        if self.broker.socket is None:
+            return own
+        return own.model_copy(update={"runs_as_users": True, "shared": True})
 
     @property
     def _scheme(self) -> str:
@@ -280,6 +300,16 @@ class Settings(Strict):
     def run_dir(self) -> Path:
         """Sockets, pid files, ports: what belongs to the running platform."""
         return self.data_dir / "run"
+
+    @property
+    def own_accounts(self) -> bool:
+        """True if the embedded scheduler runs each user's jobs as the user's own Unix account."""
+        return self.accounts.mode == "own"
+
+    @property
+    def broker_dir(self) -> Path:
+        """Folder of root for the broker that ``aitne up`` starts."""
+        return broker_dir(self.data_dir)
 
     @property
     def notes_file(self) -> Path:

@@ -93,6 +93,31 @@ def _on_dev_cluster(settings: Settings) -> Settings:
     )
 
 
+def _with_own_accounts(settings: Settings) -> Settings:
+    """Return the settings; with ``accounts.mode = "own"`` add the broker that ``aitne up`` starts and
+    the folder of the software for jobs, which users cannot read in the platform's installation."""
+    if not settings.own_accounts:
+        return settings
+    if settings.capabilities.remote:
+        raise SetupError(
+            f'accounts.mode = "own" is for the embedded scheduler: with {settings.capabilities.title} the '
+            "broker runs jobs as the Unix accounts of their users (docs/howto/slurm.md). Remove the "
+            "setting."
+        )
+    socket = settings.broker_dir / "broker.sock"
+    if settings.broker.socket not in (None, socket):
+        raise SetupError(
+            'With accounts.mode = "own" `aitne up` starts the broker itself: remove broker.socket.'
+        )
+    software_dir = settings.slurm.software_dir or settings.broker_dir / "software"
+    return settings.model_copy(
+        update={
+            "broker": BrokerClientSettings(socket=socket),
+            "slurm": settings.slurm.model_copy(update={"software_dir": software_dir}),
+        }
+    )
+
+
 def _said(part: ErrorDetails) -> str:
     name = ".".join(map(str, part["loc"])) or "settings"
     if part["type"] == "extra_forbidden":
@@ -125,4 +150,4 @@ def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:
     except ValueError as error:
         raise SetupError(f"{config_path(folder)} cannot be read: {error}") from error
     settings = Settings.model_construct(loaded.model_fields_set, **dict(loaded))
-    return _on_dev_cluster(settings)
+    return _with_own_accounts(_on_dev_cluster(settings))

@@ -1,7 +1,7 @@
-"""``python -m aitne.supervisor RUN_DIR [--detach | --with-parent PID]``: what ``aitne up`` starts.
+"""``python -m aitne.supervisor FOLDER [--detach | --with-parent PID]``: what ``aitne up`` starts.
 
-Exit status 0 when the platform was ended, 1 when it could not start (for the reason see
-``RUN_DIR/failure``), 3 when another supervisor has this directory.
+``FOLDER`` has the plan. Exit status 0 when the platform was ended, 1 when it could not start (for the
+reason see ``FOLDER/failure``), 3 when another supervisor has this folder.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ HELD = 3
 
 def main(arguments: list[str]) -> int:
     """Take the lock, detach from the starting process if requested, and supervise."""
-    run_dir, *options = arguments
-    lock = os.open(Path(run_dir) / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    folder, options = Path(arguments[0]), arguments[1:]
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not _locked(lock):
         return HELD
-    (Path(run_dir) / "failure").unlink(missing_ok=True)
+    (folder / "failure").unlink(missing_ok=True)
     if options == ["--detach"]:
         # The child inherits the lock, so a process that waits for this one finds it held.
         if os.fork():
@@ -36,15 +36,19 @@ def main(arguments: list[str]) -> int:
     import asyncio
 
     from aitne.supervisor.child import die_with
+    from aitne.supervisor.identity import acting_as
     from aitne.supervisor.plan import SupervisorPlan
     from aitne.supervisor.service import PlatformStartError, Supervisor
 
-    if options[:1] == ["--with-parent"]:
-        die_with(int(options[1]), signal.SIGTERM)
+    plan = SupervisorPlan.read(folder)
     try:
-        asyncio.run(Supervisor(SupervisorPlan.read(Path(run_dir))).run())
+        with acting_as(plan.account):
+            # A change of the account would clear it.
+            if options[:1] == ["--with-parent"]:
+                die_with(int(options[1]), signal.SIGTERM)
+            asyncio.run(Supervisor(plan).run())
     except PlatformStartError as error:
-        (Path(run_dir) / "failure").write_text(f"{error}\n")
+        (folder / "failure").write_text(f"{error}\n")
         return 1
     return 0
 

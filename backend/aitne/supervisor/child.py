@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from aitne.host.hung_processes import HEARTBEAT_VARIABLE
+from aitne.supervisor.identity import ProcessAccount, acting_as, become
 from aitne.supervisor.plan import ChildPlan
 from aitne.supervisor.progress import ProgressWatch
 from aitne.supervisor.silence import HangDetector
@@ -45,9 +46,17 @@ def launch(
     cwd: Path,
     log: IO[bytes],
     pass_fds: Sequence[int] = (),
+    account: ProcessAccount | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process that dies with this one. Raises ``OSError``."""
+    """Start a process that dies with this one, as ``account`` (None: as this one). Raises ``OSError``."""
     parent = os.getpid()
+
+    def prepare() -> None:
+        # A change of the account clears the signal of the parent's death, so it comes first.
+        if account is not None:
+            become(account)
+        die_with(parent, signal.SIGKILL)
+
     return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -58,8 +67,14 @@ def launch(
         start_new_session=True,
         pass_fds=pass_fds,
         # This process has one thread, so no lock can be held across the fork.
-        preexec_fn=lambda: die_with(parent, signal.SIGKILL),
+        preexec_fn=prepare,
     )
+
+
+def open_log(log: Path, account: ProcessAccount | None) -> IO[bytes]:
+    """Open a log of ``account`` (None: of this process's) for appending. Raises ``OSError``."""
+    with acting_as(account):
+        return log.open("ab")
 
 
 class Child:
@@ -67,7 +82,14 @@ class Child:
     waits before a restart.
     """
 
-    def __init__(self, plan: ChildPlan, env: dict[str, str], logs: Path, cwd: Path) -> None:
+    def __init__(
+        self,
+        plan: ChildPlan,
+        env: dict[str, str],
+        logs: Path,
+        cwd: Path,
+        account: ProcessAccount | None = None,
+    ) -> None:
         self.plan = plan
         self.log = logs / f"{plan.name}.log"
         self.restarts = -1
@@ -82,6 +104,7 @@ class Child:
         self._progress = ProgressWatch(0)
         self._env = env
         self._cwd = cwd
+        self._account = account
         self._in_a_row = 0
         self._began = 0.0
 
@@ -104,13 +127,13 @@ class Child:
 
     def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         if not self.plan.heartbeat:
-            return launch(self.plan.argv, self._env, self._cwd, log)
+            return launch(self.plan.argv, self._env, self._cwd, log, (), self._account)
         if self._heartbeat is not None:
             os.close(self._heartbeat)
         self._heartbeat, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             env = self._env | {HEARTBEAT_VARIABLE: str(writer)}
-            return launch(self.plan.argv, env, self._cwd, log, (writer,))
+            return launch(self.plan.argv, env, self._cwd, log, (writer,), self._account)
         finally:
             os.close(writer)
 

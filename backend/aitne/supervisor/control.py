@@ -26,19 +26,14 @@ from typing import Any
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.services.platform.certificates import ensure_certificates
-from aitne.supervisor import environments, preflight, software
+from aitne.supervisor import environments, own_accounts, preflight, software
 from aitne.supervisor.__main__ import HELD
-from aitne.supervisor.child import tail
+from aitne.supervisor.child import open_log, tail
+from aitne.supervisor.identity import ProcessAccount, acting_as
+from aitne.supervisor.left_jobs import end_left_jobs
 from aitne.supervisor.pages import write_pages
-from aitne.supervisor.plan import (
-    DRAIN_WITHIN_S,
-    END_WITHIN_S,
-    FAILURE,
-    LIVE,
-    SOCKET,
-    SupervisorPlan,
-)
-from aitne.supervisor.planning import make_plan
+from aitne.supervisor.plan import END_WITHIN_S, FAILURE, SOCKET, plan_dir
+from aitne.supervisor.planning import envs_root, make_plan
 from aitne.supervisor.secret_files import ensure_secrets
 
 READY_WITHIN_S = 120.0
@@ -87,24 +82,29 @@ def up(
         progress("The platform is being stopped; waiting for its end.")
         _wait_gone(data_dir)
     began = time.monotonic()
-    preflight.check(settings)
-    if settings.capabilities.remote:
+    account = preflight.check(settings)
+    if not settings.capabilities.trusted:
         software.ensure(settings, progress)
-        environments.ensure(progress, ("hub", "proxy"))
+        environments.ensure(progress, ("hub", "proxy"), envs_root(settings))
     else:
         environments.ensure(progress)
-    ensure_secrets(settings.secrets_dir)
-    if settings.tls.enabled:
-        ensure_certificates(settings)
-    write_pages(settings.run_dir / "pages", platform=settings.title, portal_url=settings.portal_url)
-    make_plan(settings).write(settings.run_dir)
-    for old in (settings.run_dir / FAILURE, settings.notes_file):
-        old.unlink(missing_ok=True)
+    with acting_as(account):
+        ensure_secrets(settings.secrets_dir)
+        if settings.tls.enabled:
+            ensure_certificates(settings)
+        write_pages(
+            settings.run_dir / "pages", platform=settings.title, portal_url=settings.portal_url
+        )
+        settings.notes_file.unlink(missing_ok=True)
+    if settings.own_accounts:
+        own_accounts.write_broker_config(settings)
+    make_plan(settings, account).write(plan_dir(data_dir))
+    (plan_dir(data_dir) / FAILURE).unlink(missing_ok=True)
     progress(f"Starting the platform in {data_dir}.")
     for note in preflight.notes(settings):
         progress(note)
     options = ["--detach"] if detach else ["--with-parent", str(os.getpid())]
-    supervisor = _launch(settings, options)
+    supervisor = _launch(data_dir, options, account)
     if detach:
         _refuse_second(supervisor.wait(), data_dir)
     with _signals_end(data_dir, progress, enabled=not detach):
@@ -133,7 +133,7 @@ def down(data_dir: Path, *, keep_jobs: bool, progress: Progress = lambda line: N
         _wait_gone(data_dir)
         progress("The platform has ended.")
         return True
-    return not keep_jobs and _end_left_jobs(data_dir, progress)
+    return not keep_jobs and end_left_jobs(data_dir, progress)
 
 
 def status(data_dir: Path) -> dict[str, Any] | None:
@@ -183,14 +183,17 @@ def _remember(data_dir: Path) -> None:
     temporary.replace(path)
 
 
-def _launch(settings: Settings, options: list[str]) -> subprocess.Popen[bytes]:
-    with (settings.data_dir / "logs" / "supervisor.log").open("ab") as log:
+def _launch(
+    data_dir: Path, options: list[str], account: ProcessAccount | None
+) -> subprocess.Popen[bytes]:
+    with open_log(data_dir / "logs" / "supervisor.log", account) as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "aitne.supervisor", str(settings.run_dir), *options],
+            # -P: nothing is imported from the working directory.
+            [sys.executable, "-P", "-m", "aitne.supervisor", str(plan_dir(data_dir)), *options],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            cwd=settings.data_dir,
+            cwd=data_dir,
             # Ctrl-C is for the command, which then decides what is to be done.
             start_new_session=True,
         )
@@ -205,7 +208,7 @@ def _wait_ready(
     data_dir: Path, progress: Progress, supervisor: subprocess.Popen[bytes] | None = None
 ) -> None:
     give_up = time.monotonic() + READY_WITHIN_S
-    failure = data_dir / "run" / FAILURE
+    failure = plan_dir(data_dir) / FAILURE
     ready_names: set[str] = set()
     spoke = time.monotonic()
     while True:
@@ -266,39 +269,6 @@ def _wait_gone(data_dir: Path) -> None:
     give_up = time.monotonic() + 2 * END_WITHIN_S
     while _where(data_dir) is not None and time.monotonic() < give_up:
         time.sleep(LOOK_EVERY_S)
-
-
-def _end_left_jobs(data_dir: Path, progress: Progress) -> bool:
-    live = data_dir / "run" / LIVE
-    if not live.exists():
-        return False
-    plan = SupervisorPlan.read(data_dir / "run")
-    if not plan.drain:
-        return False
-    progress("The platform is not running; ending the jobs that it left running.")
-    try:
-        process = subprocess.run(
-            plan.drain,
-            env=plan.base_env,
-            cwd=data_dir,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=DRAIN_WITHIN_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise SetupError(
-            f"The jobs that the platform in {data_dir} left have not ended within "
-            f"{DRAIN_WITHIN_S:.0f} s. Run `aitne up` and check them there."
-        ) from error
-    if process.returncode:
-        last = process.stderr.strip().splitlines()[-3:]
-        raise SetupError(
-            f"The jobs that the platform in {data_dir} left could not be ended: {' '.join(last)}"
-        )
-    live.unlink()
-    return True
 
 
 def _tail(data_dir: Path, name: str) -> str:

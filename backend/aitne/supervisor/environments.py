@@ -1,7 +1,8 @@
 """Environments beside the platform's own: JupyterHub, the sessions' JupyterLab, the proxy.
 
 Each is created once per lock file and Python version below ``cache_dir()/envs`` and shared by all
-platforms of this user. A virtual environment cannot be moved, so it is built in place: a lock file
+platforms of this user; a platform that root starts for an account of its own has them in
+``SYSTEM_ENVS``, where every account can read them. A virtual environment cannot be moved, so it is built in place: a lock file
 admits one builder, and ``.complete`` is written last; a folder without it is created again.
 """
 
@@ -28,6 +29,7 @@ from aitne.supervisor.node import find_node
 
 LOCKS = Path(__file__).parent / "envs"
 NAMES = ("session", "hub", "proxy")
+SYSTEM_ENVS = Path("/var/cache/aitne/envs")
 NEEDED_BYTES = 2 * 1024**3
 """Disk space of the three environments in bytes, with room for the downloads."""
 REPORT_EVERY_S = 3.0
@@ -43,70 +45,71 @@ def session_env_dir() -> Path:
     return _env_dir("session")
 
 
-def hub_env_dir() -> Path:
-    """Return the folder of JupyterHub with its OAuth client."""
-    return _env_dir("hub")
+def hub_env_dir(root: Path | None = None) -> Path:
+    """Return the folder of JupyterHub with its OAuth client; ``root`` is the folder of the
+    environments, None that of this user.
+    """
+    return _env_dir("hub", root)
 
 
-def proxy_env_dir() -> Path:
-    """Return the folder of the npm package ``configurable-http-proxy``."""
-    return _env_dir("proxy")
-
-
-def proxy_command() -> list[str]:
-    """Return the command that starts the proxy, without its arguments.
+def proxy_command(root: Path | None = None) -> list[str]:
+    """Return the command that starts the proxy, without its arguments; ``root`` as above.
 
     Raises:
         SetupError: no Node is recent enough.
     """
-    script = proxy_env_dir() / "node_modules/configurable-http-proxy/bin/configurable-http-proxy"
+    script = (
+        _env_dir("proxy", root) / "node_modules/configurable-http-proxy/bin/configurable-http-proxy"
+    )
     return [str(find_node().program), str(script)]
 
 
-def is_complete(name: str) -> bool:
+def is_complete(name: str, root: Path | None = None) -> bool:
     """Return whether the environment is complete and its program can be executed."""
-    folder = _env_dir(name)
+    folder = _env_dir(name, root)
     if os.environ.get(_override(name)):
         return folder.is_dir()
     probe = folder / ("node_modules" if name == "proxy" else "bin/python")
     return (folder / ".complete").exists() and os.access(probe, os.X_OK)
 
 
-def ensure(progress: Progress, names: Sequence[str] = NAMES) -> None:
-    """Create the missing environments in parallel; ``progress`` gets a line per step.
+def ensure(progress: Progress, names: Sequence[str] = NAMES, root: Path | None = None) -> None:
+    """Create the missing environments in parallel; ``progress`` gets a line per step. ``root`` is the
+    folder of the environments, None that of this user.
 
     Raises:
         SetupError: an environment could not be created; the message ends with the output of pip or
             npm.
     """
-    missing = [name for name in names if not is_complete(name)]
+    missing = [name for name in names if not is_complete(name, root)]
     if not missing:
         return
     for name in missing:
         if os.environ.get(_override(name)):
             raise SetupError(
-                f"{_override(name)} names {_env_dir(name)}, which is not a folder. "
+                f"{_override(name)} names {_env_dir(name, root)}, which is not a folder. "
                 "Correct the variable, or unset it to have the environment created."
             )
-    _check_space()
+    folder = _root(root)
+    _check_space(folder)
     progress(
         f"Creating the {_list(missing)} environment{'s' if len(missing) > 1 else ''} in "
-        f"{_root()}; this is done once and takes a few minutes."
+        f"{folder}; this is done once and takes a few minutes."
     )
     with ThreadPoolExecutor(len(missing)) as pool:
-        for result in [pool.submit(_make, name, progress) for name in missing]:
+        for result in [pool.submit(_make, name, root, progress) for name in missing]:
             result.result()
 
 
-def _make(name: str, progress: Progress) -> None:
+def _make(name: str, root: Path | None, progress: Progress) -> None:
     began = time.monotonic()
 
     def say(what: str) -> None:
         progress(f"{name} environment: {what} ({time.monotonic() - began:.0f} s)")
 
-    folder = _env_dir(name)
+    folder = _env_dir(name, root)
     with only_builder(folder, lambda: say("another process creates it; waiting")):
-        if is_complete(name):
+        if is_complete(name, root):
             return
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -217,31 +220,31 @@ def _run(
         )
 
 
-def _check_space() -> None:
+def _check_space(root: Path) -> None:
     try:
-        _root().mkdir(parents=True, exist_ok=True)
-        free = shutil.disk_usage(_root()).free
+        root.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(root).free
     except OSError as error:
         raise SetupError(
-            f"{_root()} cannot be created: {error.strerror}. Set XDG_CACHE_HOME to a folder "
+            f"{root} cannot be created: {error.strerror}. Set XDG_CACHE_HOME to a folder "
             "that you may write to."
         ) from error
     if free < NEEDED_BYTES:
         raise SetupError(
-            f"The environments need {describe_bytes(NEEDED_BYTES)} in {_root()}, where "
+            f"The environments need {describe_bytes(NEEDED_BYTES)} in {root}, where "
             f"{describe_bytes(free, 'down')} are free. Make room, or set XDG_CACHE_HOME to another disk."
         )
 
 
-def _root() -> Path:
-    return cache_dir() / "envs"
+def _root(root: Path | None) -> Path:
+    return root or cache_dir() / "envs"
 
 
 def _override(name: str) -> str:
     return f"AITNE_{name.upper()}_ENV"
 
 
-def _env_dir(name: str) -> Path:
+def _env_dir(name: str, root: Path | None = None) -> Path:
     override = os.environ.get(_override(name))
     if override:
         return Path(override).expanduser().absolute()
@@ -250,7 +253,7 @@ def _env_dir(name: str) -> Path:
         digest.update((LOCKS / "proxy" / "package-lock.json").read_bytes())
     else:
         digest.update(f"{sys.version_info[:2]}\n".encode() + (LOCKS / f"{name}.txt").read_bytes())
-    return _root() / f"{name}-{digest.hexdigest()[:12]}"
+    return _root(root) / f"{name}-{digest.hexdigest()[:12]}"
 
 
 def _list(names: Sequence[str]) -> str:

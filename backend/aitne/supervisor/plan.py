@@ -2,27 +2,41 @@
 
 The supervisor reads it as JSON and needs no settings.
 
-The plan is in ``run/plan.json``, which only its user can read: it holds the environment of the user
-who started the platform. The platform's own secrets appear as file names only. Standard library
+The plan is in ``run/plan.json``, or with accounts of their own for users in the folder of root beside
+the data directory. Only its user can read it: it holds the environment of the user who started the
+platform. The platform's own secrets appear as file names only. Standard library
 only.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from aitne.core.platform.own_accounts import broker_dir
 from aitne.host.hung_processes import HUNG_AFTER_S
+from aitne.supervisor.identity import ProcessAccount
 
 FILE = "plan.json"
 SOCKET = "supervisor.sock"
 FAILURE = "failure"
 """File that tells the user who started the platform why it could not start."""
 LIVE = "live"
-"""File that exists while jobs may run: from a start until a ``down`` has ended them all."""
+"""File that exists while jobs may run: from a start until a ``down`` has ended them all. It holds
+the setting ``accounts.mode``."""
 END_WITHIN_S = 6.0
 DRAIN_WITHIN_S = 45.0
+
+
+def plan_dir(data_dir: Path) -> Path:
+    """Return the folder of the plan: below the data directory, or for root, if that belongs to the
+    platform's account, the folder of root beside it.
+    """
+    if os.geteuid() == 0 and data_dir.stat().st_uid != 0:
+        return broker_dir(data_dir)
+    return data_dir / "run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +62,8 @@ class ChildPlan:
     """Seconds without an answer after which it is killed and restarted."""
     probe_secret: str | None = None
     """File in the secrets folder with the token of the probe."""
+    as_root: bool = False
+    """Whether it runs as root, with ``env`` alone, though the plan has an ``account``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +85,17 @@ class SupervisorPlan:
     Empty if they belong to a cluster, where they continue.
     """
     children: list[ChildPlan]
+    account: ProcessAccount | None = None
+    """Account that a supervisor of root runs the processes as; None: they run as the supervisor does."""
 
-    def write(self, run_dir: Path) -> Path:
-        """Write the plan into ``run_dir`` for the supervisor to read; return the path of the file."""
-        path = run_dir / FILE
+    @property
+    def mode(self) -> str:
+        """The setting ``accounts.mode`` that the plan was made with, for the file ``LIVE``."""
+        return "shared" if self.account is None else "own"
+
+    def write(self, folder: Path) -> Path:
+        """Write the plan into ``folder`` for the supervisor to read; return the path of the file."""
+        path = folder / FILE
         temporary = path.with_suffix(".new")
         temporary.touch(mode=0o600)
         temporary.write_text(json.dumps(asdict(self), indent=1))
@@ -80,11 +103,16 @@ class SupervisorPlan:
         return path
 
     @classmethod
-    def read(cls, run_dir: Path) -> SupervisorPlan:
+    def read(cls, folder: Path) -> SupervisorPlan:
         """Read the plan that ``write`` left.
 
         Raises ``OSError`` or ``ValueError`` if there is none.
         """
-        values = json.loads((run_dir / FILE).read_text())
+        values = json.loads((folder / FILE).read_text())
         children = [ChildPlan(**child) for child in values.pop("children")]
-        return cls(children=children, **values)
+        account = values.pop("account")
+        return cls(
+            children=children,
+            account=None if account is None else ProcessAccount(**account),
+            **values,
+        )

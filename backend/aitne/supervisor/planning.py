@@ -18,18 +18,20 @@ from aitne.services.platform.certificates import (
     sessions_authority_file,
     sessions_files,
 )
-from aitne.supervisor import environments, notify, software
+from aitne.supervisor import environments, notify, own_accounts, software
+from aitne.supervisor.identity import ProcessAccount
 from aitne.supervisor.plan import ChildPlan, SupervisorPlan
 
 HUB = Path(aitne.__file__).parent / "hub"
 _NOT_SETTINGS = ("AITNE_STATE_HOME",)
 
 
-def make_plan(settings: Settings) -> SupervisorPlan:
-    """Return the plan of a platform with these settings. Raises ``SetupError`` if Node.js is
-    missing.
+def make_plan(settings: Settings, account: ProcessAccount | None = None) -> SupervisorPlan:
+    """Return the plan of a platform with these settings, whose processes run as ``account``. Raises
+    ``SetupError`` if Node.js is missing.
     """
     python = sys.executable
+    starter = own_accounts.starter(settings) if settings.own_accounts else None
     return SupervisorPlan(
         data_dir=str(settings.data_dir),
         url=settings.portal_url,
@@ -37,7 +39,10 @@ def make_plan(settings: Settings) -> SupervisorPlan:
         ready_url=f"{settings.internal_url}/readyz",
         hub_url=_hub_url(settings),
         base_env=_base_env(settings),
-        init=[python, "-m", "aitne.controller", "init"],
+        init=[
+            *(python, "-m", "aitne.controller", "init"),
+            *([] if starter is None else ["--administrator", starter]),
+        ],
         drain=[] if settings.capabilities.remote else [python, "-m", "aitne.controller", "drain"],
         children=[
             ChildPlan(
@@ -53,8 +58,28 @@ def make_plan(settings: Settings) -> SupervisorPlan:
             ),
             hub_child(settings),
             proxy_child(settings),
+            *([broker_child(settings)] if settings.own_accounts else []),
         ],
+        account=account,
     )
+
+
+def broker_child(settings: Settings) -> ChildPlan:
+    """Return the broker, which runs each user's jobs as the user's own account on this machine."""
+    config = settings.broker_dir / own_accounts.CONFIG
+    return ChildPlan(
+        name="broker",
+        # -P: nothing is imported from the working directory.
+        argv=[sys.executable, "-P", "-m", "aitne.broker", "--config", str(config)],
+        env={**own_accounts.plain_environment(), "PYTHONUNBUFFERED": "1"},
+        heartbeat=True,
+        as_root=True,
+    )
+
+
+def envs_root(settings: Settings) -> Path | None:
+    """Return the folder of the Hub's and the proxy's environments; None: that of this user."""
+    return environments.SYSTEM_ENVS if settings.own_accounts else None
 
 
 def hub_child(settings: Settings) -> ChildPlan:
@@ -62,7 +87,7 @@ def hub_child(settings: Settings) -> ChildPlan:
 
     It cannot import the settings, so variables configure it.
     """
-    env_dir = environments.hub_env_dir()
+    env_dir = environments.hub_env_dir(envs_root(settings))
     env = {
         "AITNE_HUB_BIND_URL": f"http://127.0.0.1:{settings.port_of_hub}",
         "AITNE_HUB_SESSIONS_URL": settings.sessions_origin,
@@ -96,7 +121,7 @@ def hub_child(settings: Settings) -> ChildPlan:
 
 def proxy_child(settings: Settings) -> ChildPlan:
     """Return the proxy of the sessions' origin. Raises ``SetupError`` if there is no Node."""
-    node, *script = environments.proxy_command()
+    node, *script = environments.proxy_command(envs_root(settings))
     api = settings.port_of_proxy_api
     return ChildPlan(
         name="proxy",
@@ -155,11 +180,7 @@ def _text(value: Any) -> str:
 
 
 def _base_env(settings: Settings) -> dict[str, str]:
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if (not name.startswith("AITNE_") or name in _NOT_SETTINGS) and name not in notify.VARIABLES
-    }
+    env = own_accounts.environment(settings) if settings.own_accounts else _inherited_env()
     env |= settings_env(settings)
     env[settings_source.VARIABLE] = settings_source.written(settings)
     env["AITNE_CONFIG"] = str(config_path(settings.data_dir).absolute())
@@ -168,8 +189,16 @@ def _base_env(settings: Settings) -> dict[str, str]:
     return env
 
 
+def _inherited_env() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if (not name.startswith("AITNE_") or name in _NOT_SETTINGS) and name not in notify.VARIABLES
+    }
+
+
 def _session_env(settings: Settings) -> Path:
-    if settings.capabilities.remote:
+    if not settings.capabilities.trusted:
         return software.session_env(settings)
     return environments.session_env_dir()
 

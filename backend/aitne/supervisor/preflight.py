@@ -21,6 +21,9 @@ from aitne.core.settings import Settings
 from aitne.core.units import describe_bytes
 from aitne.core.users.settings import is_loopback
 from aitne.host.account import own_account_name
+from aitne.supervisor import own_accounts
+from aitne.supervisor.identity import ProcessAccount, acting_as
+from aitne.supervisor.plan import LIVE
 
 OLDEST_PYTHON = (3, 11)
 NEEDED_BYTES = 100 * 1024**2
@@ -28,8 +31,11 @@ PORT_PATIENCE_S = 3.0
 """Seconds to wait for the ports of a platform that was just killed."""
 
 
-def check(settings: Settings) -> None:
+def check(settings: Settings) -> ProcessAccount | None:
     """Create the data directory and check what the platform needs.
+
+    Returns:
+        The account that the platform's processes run as; None: the one of this process.
 
     Raises:
         SetupError: a requirement is not met.
@@ -39,8 +45,12 @@ def check(settings: Settings) -> None:
             f"Python {'.'.join(map(str, OLDEST_PYTHON))} or newer is needed; this is "
             f"{sys.version.split()[0]} ({sys.executable})."
         )
-    _data_dir(settings.data_dir)
-    _ports(settings)
+    _check_mode(settings)
+    account = own_accounts.prepare(settings) if settings.own_accounts else None
+    with acting_as(account):
+        _data_dir(settings.data_dir)
+        _ports(settings)
+    return account
 
 
 def notes(settings: Settings) -> list[str]:
@@ -48,8 +58,15 @@ def notes(settings: Settings) -> list[str]:
     messages = _behind_a_proxy(settings)
     if settings.capabilities.remote:
         messages += _unreachable(settings)
+    if settings.own_accounts:
+        return messages
     if settings.capabilities.runs_as_users:
         messages += _as_whom(settings)
+    elif os.geteuid() == 0:
+        messages.append(
+            "All jobs run as root on this machine. Let each user's jobs run as the user's own Unix account: "
+            'set mode = "own" under [accounts] in aitne.toml (docs/howto/one-machine.md).'
+        )
     return messages
 
 
@@ -85,6 +102,33 @@ def _as_whom(settings: Settings) -> list[str]:
         "There is no broker (broker.socket is not set): the jobs of all users run as "
         f"{own_account_name()}, the account of this platform."
     ]
+
+
+def _check_mode(settings: Settings) -> None:
+    """Check that no job of the other ``accounts.mode`` may run in the data directory, and that root
+    does not run everything in a directory of another account.
+    """
+    folder, mode = settings.data_dir, settings.accounts.mode
+    earlier = _mode_of_jobs(settings.run_dir / LIVE)
+    if earlier not in (None, mode):
+        raise SetupError(
+            f'Jobs that were started with accounts.mode = "{earlier}" may still run, and mode "{mode}" '
+            f"would lose them. End them with `aitne down --data-dir {folder}`, then try again."
+        )
+    if mode == "shared" and os.geteuid() == 0 and folder.is_dir() and folder.stat().st_uid != 0:
+        raise SetupError(
+            f"The data directory {folder} belongs to uid {folder.stat().st_uid}, and root would run all "
+            'jobs in it. Set mode = "own" under [accounts] in aitne.toml (docs/howto/one-machine.md), or '
+            "start the platform as that account, or choose another directory with --data-dir."
+        )
+
+
+def _mode_of_jobs(live: Path) -> str | None:
+    """Return the mode in which jobs were started that may still run; None: there are none."""
+    try:
+        return live.read_text().strip() or "shared"  # an earlier release wrote nothing into it
+    except OSError:
+        return None
 
 
 def _data_dir(folder: Path) -> None:

@@ -23,7 +23,15 @@ from aitne.host.http_status import http_status
 from aitne.host.hung_processes import HungRestart
 from aitne.supervisor import notify
 from aitne.supervisor.child import Child, launch, rotate, tail
-from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SOCKET, SupervisorPlan
+from aitne.supervisor.identity import ROOT
+from aitne.supervisor.plan import (
+    DRAIN_WITHIN_S,
+    END_WITHIN_S,
+    LIVE,
+    SOCKET,
+    ChildPlan,
+    SupervisorPlan,
+)
 
 SETTLING_S = 0.15
 STEADY_S = 3.0
@@ -49,12 +57,7 @@ class Supervisor:
         self.data_dir = Path(plan.data_dir)
         self.run_dir = self.data_dir / "run"
         self.logs = self.data_dir / "logs"
-        self.children = {
-            child.name: Child(
-                child, self._env(child.env, child.secret_env), self.logs, self.data_dir
-            )
-            for child in plan.children
-        }
+        self.children = {child.name: self._child(child) for child in plan.children}
         self._run_fd = os.open(self.run_dir, os.O_PATH | os.O_DIRECTORY)
         self._since = datetime.now(UTC)
         self._ready = False
@@ -96,7 +99,9 @@ class Supervisor:
                 starting.result()
             await ending
         except PlatformStartError:
-            await self._end_children(self.children.values())
+            # While the platform ends, no process that exits is started again.
+            self._ending = asyncio.create_task(self._end_children(self.children.values()))
+            await self._ending
             raise
         finally:
             for task in (watch, starting, ending):
@@ -131,8 +136,16 @@ class Supervisor:
             "processes": [child.status(brief=brief) for child in live],
         }
 
+    def _child(self, child: ChildPlan) -> Child:
+        if child.as_root:
+            return Child(child, child.env, self.logs, Path("/"), ROOT)
+        env = self._env(child.env, child.secret_env)
+        return Child(child, env, self.logs, self.data_dir, self.plan.account)
+
     async def _start(self) -> None:
-        # Neither needs the database, and the Hub takes longest.
+        # None of them needs the database, and the Hub takes longest.
+        if "broker" in self.children:
+            self._start_child(self.children["broker"])
         self._start_child(self.children["proxy"])
         self._start_child(self.children["hub"])
         status = await self._once(self.plan.init, INIT_LOG)
@@ -141,7 +154,7 @@ class Supervisor:
                 tail(self.logs / INIT_LOG, 5) or f"`init` ended with status {status}."
             )
         if self._ending is None:
-            (self.run_dir / LIVE).touch()
+            (self.run_dir / LIVE).write_text(f"{self.plan.mode}\n")
             self._start_child(self.children["api"])
             self._start_child(self.children["controller"])
 
@@ -259,7 +272,7 @@ class Supervisor:
             else:
                 await say(f"Not all jobs have ended: {tail(self.logs / DRAIN_LOG, 2)}")
         await self._end_children([self.children["hub"], self.children["api"]])
-        await self._end_children([self.children["proxy"]])
+        await self._end_children(self.children.values())
         self._ended.set()
 
     async def _end_children(self, children: Iterable[Child]) -> None:
@@ -279,7 +292,7 @@ class Supervisor:
     async def _once(self, argv: list[str], log: str, within_s: float = 120.0) -> int:
         """Run a program to its end; return its status, or -9 if it took too long."""
         with (self.logs / log).open("wb") as output:
-            process = launch(argv, self._env({}, {}), self.data_dir, output)
+            process = launch(argv, self._env({}, {}), self.data_dir, output, (), self.plan.account)
         deadline = asyncio.get_running_loop().time() + within_s
         while process.poll() is None:
             if asyncio.get_running_loop().time() > deadline or self._hurry.is_set():

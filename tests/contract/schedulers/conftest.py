@@ -14,11 +14,12 @@ from tests.support.schedulers import (
     Clusters,
     opened,
     scheduler_of,
+    shared_accounts,
     shared_broker,
 )
 from tests.support.schedulers import local as make_local
 
-__all__ = ["shared_broker"]
+__all__ = ["shared_accounts", "shared_broker"]
 
 
 @pytest.fixture(params=sorted(SCHEDULERS))

@@ -10,13 +10,16 @@ from tests.support.schedulers import (
     Clusters,
     opened,
     scheduler_of,
+    shared_accounts,
     shared_broker,
 )
 
-__all__ = ["shared_broker"]
+__all__ = ["shared_accounts", "shared_broker"]
 
 
-@pytest.fixture(params=["local", "slurm_cli@system", "slurm_cli@trixie", "slurm_cli@broker"])
+@pytest.fixture(
+    params=["local", "local@broker", "slurm_cli@system", "slurm_cli@trixie", "slurm_cli@broker"]
+)
 async def bench(
     request: pytest.FixtureRequest, tmp_path: Path, slurm_clusters: Clusters
 ) -> AsyncIterator[Bench]:

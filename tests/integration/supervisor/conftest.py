@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from aitne.supervisor import control
-from aitne.supervisor.plan import ChildPlan, SupervisorPlan
+from aitne.supervisor.child import open_log
+from aitne.supervisor.identity import ProcessAccount, acting_as
+from aitne.supervisor.plan import ChildPlan, SupervisorPlan, plan_dir
 from aitne.supervisor.secret_files import ensure_secrets
 from tests.support.alive import alive
 from tests.support.ports import free_ports
@@ -45,29 +47,41 @@ SLEEPER = "import time; time.sleep(1000)"
 class Supervised:
     """A data directory and whoever supervises it."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        account: ProcessAccount | None = None,
+        python: str = sys.executable,
+        more: list[ChildPlan] | None = None,
+    ) -> None:
         self.data_dir = data_dir
-        self.init = [sys.executable, "-c", "pass"]
-        self.drain = [sys.executable, "-c", f"open({str(data_dir / 'drained')!r}, 'a').write('x')"]
+        self.account = account
+        self.python = python
+        self.more = more or []
+        self.init = [python, "-c", "pass"]
+        self.drain = [python, "-c", f"open({str(data_dir / 'drained')!r}, 'a').write('x')"]
         self.hub: tuple[str, ...] = ()
         """More arguments of the Hub's stand-in."""
         self.hung_after_s = 30.0
         self.port = free_ports()
         self.pids: set[int] = set()
-        for name in ("run", "logs"):
-            (data_dir / name).mkdir(parents=True)
-        ensure_secrets(data_dir / "secrets")
+        with acting_as(account):
+            for name in ("run", "logs"):
+                (data_dir / name).mkdir(parents=True)
+            ensure_secrets(data_dir / "secrets")
 
     def start(self, *options: str) -> int:
         """Write the plan and start; the exit status of what was started (it goes on by itself)."""
         base = f"http://127.0.0.1:{self.port}"
-        server = [sys.executable, "-c", SERVER]
+        server = [self.python, "-c", SERVER]
         children = [
             ChildPlan("api", [*server, str(self.port)], port=self.port, probe=f"{base}/healthz"),
-            ChildPlan("controller", [sys.executable, "-c", SLEEPER]),
+            ChildPlan("controller", [self.python, "-c", SLEEPER]),
             self._server("hub", self.port + 1, *self.hub),
             self._server("proxy", self.port + 2),
+            *self.more,
         ]
+        folder = plan_dir(self.data_dir)
         SupervisorPlan(
             data_dir=str(self.data_dir),
             url=base,
@@ -78,9 +92,10 @@ class Supervised:
             init=self.init,
             drain=self.drain,
             children=children,
-        ).write(self.data_dir / "run")
-        argv = [sys.executable, "-m", "aitne.supervisor", str(self.data_dir / "run")]
-        with (self.data_dir / "logs" / "supervisor.log").open("ab") as log:
+            account=self.account,
+        ).write(folder)
+        argv = [self.python, "-m", "aitne.supervisor", str(folder)]
+        with open_log(self.data_dir / "logs" / "supervisor.log", self.account) as log:
             done = subprocess.run([*argv, *(options or ["--detach"])], stdout=log, stderr=log)
         return done.returncode
 
@@ -105,7 +120,7 @@ class Supervised:
     def _server(self, name: str, port: int, *more: str) -> ChildPlan:
         return ChildPlan(
             name,
-            [sys.executable, "-c", SERVER, str(port), *more],
+            [self.python, "-c", SERVER, str(port), *more],
             port=port,
             hung_after_s=self.hung_after_s,
             probe=f"http://127.0.0.1:{port}/{name}",

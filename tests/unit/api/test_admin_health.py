@@ -67,6 +67,20 @@ async def test_users_of_one_origin_must_trust_each_other(stage: Stage) -> None:
     assert says.endswith(SHARED_ORIGIN)
 
 
+async def test_broker_that_does_not_answer_has_advice_for_its_kind(
+    tmp_path: Path, blank: Path
+) -> None:
+    socket = {"socket": tmp_path / "broker.sock"}
+    for mode, advice in (("own", "The supervisor restarts it"), ("shared", "broker's service")):
+        folder = tmp_path / mode
+        folder.mkdir()
+        async with open_stage(folder, blank, broker=socket, accounts={"mode": mode}) as stage:
+            root = await stage.token(await stage.add_user("root", Role.ADMIN))
+            broker = await part(stage, root, "broker")
+        assert broker["state"] == "down"
+        assert advice in broker["advice"]
+
+
 async def test_nodes_that_take_no_jobs_are_named_with_their_reasons(stage: Stage) -> None:
     root = await stage.token(await stage.add_user("root", Role.ADMIN))
     assert (await part(stage, root, "nodes"))["state"] == "unknown"

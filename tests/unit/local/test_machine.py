@@ -108,5 +108,20 @@ def test_base_environment_contains_no_platform_variables() -> None:
     assert base_environment({})["HOME"].startswith("/")
 
 
+def test_job_of_other_account_inherits_language_alone() -> None:
+    given = {
+        "HOME": "/root",
+        "USER": "root",
+        "PATH": "/root/bin",
+        "LD_LIBRARY_PATH": "/root/lib",
+        "XDG_RUNTIME_DIR": "/run/user/0",
+        "LANG": "de_DE.UTF-8",
+    }
+    found = base_environment(given, "daemon")
+    assert (found["USER"], found["LOGNAME"], found["LANG"]) == ("daemon", "daemon", "de_DE.UTF-8")
+    assert not any("root" in value for value in found.values())
+    assert set(found) == {"HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG"}
+
+
 def test_invalid_characters_are_removed_from_environment_text() -> None:
     assert text_for_process("a\0b\ud800c🪤") == "ab?c🪤"

@@ -18,6 +18,7 @@ from aitne.adapters.schedulers._local.records import (
     RunGrant,
     TaskOutcome,
     TaskState,
+    write_job_files,
 )
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.resources import Resources
@@ -52,6 +53,7 @@ def record(tmp_path: Path, number: int, indices: tuple[int, ...] | None = None) 
 def test_a_record_comes_back_without_the_jobs_secrets(disk: Records, tmp_path: Path) -> None:
     one, two = record(tmp_path, 9), record(tmp_path, 10, (4, 5, 6))
     disk.create(two)
+    write_job_files(one.request)
     disk.create(one)
     found, highest = disk.load()
     assert [each.number for each in found] == [9, 10]
@@ -88,8 +90,14 @@ def test_a_full_disk_leaves_nothing_half_done(
         real(path, content, sync=sync)
 
     monkeypatch.setattr(records, "write_atomically", full)
+
+    def submit() -> None:
+        submitted = record(tmp_path, 1)
+        write_job_files(submitted.request)
+        disk.create(submitted)
+
     with pytest.raises(OSError, match="No space"):
-        disk.create(record(tmp_path, 1))
+        submit()
     assert list(disk.jobs.iterdir()) == []
 
 

@@ -15,7 +15,7 @@ from aitne.supervisor.planning import make_plan, settings_env
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("AITNE_TOKEN", "aitne_pat_secret")
     monkeypatch.setenv("AITNE_SESSION_ENV", str(tmp_path / "session"))
-    monkeypatch.setattr(planning.environments, "proxy_command", lambda: ["node", "proxy.js"])
+    monkeypatch.setattr(planning.environments, "proxy_command", lambda root: ["node", "proxy.js"])
     return Settings.model_validate(
         {
             "data_dir": tmp_path / "data",

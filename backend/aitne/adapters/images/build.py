@@ -79,7 +79,7 @@ def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
         SetupError: Docker is requested and does not answer.
     """
     containers = settings.containers
-    useful = not settings.capabilities.remote or containers.docker_cgroup_parent is not None
+    useful = settings.capabilities.trusted or containers.docker_cgroup_parent is not None
     if not docker and not useful:
         return [APPTAINER]
     refusal = DockerDaemon(containers.docker_url, containers.tmp_dir).refusal()

@@ -51,9 +51,9 @@ class DockerRuntime:
         """
         if remote and self._cgroup_parent is None:
             return (
-                "Docker is for a single machine: its daemon's children leave the job's cgroup, so "
-                "the scheduler could neither limit nor end them. Use apptainer, or set [containers] "
-                "docker_cgroup_parent if the site arranges for that"
+                "Docker is for a single machine whose jobs all run as the platform's account: its "
+                "daemon's children leave the job's cgroup, so the scheduler could neither limit nor "
+                "end them. Use apptainer, or set [containers] docker_cgroup_parent if the site arranges for that"
             )
         if importlib.util.find_spec("docker") is None:
             return "the Python package docker is not installed here: pip install 'aitne[docker]'"

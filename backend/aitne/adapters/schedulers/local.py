@@ -2,6 +2,8 @@
 
 Every job has its own detached runner, so jobs outlive the platform; all state is stored in files below
 ``<data dir>/local``, so the next start restores all jobs.
+
+All jobs run as the platform's own account, or, if the broker holds the scheduler, each as its user's.
 """
 
 from __future__ import annotations
@@ -11,14 +13,25 @@ import fcntl
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import PurePath
 
+from aitne.adapters.accounts import permitted_user
+from aitne.adapters.folders import check_only_root_writes
 from aitne.adapters.schedulers._local.attach import LocalAttacher
 from aitne.adapters.schedulers._local.cgroups import agent_cgroups
 from aitne.adapters.schedulers._local.engine import SchedulingEngine
 from aitne.adapters.schedulers._local.limits import TaskLimits
 from aitne.adapters.schedulers._local.machine import capacities
-from aitne.adapters.schedulers._local.records import LocalJobRecord, Records
-from aitne.adapters.schedulers._local.resources import FreeResources, NodeCapacity, describe
+from aitne.adapters.schedulers._local.records import (
+    LocalJobRecord,
+    Records,
+    job_files,
+    write_job_files,
+)
+from aitne.adapters.schedulers._local.report import node_record, why_never
+from aitne.adapters.schedulers._local.resources import FreeResources, NodeCapacity
+from aitne.adapters.schedulers._local.starting import RunStarter
 from aitne.adapters.schedulers._local.tasks import (
     LocalJob,
     LocalTask,
@@ -27,7 +40,8 @@ from aitne.adapters.schedulers._local.tasks import (
 )
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
 from aitne.core.models.limits import HeldLimits, LimitUsage
-from aitne.core.models.node import Cluster, GpuCount, Holder, Node, NodeState
+from aitne.core.models.node import Cluster, Holder
+from aitne.core.ports.files import JobLocation
 from aitne.core.ports.scheduler import (
     Forecast,
     Run,
@@ -37,7 +51,7 @@ from aitne.core.ports.scheduler import (
 )
 from aitne.core.ports.tools import Tools
 from aitne.core.settings import Settings
-from aitne.core.units import describe_bytes, format_duration, parse_array
+from aitne.core.units import format_duration, parse_array
 
 _KEEP_ENDED = timedelta(hours=1)
 _LOCK_WAIT_S = 5.0
@@ -74,15 +88,15 @@ class LocalScheduler:
         clock: Callable[[], datetime] = _utc_now,
         grace_s: float = 10.0,
     ) -> None:
-        # ``tools`` act as other accounts; here every job runs under the platform's account.
-        del tools
+        # The broker's tools act as other accounts; without them every job runs as this process's own.
+        self._files = None if tools is None or tools.command.alone else tools.files
         self._settings = settings
         self._clock = clock
         self._grace_s = grace_s
         self._root = settings.data_dir / "local"
         self._records = Records(self._root)
         self._nodes: tuple[NodeCapacity, ...] = ()
-        self._agent_cgroups: tuple[str, ...] = ()
+        self._agent_cgroups: tuple[str, ...] | None = None
         self._engine_or_none: SchedulingEngine | None = None
         self._next_number = 1
         self._started_at = clock()
@@ -97,19 +111,31 @@ class LocalScheduler:
             SetupError: the folder cannot be used, or another platform process uses it.
         """
         try:
+            if self._files is not None:
+                await asyncio.to_thread(check_only_root_writes, self._root)
             await asyncio.to_thread(self._records.prepare)
             self._lock = await self._take_lock()
             self._nodes = await asyncio.to_thread(capacities, self._settings.local)
-            self._agent_cgroups = await asyncio.to_thread(agent_cgroups)
+            if self._files is None:
+                self._agent_cgroups = await asyncio.to_thread(agent_cgroups)
             records, highest = await asyncio.to_thread(self._records.load)
             self._next_number = highest + 1
             limits = TaskLimits(self._root / "limits.json", self._nodes, grace_s=self._grace_s)
             await asyncio.to_thread(limits.load)
+            starter = RunStarter(
+                self._records,
+                cluster=self._settings.cluster,
+                has_gpus=any(node.gpus for node in self._nodes),
+                grace_s=self._grace_s,
+                permitted=None
+                if self._files is None
+                else partial(permitted_user, settings=self._settings.accounts),
+            )
             self._engine_or_none = SchedulingEngine(
                 self._records,
                 self._nodes,
                 limits,
-                cluster=self._settings.cluster,
+                starter,
                 grace_s=self._grace_s,
                 clock=self._clock,
             )
@@ -167,6 +193,7 @@ class LocalScheduler:
         Raises:
             SchedulerRejected: the job can never run here; the message names field and limit.
             SchedulerUnavailable: the record could not be written; the job was not queued.
+            Unavailable: the files of the job could not be written; it was not queued.
         """
         engine = self._engine
         array = None if request.array is None else _array(request.array)
@@ -183,14 +210,33 @@ class LocalScheduler:
         await asyncio.shield(asyncio.ensure_future(self._accept(engine, record)))
         return str(record.number)
 
+    async def _write_files(self, request: SubmitRequest) -> None:
+        if self._files is not None:
+            place = JobLocation(
+                job_id=request.job_id,
+                attempt=request.attempt,
+                folder=str(PurePath(request.job_dir).parent),
+                account=request.account,
+            )
+            await self._files.create(place, job_files(request))
+            return
+        try:
+            await asyncio.to_thread(write_job_files, request)
+        except OSError as error:
+            raise self._not_queued(error) from error
+
+    def _not_queued(self, error: OSError) -> SchedulerUnavailable:
+        return SchedulerUnavailable(
+            f"The job's files could not be written below {self._settings.data_dir}: "
+            f"{error.strerror or error}. The job was not queued."
+        )
+
     async def _accept(self, engine: SchedulingEngine, record: LocalJobRecord) -> None:
+        await self._write_files(record.request)
         try:
             await asyncio.to_thread(self._records.create, record)
         except OSError as error:
-            raise SchedulerUnavailable(
-                f"The job's files could not be written below {self._settings.data_dir}: "
-                f"{error.strerror or error}. The job was not queued."
-            ) from error
+            raise self._not_queued(error) from error
         reduced_record = record.model_copy(
             update={"request": record.request.model_copy(update={"script": "", "files": {}})}
         )
@@ -201,7 +247,7 @@ class LocalScheduler:
         now, engine = self._clock(), self._engine
         job = LocalJob(LocalJobRecord(number=0, submitted_at=now, request=request))
         if not FreeResources(self._nodes).fits(job.demand):
-            raise SchedulerRejected(_why_never(self._nodes, request))
+            raise SchedulerRejected(why_never(self._nodes, request))
         problem = engine.limits.problem(request, engine.book.tasks(), job, now)
         if problem is not None:
             raise SchedulerRejected(problem)
@@ -238,11 +284,12 @@ class LocalScheduler:
     async def find(self, runs: Sequence[Run]) -> Sequence[SchedulerJob]:
         """Return all records of these attempts."""
         engine = self._engine
-        attempts = {(run.job_id, run.attempt) for run in runs}
+        attempts = {(run.job_id, run.attempt): run.account for run in runs}
         return [
             self._row(engine, task)
             for job in engine.book.jobs.values()
-            if (job.record.request.job_id, job.record.request.attempt) in attempts
+            if (key := (job.record.request.job_id, job.record.request.attempt)) in attempts
+            and attempts[key] in (None, job.record.request.account)
             for task in job.tasks
         ]
 
@@ -263,15 +310,21 @@ class LocalScheduler:
                 continue  # the next start reads and deletes it again
 
     def _row(self, engine: SchedulingEngine, task: LocalTask) -> SchedulerJob:
-        if task.ended:
-            task.last_row = task.last_row or task.row(None, None)
-            return task.last_row
-        if task.phase is not TaskPhase.WAITING:
-            return task.row(None, None)
-        return task.row(engine.pending_reason(task), engine.expected_start(task))
+        last = task.last_row
+        if last is not None and last.state.terminal:
+            return last
+        if task.phase is TaskPhase.WAITING:
+            row = task.row(engine.pending_reason(task), engine.expected_start(task))
+        else:
+            row = task.row(None, None)
+        if row != last:
+            task.last_row = row
+        return task.last_row or row
 
     def _tasks(self, run: Run) -> list[LocalTask]:
-        """Return the tasks of the run's ID, if they belong to exactly this attempt."""
+        """Return the tasks of the run's ID, if they belong to exactly this attempt and to the run's
+        account.
+        """
         if run.scheduler_id is None:
             return []
         return [
@@ -279,6 +332,7 @@ class LocalScheduler:
             for task in self._engine.book.select(run.scheduler_id)
             if (task.job.record.request.job_id, task.job.record.request.attempt)
             == (run.job_id, run.attempt)
+            and run.account in (None, task.job.record.request.account)
         ]
 
     async def cancel(self, run: Run) -> None:
@@ -388,7 +442,9 @@ class LocalScheduler:
             free.take(task.job.demand, task.grants)
         now = self._clock()
         return Cluster(
-            nodes=tuple(self._node(free, node, now) for node in self._nodes),
+            nodes=tuple(
+                node_record(node, free, self._settings.cluster, now) for node in self._nodes
+            ),
             memory_held_by=Holder.SAMPLING,
             agent_cgroups=self._agent_cgroups,
             seen_at=now,
@@ -405,34 +461,6 @@ class LocalScheduler:
         """Always raise ``NotSupported``: the local scheduler cannot drain nodes."""
         raise NotSupported(f"Node {node} was never drained: the local scheduler has no such state.")
 
-    def _node(self, free: FreeResources, node: NodeCapacity, now: datetime) -> Node:
-        free_gpus = free.gpus[node.name]
-        kinds = dict.fromkeys(gpu.type for gpu in node.gpus)
-        gpus = tuple(
-            GpuCount(
-                type=kind,
-                total=sum(gpu.type == kind for gpu in node.gpus),
-                used=sum(gpu.type == kind for gpu in node.gpus)
-                - sum(gpu.type == kind for gpu in free_gpus),
-            )
-            for kind in kinds
-        )
-        cpus = node.cpus - free.cpus[node.name]
-        idle = cpus == 0 and all(count.used == 0 for count in gpus)
-        full = cpus >= node.cpus or free.memory[node.name] <= 0
-        return Node(
-            name=node.name,
-            cluster=self._settings.cluster,
-            state=NodeState.IDLE if idle else NodeState.ALLOCATED if full else NodeState.MIXED,
-            cpu_total=node.cpus,
-            cpu_used=cpus,
-            memory_total_bytes=node.memory_bytes,
-            memory_used_bytes=node.memory_bytes - free.memory[node.name],
-            gpus=gpus,
-            features=node.features,
-            seen_at=now,
-        )
-
     async def changed(self) -> None:
         """Wait for the next change; return at once if there was one since the last call."""
         changed = self._engine.changed
@@ -446,29 +474,3 @@ def _array(text: str) -> tuple[tuple[int, ...], int | None]:
     except ValueError as error:
         raise SchedulerRejected(f"array: {error}.") from error
     return parsed.indices, parsed.throttle
-
-
-def _why_never(nodes: Sequence[NodeCapacity], request: SubmitRequest) -> str:
-    """Return a sentence that names the field that exceeds every node, and the limit."""
-    wants = request.resources
-    kind = wants.gpu.type
-    most_gpus = max(sum(kind is None or gpu.type == kind for gpu in node.gpus) for node in nodes)
-    most_memory = max(node.memory_bytes for node in nodes)
-    for field, amount, limit in (
-        ("resources.nodes", wants.nodes, len(nodes)),
-        ("resources.cpu", wants.cpu, max(node.cpus for node in nodes)),
-        ("resources.gpu", wants.gpu.count, most_gpus),
-    ):
-        if amount > limit:
-            of_kind = f" of type {kind}" if field == "resources.gpu" and kind else ""
-            subject = "the cluster has" if field == "resources.nodes" else "the largest node has"
-            return f"{field}: {amount}{of_kind} is too much; {subject} {limit}."
-    if wants.memory_bytes > most_memory:
-        return (
-            f"resources.memory: {describe_bytes(wants.memory_bytes, 'up')} is too much; the "
-            f"largest node has {describe_bytes(most_memory, 'down')}."
-        )
-    demand = LocalJob(
-        LocalJobRecord(number=0, submitted_at=datetime.now(UTC), request=request)
-    ).demand
-    return f"resources: the cluster does not have {wants.nodes} nodes with {describe(demand)} each."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from aitne.cli import output
 from aitne.cli.lookup import connect
@@ -24,7 +25,7 @@ def ps(
     states: list[str] | None = None,
     search: str | None = None,
     tasks: bool = False,
-    more: dict[str, str] | None = None,
+    more: dict[str, Any] | None = None,
     sort: str | None = None,
     ascending: bool = False,
     limit: int | None = None,

@@ -37,7 +37,7 @@ from aitne.core.broker.storage import (
 from aitne.core.errors import SchedulerUnavailable, SubmitUncertain, Unavailable
 from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
 from aitne.core.models.job_options import MOST_DEPENDENCIES
-from aitne.core.models.limits import LimitUsage, Usage
+from aitne.core.models.limits import HeldLimit, HeldLimits, LimitUsage, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
 from aitne.core.ports.accounting import Associations, Change
@@ -54,6 +54,8 @@ MAX_READ_BYTES = 4 << 20
 """Most bytes of a log in one answer."""
 MAX_RUNS = 20_000
 MAX_FILES_BYTES = 20 << 20
+MAX_LIMITS = 100_000
+"""Projects and members with limits that the scheduler itself holds."""
 
 _SCHEDULER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")
 SchedulerId = Annotated[str, Field(pattern=f"^{_SCHEDULER_ID.pattern}$")]
@@ -172,6 +174,18 @@ class ExtendArgs(RunArgs):
     time_limit_s: int = Field(ge=0, le=10 * 365 * 86_400)
 
 
+class WireLimits(HeldLimits, extra="forbid"):
+    """``HeldLimits`` as the broker receives it: every field is validated again."""
+
+    entries: Annotated[tuple[HeldLimit, ...], Field(max_length=MAX_LIMITS)] = ()
+
+
+class HoldLimitsArgs(Args):
+    """Arguments of the verb ``hold_limits``."""
+
+    limits: WireLimits
+
+
 class ResumeArgs(Args):
     """Arguments of the verb ``resume``."""
 
@@ -285,6 +299,12 @@ class PollResult(Frozen):
     new: list[tuple[int, SchedulerJob]]
 
 
+class ChangedResult(Frozen):
+    """Answer of ``changed``. False: no change was reported within a moment."""
+
+    changed: bool
+
+
 class AttachResult(Frozen):
     """Answer of ``attach``. The socket to it comes beside this answer (SCM_RIGHTS)."""
 
@@ -362,11 +382,14 @@ VERBS: Mapping[str, Verb] = {
         Verb("forecast", SubmitArgs, ForecastResult, 45),
         Verb("find", FindArgs, FindResult, 90, audited="refused", bulk=True),
         Verb("poll", PollArgs, PollResult, 90, audited="refused", bulk=True),
+        Verb("changed", NoArgs, ChangedResult, 10, audited="refused"),
         Verb("cancel", RunArgs, EmptyResult, 60),
         Verb("hold", RunArgs, EmptyResult, 60),
         Verb("release", RunArgs, EmptyResult, 60),
         Verb("throttle", ThrottleArgs, EmptyResult, 60),
         Verb("extend", ExtendArgs, EmptyResult, 60),
+        # Every second, and of no account's jobs: the audit log has only what was refused.
+        Verb("hold_limits", HoldLimitsArgs, LimitUsage, 30, audited="refused", bulk=True),
         Verb("cluster", NoArgs, Cluster, 60, audited="refused", bulk=True),
         Verb("drain", DrainArgs, EmptyResult, 60),
         Verb("resume", ResumeArgs, EmptyResult, 60),

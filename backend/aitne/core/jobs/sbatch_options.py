@@ -224,21 +224,21 @@ def log_files(wish: SbatchConversion) -> list[str]:
             continue
         if path == "/dev/null":
             message = "was left out: the platform keeps the log (`aitne logs`)"
-            wish.note(option.line, f"--{name}", message, serious=False)
+            wish.note(option.line, f"--{name}", message, changes_execution=False)
             continue
         if name == "error":
             wish.note(
                 option.line,
                 "--error",
                 "the file has the whole log: the platform keeps stdout and stderr in one file",
-                serious=False,
+                changes_execution=False,
             )
         paths.append(path)
         wish.lines.setdefault("log_files", option.line)
     mode = wish.logs.get("open-mode")
     if mode is not None:
         message = "was left out: a file of `log_files` has the log of the last run only"
-        wish.note(mode.line, "--open-mode", message, serious=False)
+        wish.note(mode.line, "--open-mode", message, changes_execution=False)
     return paths
 
 

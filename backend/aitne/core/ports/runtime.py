@@ -120,7 +120,7 @@ class Runtime(Protocol):
     def refusal(self, *, remote: bool) -> str | None:
         """Return why this platform cannot use the runtime, as a sentence, or None if it can.
 
-        ``remote`` is True if containers run on other machines than the platform.
+        ``remote`` is True if containers run on other machines than the platform, or as other accounts.
         """
         ...
 

@@ -135,7 +135,8 @@ class SchedulerCapabilities(Frozen):
     portal over the network and are not trusted, nodes need the platform's software in a shared
     folder, and jobs continue while the platform's machine is down."""
     runs_as_users: bool
-    """A job can run as the Unix account of its user. False: all jobs share the platform's account."""
+    """A job can run as the Unix account of its user. False: all jobs share the platform's account, except
+    where the broker holds the scheduler."""
     shared: bool
     """Several processes may hold one at once; the API then queries it for forecasts."""
     drains: bool
@@ -147,6 +148,13 @@ class SchedulerCapabilities(Frozen):
     limits: bool
     """The scheduler itself holds the limits of projects and members: it is a ``LimitHolder``. False:
     its accounting holds them, if it has one."""
+
+    @property
+    def trusted(self) -> bool:
+        """True if jobs are processes of the platform's own account on its own machine: their agents are
+        trusted and use the platform's own installation.
+        """
+        return not (self.remote or self.runs_as_users)
 
 
 class Scheduler(Protocol):

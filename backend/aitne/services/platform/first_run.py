@@ -45,9 +45,12 @@ class FirstRun:
         self._clock = clock
         self._accounts = accounts
 
-    async def prepare(self) -> None:
-        """Create the administrator and the token if they are missing or no longer valid."""
-        name = unix_user()
+    async def prepare(self, administrator: str | None = None) -> None:
+        """Create the administrator and the token if they are missing or no longer valid.
+
+        ``administrator`` is the name of the first one; None: that of this process's Unix user.
+        """
+        name = administrator or unix_user()
         admin = await self._first_admin(name)
         if self._accounts is not None:
             await self._accounts.run()

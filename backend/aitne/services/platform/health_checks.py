@@ -286,10 +286,11 @@ class HealthChecks:
         try:
             await self._probes.socket(socket)
         except Unavailable as error:
+            advice = "Start the broker's service."
+            if self._settings.own_accounts:
+                advice = f"{_RESTARTED} If it does not recover: {_LOGS}"
             return HealthCheckResult(
-                DOWN,
-                error.message,
-                "Jobs cannot be submitted and logs cannot be read. Start the broker's service.",
+                DOWN, error.message, f"Jobs cannot be submitted and logs cannot be read. {advice}"
             )
         return HealthCheckResult(OK, "The broker listens.", None, None, {"socket": str(socket)})
 

@@ -48,14 +48,13 @@ class NodeAddresses:
         Raises:
             Unavailable: the nodes of the job are not known yet.
         """
-        if not self._settings.capabilities.remote or job.address is None:
+        if self._settings.capabilities.trusted or job.address is None:
             return None
         if not job.nodes:
             raise Unavailable(f"The nodes of session {job.id} are not known yet; try again.")
         host, _, port = job.address.rpartition(":")
         host = host.strip("[]")
-        nodes_by_name = {node.name: node for node in await self._store.nodes()}
-        allowed = await self._allowed(_names(job.nodes, nodes_by_name))
+        allowed = await self._allowed(job)
         if not self._listens_there(host, allowed):
             return (
                 f"the agent reports that it listens at {job.address}, which is not an address of "
@@ -74,7 +73,7 @@ class NodeAddresses:
     def _listens_there(self, host: str, allowed: Iterable[str]) -> bool:
         if host in allowed:
             return True
-        agent_host = self._settings.slurm.agent_host
+        agent_host = self._settings.agent_host
         if "/" not in agent_host:
             return host == agent_host
         try:
@@ -82,8 +81,11 @@ class NodeAddresses:
         except ValueError:
             return False
 
-    async def _allowed(self, names: Iterable[str]) -> set[str]:
-        hosts = set(names)
+    async def _allowed(self, job: Job) -> set[str]:
+        if not self._settings.capabilities.remote:
+            return {self._settings.agent_host}  # all nodes are this machine
+        nodes_by_name = {node.name: node for node in await self._store.nodes()}
+        hosts = _names(job.nodes, nodes_by_name)
         for addresses in await asyncio.gather(*map(self._resolve, sorted(hosts))):
             hosts |= set(addresses)
         return hosts

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aitne.core.errors import Unavailable
-from aitne.core.settings import Settings
+from aitne.core.settings import BrokerClientSettings, Settings
 from aitne.services.sessions.addresses import NodeAddresses
 from tests.support.jobs import make_session
 from tests.unit.services.conftest import Bench, make_node
@@ -79,3 +79,21 @@ async def test_the_network_that_the_site_names(bench: Bench) -> None:
     assert await there.problem(make_session(nodes=("gpu01",), address="10.9.3.4:40001")) is None
     for address in ("10.8.3.4:40001", "gpu02:40001"):
         assert await there.problem(make_session(nodes=("gpu01",), address=address)) is not None
+
+
+async def test_on_one_machine_with_accounts_only_loopback_is_right(bench: Bench) -> None:
+    await bench.nodes(make_node("here"))
+    settings = Settings(data_dir=Path("/x"), scheduler="local", port=9000)
+    addresses = NodeAddresses(bench.store, settings, resolve)
+    theirs = make_session(nodes=("here",), address="169.254.169.254:8080")
+    assert await addresses.problem(theirs) is None, "the platform's own account is believed"
+
+    settings = settings.model_copy(
+        update={"broker": BrokerClientSettings(socket=Path("/run/aitne/broker.sock"))}
+    )
+    addresses = NodeAddresses(bench.store, settings, resolve)
+    assert await addresses.problem(make_session(nodes=("here",), address="127.0.0.1:40001")) is None
+    for address in ("169.254.169.254:8080", "gpu01:40001", "127.0.0.1:9002", "127.0.0.1:631"):
+        problem = await addresses.problem(make_session(nodes=("here",), address=address))
+        assert problem is not None
+        assert address in problem

@@ -8,13 +8,15 @@ towards its memory, and ends with it.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 import time
 from pathlib import Path
+from threading import Lock
 
 from aitne.adapters.schedulers._local import runner
-from aitne.adapters.schedulers._local.records import JOB, LocalJobRecord
+from aitne.adapters.schedulers._local.records import JOB, LocalJobRecord, write_atomically
 from aitne.core.errors import SchedulerRejected, Unavailable
 from aitne.core.ports.attach import AttachTarget
 from aitne.core.ports.tools import Tools
@@ -26,12 +28,13 @@ _ASK_AGAIN_S = 0.05
 
 class LocalAttacher:
     """Implementation of ``core.ports.attach.Attacher`` for the ``local`` scheduler, usable in any
-    process of the platform's account.
+    process of the scheduler's account.
     """
 
     def __init__(self, settings: Settings, tools: Tools | None = None) -> None:
-        del tools
         self._jobs = settings.data_dir / "local" / "jobs"
+        self._as_users = tools is not None and not tools.command.alone
+        self._writing = Lock()
 
     async def attach(self, target: AttachTarget) -> socket.socket:
         """Start a program beside the job; all its nodes are this machine.
@@ -44,6 +47,8 @@ class LocalAttacher:
 
     def _attach(self, target: AttachTarget) -> socket.socket:
         folder = self._run_dir(target)
+        if self._as_users:
+            self._write_agent(folder, target)
         give_up = time.monotonic() + _CONNECT_WITHIN_S
         while True:
             try:
@@ -75,6 +80,16 @@ class LocalAttacher:
             f"Job {run.scheduler_id} does not run, so nothing can be started beside it."
         )
 
+    def _write_agent(self, folder: Path, target: AttachTarget) -> None:
+        """Tell the runner how its job's account starts the agent: it cannot read root's own."""
+        try:
+            with self._writing:
+                write_atomically(folder / runner.AGENT, json.dumps(target.agent).encode())
+        except OSError as error:
+            raise Unavailable(
+                f"Nothing was started beside job {target.run.scheduler_id}: {error}."
+            ) from error
+
     async def close(self) -> None:
         """Do nothing: no resources are held."""
 
@@ -102,4 +117,9 @@ def _is_record_of(path: Path, target: AttachTarget) -> bool:
         request = LocalJobRecord.model_validate_json(path.read_bytes()).request
     except (OSError, ValueError):
         return False
-    return (request.job_id, request.attempt) == (target.run.job_id, target.run.attempt)
+    run = target.run
+    return (request.job_id, request.attempt, request.account) == (
+        run.job_id,
+        run.attempt,
+        run.account,
+    )

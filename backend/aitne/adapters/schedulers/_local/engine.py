@@ -17,18 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from aitne.adapters.schedulers._local import launcher, planner
-from aitne.adapters.schedulers._local.environment import base_environment, slurm_variables
 from aitne.adapters.schedulers._local.limits import TaskLimits
 from aitne.adapters.schedulers._local.outcome import ending_of, read_facts
 from aitne.adapters.schedulers._local.recall import recall
-from aitne.adapters.schedulers._local.records import (
-    LaunchFile,
-    Records,
-    RunGrant,
-    TaskOutcome,
-    TaskState,
-)
+from aitne.adapters.schedulers._local.records import Records, TaskOutcome, TaskState
 from aitne.adapters.schedulers._local.resources import NodeCapacity
+from aitne.adapters.schedulers._local.starting import RunStarter
 from aitne.adapters.schedulers._local.tasks import (
     JobIndex,
     LocalJob,
@@ -36,7 +30,6 @@ from aitne.adapters.schedulers._local.tasks import (
     TaskPhase,
     dependency,
 )
-from aitne.core.jobs.layout import log_name
 from aitne.core.jobs.states import TerminationReason as Reason
 from aitne.core.models.limits import HeldLimits, LimitUsage
 
@@ -58,8 +51,8 @@ class SchedulingEngine:
         records: Records,
         nodes: Sequence[NodeCapacity],
         limits: TaskLimits,
+        starter: RunStarter,
         *,
-        cluster: str,
         grace_s: float,
         clock: Callable[[], datetime],
     ) -> None:
@@ -68,7 +61,7 @@ class SchedulingEngine:
         self.limits = limits
         self.book = JobIndex()
         self.changed = asyncio.Event()
-        self._cluster = cluster
+        self._starter = starter
         self._grace_s = grace_s
         self._clock = clock
         self._reasons: dict[int, str] = {}
@@ -199,40 +192,11 @@ class SchedulingEngine:
     async def _launch(self, task: LocalTask) -> None:
         run = task.runs
         task.runs += 1
-        request = task.job.record.request
-        started, limit = self._clock(), task.time_limit_s
-        indices = task.job.record.indices
-        environment = base_environment(os.environ) | slurm_variables(
-            request,
-            job_number=task.number,
-            grants=task.grants,
-            restart_count=task.restart_count,
-            started=started,
-            cluster=self._cluster,
-            array=None
-            if indices is None or task.index is None
-            else (task.job.record.number, task.index, indices),
-            has_gpus=any(node.gpus for node in self.nodes),
-        )
-        grants = tuple(RunGrant(node=grant.node, gpus=grant.gpus) for grant in task.grants)
-
-        def start() -> launcher.ProcessIdentity:
-            folder = self.records.new_run(
-                task.job.record.number, task.index, run, LaunchFile(grants=grants)
-            )
-            return launcher.launch(
-                folder,
-                job_dir=request.job_dir,
-                environment=environment,
-                log=log_name(task.index),
-                time_limit_s=limit,
-                # All nodes are this machine: the sum of its resources on all of them.
-                memory_bytes=request.resources.memory_bytes * len(task.grants),
-                grace_s=self._grace_s,
-            )
-
+        limit = task.time_limit_s
         try:
-            identity = await asyncio.to_thread(start)
+            identity = await asyncio.to_thread(
+                self._starter.start, task, run, time_limit_s=limit, started=self._clock()
+            )
         except OSError as error:
             await self._start_failed(task, error)
         else:
@@ -254,7 +218,9 @@ class SchedulingEngine:
         now = self._clock()
         if task.cancelled:
             self._finish(task, TaskOutcome(reason=Reason.CANCELLED, ended_at=now))
-        elif not await asyncio.to_thread(os.path.isdir, task.job.record.request.job_dir):
+        elif not self._starter.as_users and not await asyncio.to_thread(
+            os.path.isdir, task.job.record.request.job_dir
+        ):
             self._finish(task, TaskOutcome(reason=Reason.START_FAILED, ended_at=now))
         else:
             task.trouble = f"It could not be started ({error}); it will be tried again"

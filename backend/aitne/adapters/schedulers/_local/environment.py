@@ -31,13 +31,23 @@ PASSED_ON = (
 LOCAL_NODES = "AITNE_LOCAL_NODES"
 
 
-def base_environment(source: Mapping[str, str]) -> dict[str, str]:
+_OF_THE_MACHINE = ("LANG", "LANGUAGE", "TZ")
+
+
+def base_environment(source: Mapping[str, str], account: str | None = None) -> dict[str, str]:
     """Return the variables of the platform's environment that jobs inherit, completed from the
     password database.
+
+    ``account``: the job's account; None: the platform's own. A job of another account inherits only
+    the language and the time zone.
+
+    Raises:
+        KeyError: there is no such account.
     """
-    person = pwd.getpwuid(os.getuid())
+    person = pwd.getpwuid(os.getuid()) if account is None else pwd.getpwnam(account)
+    passed_on = PASSED_ON if account is None else _OF_THE_MACHINE
     variables = {
-        name: value for name, value in source.items() if name in PASSED_ON or name.startswith("LC_")
+        name: value for name, value in source.items() if name in passed_on or name.startswith("LC_")
     }
     return {
         "HOME": person.pw_dir,

@@ -15,6 +15,7 @@ from typing import Any
 
 import aitne
 from aitne.adapters.schedulers._local import procfs, runner
+from aitne.adapters.schedulers._local.as_account import JobAccount
 from aitne.adapters.schedulers._local.records import write_atomically
 
 MARK = "AITNE_RUNNER_ID"
@@ -65,11 +66,14 @@ def launch(
     time_limit_s: float,
     memory_bytes: int,
     grace_s: float,
+    account: JobAccount | None,
 ) -> ProcessIdentity:
     """Start a detached runner for the run in ``run_dir``; return once the job's script has started
     and the runner accepts commands.
 
-    ``grace_s``: seconds between the request to end and the kill.
+    ``grace_s``: seconds between the request to end and the kill. ``account``: the job's account, if
+    this process is root; the script then starts perhaps a little later, and a failure of that start
+    is the outcome of the run.
 
     Raises:
         OSError: the runner could not be started; no process of the job runs.
@@ -77,9 +81,10 @@ def launch(
     process = subprocess.Popen(
         [
             *(sys.executable, "-I", "-S", "-c", _BOOT, _PACKAGE_ROOT),
-            *(str(run_dir), log, repr(time_limit_s), str(memory_bytes), repr(grace_s)),
+            *(str(run_dir), job_dir, log, repr(time_limit_s), str(memory_bytes), repr(grace_s)),
+            "" if account is None else str(account),
         ],
-        cwd=job_dir,
+        cwd=job_dir if account is None else "/",
         env={**environment, MARK: mark_of(run_dir)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -40,7 +40,7 @@ def ending_of(
     with its node.
     """
     lost = TaskOutcome(reason=TerminationReason.NODE_FAILED, started_at=started_at, ended_at=now)
-    names = ("reason", "exit_code", "signal", "started_at", "ended_at")
+    names = ("reason", "message", "exit_code", "signal", "started_at", "ended_at")
     try:
         ending = (
             lost

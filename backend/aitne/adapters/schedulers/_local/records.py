@@ -51,6 +51,8 @@ class TaskOutcome(Frozen):
     """Final outcome of a task."""
 
     reason: TerminationReason
+    message: str | None = None
+    """Details on the reason."""
     exit_code: int | None = None
     signal: int | None = None
     started_at: UtcTime | None = None
@@ -77,6 +79,19 @@ class LaunchFile(Frozen):
     """Content of ``launch.json`` in the folder of a run: the allocated resources."""
 
     grants: tuple[RunGrant, ...]
+
+
+def job_files(request: SubmitRequest) -> dict[str, bytes]:
+    """Return the files that the job's folder must have before the job starts."""
+    return {SCRIPT: request.script.encode("utf-8", "surrogateescape"), **request.files}
+
+
+def write_job_files(request: SubmitRequest) -> None:
+    """Write the files of a new job under this process's own account. Raises ``OSError``."""
+    job_dir = Path(request.job_dir)
+    _make_private(job_dir)
+    for name, content in job_files(request).items():
+        write_atomically(job_dir / name, content)
 
 
 class Records:
@@ -114,15 +129,9 @@ class Records:
         return sorted(records, key=lambda record: record.number), highest
 
     def create(self, record: LocalJobRecord) -> None:
-        """Write the files of a new job, its record last: if this fails, the job does not exist."""
-        request = record.request
+        """Write the record of a new job: if this fails, the job does not exist."""
         folder = self.jobs / str(record.number)
         try:
-            job_dir = Path(request.job_dir)
-            _make_private(job_dir)
-            files = {SCRIPT: request.script.encode("utf-8", "surrogateescape"), **request.files}
-            for name, content in files.items():
-                write_atomically(job_dir / name, content)
             folder.mkdir(0o700)
             text = record.model_dump_json(exclude={"request": {"files"}})
             write_atomically(folder / JOB, text.encode(), sync=True)

@@ -1,14 +1,18 @@
 """Runner of one job: a detached process that outlives the platform. Standard library only.
 
-Arguments: run folder, log, time limit (s), memory limit (bytes), grace (s). Its working directory is the job's
-folder and its environment the job's, so that nothing has to be parsed before the script runs; modules that are
-slow to import are imported after the script has started.
+Arguments: run folder, the job's folder, log, time limit (s), memory limit (bytes), grace (s), account. Its
+environment is the job's, so that nothing has to be parsed before the script runs; modules that are slow to import
+are imported after the script has started.
+
+With an account (``as_account``) it runs as root and starts the job's processes as that account. Then it opens nothing
+in the job's folder itself, and all that it reads and writes lies in the run folder, which only root can enter.
 
 It claims the run (``runner.json``, created once), adopts every orphan of the job (subreaper), ends the job at its
 time limit or when it exceeds its memory limit, and writes ``exit.json`` atomically, only when no process of the
 job is left. ``control.json`` holds ``{"time_limit_s": …, "cancel": …}``: SIGUSR1 makes the runner read it,
 SIGTERM ends the job, as a cancellation if ``control.json`` says so, else because the machine shuts down.
-For each connection to the socket ``door`` it starts a process of the agent beside the job (``--attach``).
+For each connection to the socket ``door`` it starts a process of the agent beside the job (``--attach``); with an
+account, ``agent.json`` holds the arguments that start the agent.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import os
 import time
 from collections.abc import Sequence
 
-from aitne.adapters.schedulers._local import procfs
+from aitne.adapters.schedulers._local import as_account, procfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the import takes time, for which the script would have to wait
@@ -29,6 +33,7 @@ EXIT = "exit.json"
 CONTROL = "control.json"
 SCRIPT = "script.sh"
 DOOR = "door"
+AGENT = "agent.json"
 CLAIMED, TAKEN, FAILED = b"claimed", b"taken", b"failed"
 """Messages of a runner to its starter, before it closes its descriptors."""
 
@@ -49,12 +54,20 @@ _EVERY_SIGNAL = [number for number in range(1, 32) if number not in (9, 19)]
 
 def main(arguments: Sequence[str]) -> None:
     """Detach, claim the run, start the script, report it on stdout, and supervise it to the end."""
-    run_dir, log, time_limit, memory_limit, grace = arguments
+    run_dir, job_dir, log, time_limit, memory_limit, grace, account = arguments
     if os.fork():
         os._exit(0)
     os.setsid()
     try:
-        runner = Runner(run_dir, log, float(time_limit), int(memory_limit), float(grace))
+        runner = Runner(
+            run_dir,
+            job_dir,
+            log,
+            float(time_limit),
+            int(memory_limit),
+            float(grace),
+            as_account.JobAccount.parse(account),
+        )
         answer = CLAIMED if runner.claim() else TAKEN
         if answer == CLAIMED:
             runner.launch()
@@ -91,9 +104,18 @@ class Runner:
     """
 
     def __init__(
-        self, run_dir: str, log: str, time_limit_s: float, memory_bytes: int, grace_s: float
+        self,
+        run_dir: str,
+        job_dir: str,
+        log: str,
+        time_limit_s: float,
+        memory_bytes: int,
+        grace_s: float,
+        account: as_account.JobAccount | None,
     ) -> None:
         self.run_dir = run_dir
+        self.job_dir = job_dir
+        self.account = account
         self.log = log
         self.time_limit_s = time_limit_s
         self.memory_bytes = memory_bytes
@@ -110,6 +132,8 @@ class Runner:
         self._leftovers_reported = False
         self._wake = -1
         self._beside: set[int] = set()
+        self._trouble = -1
+        """Pipe with the reason why the script could not be started; with an account."""
 
     # --- the start -------------------------------------------------------------------------------
 
@@ -133,22 +157,36 @@ class Runner:
     def launch(self) -> None:
         """Start the script in a new session, with the log as its output."""
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.leader = self._start_script()
+        self._write_identity("claim")
+        os.replace(self._path("claim"), self._path(RUNNER))
+
+    def _start_script(self) -> int:
+        log = self.log
+        if self.account is not None:
+            self._trouble, report = os.pipe2(os.O_CLOEXEC)
+            pid = self.account.start(
+                ["/usr/bin/env", "bash", SCRIPT],
+                self.job_dir,
+                lambda: as_account.job_streams(log),
+                report,
+            )
+            os.close(report)
+            return pid
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self.leader = os.posix_spawnp(
+        return os.posix_spawnp(
             "bash",
             ["bash", SCRIPT],
             os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, self.log, flags, 0o600),
+                (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ],
             setsid=True,
             setsigmask=[],
             setsigdef=_EVERY_SIGNAL,
         )
-        self._write_identity("claim")
-        os.replace(self._path("claim"), self._path(RUNNER))
 
     def _write_identity(self, name: str) -> None:
         pid = os.getpid()
@@ -230,30 +268,40 @@ class Runner:
 
     def _let_in(self, door: socket.socket) -> None:
         """Start the agent beside the job, with the connection as its standard streams."""
-        import sys
-
         try:
             connection, _ = door.accept()
         except OSError:
             return  # the client has disconnected
         try:
             if self.status is None:
-                number = connection.fileno()
-                self._beside.add(
-                    os.posix_spawn(
-                        sys.executable,
-                        [sys.executable, "-I", "-m", "aitne.agent", "--attach", os.getcwd()],
-                        os.environ,
-                        file_actions=[(os.POSIX_SPAWN_DUP2, number, fd) for fd in (0, 1, 2)],
-                        setsid=True,
-                        setsigmask=[],
-                        setsigdef=_EVERY_SIGNAL,
-                    )
-                )
-        except OSError as error:
+                self._beside.add(self._start_agent(connection.fileno()))
+        except (OSError, ValueError) as error:
             connection.send(f"aitne: it could not be started: {error}\n".encode())
         finally:
             connection.close()
+
+    def _start_agent(self, connection: int) -> int:
+        import json
+        import sys
+
+        argv = [sys.executable, "-I", "-m", "aitne.agent"]
+        if self.account is not None:
+            with open(self._path(AGENT), encoding="utf-8") as file:
+                argv = json.load(file)
+        argv = [*argv, "--attach", self.job_dir]
+        if self.account is not None:
+            return self.account.start(
+                argv, self.job_dir, lambda: (connection, connection), connection
+            )
+        return os.posix_spawn(
+            argv[0],
+            argv,
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, connection, fd) for fd in (0, 1, 2)],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=_EVERY_SIGNAL,
+        )
 
     def _reap(self) -> bool:
         """Collect ended processes; False if none is left (a subreaper sees all descendants)."""
@@ -285,12 +333,8 @@ class Runner:
 
     def _check_memory(self) -> None:
         processes = procfs.descendants(os.getpid())
-        if not self._leader_is_agent and self.status is None:
-            self._leader_is_agent = _AGENT in procfs.command_line(self.leader)
-        if self._leader_is_agent:
-            processes.pop(self.leader, None)
-        for pid in self._beside:
-            processes.pop(pid, None)
+        if self.account is None:
+            self._leave_out_agents(processes)
         used = sum(map(procfs.resident_bytes, processes))
         if used > self.memory_bytes:
             # Shared pages were counted once per process; only here is the exact number worth its cost.
@@ -300,6 +344,15 @@ class Runner:
             self._note(f"it used {used >> 20} MiB of memory and may use {self.memory_bytes >> 20}")
             self.reason = "out_of_memory"
             self.kill_at = time.monotonic()
+
+    def _leave_out_agents(self, processes: dict[int, int]) -> None:
+        """Remove the platform's own programs. Of another account any program can have their name."""
+        if not self._leader_is_agent and self.status is None:
+            self._leader_is_agent = _AGENT in procfs.command_line(self.leader)
+        if self._leader_is_agent:
+            processes.pop(self.leader, None)
+        for pid in self._beside:
+            processes.pop(pid, None)
 
     def _end(self, reason: str) -> None:
         """Signal the leader to end, which passes the signal to its program. Processes that remain
@@ -327,7 +380,8 @@ class Runner:
     def _kill_when_due(self) -> None:
         now = time.monotonic()
         if self.kill_at is not None and now >= self.kill_at:
-            spare = now < self.kill_at + _CLEARING_S
+            # The command line of another account's process is not read: its memory may be a file that hangs.
+            spare = self.account is None and now < self.kill_at + _CLEARING_S
             for pid, started in procfs.descendants(os.getpid()).items():
                 if not (spare and _clears_up(pid)):
                     procfs.signal_process(pid, started, 9)
@@ -350,10 +404,13 @@ class Runner:
 
         status = self.status or 0
         code = os.waitstatus_to_exitcode(status)
+        trouble = self._start_failure()
         outcome = {
             "exit_code": code if code >= 0 else None,
             "signal": -code if code < 0 else None,
-            "reason": self.reason or ("completed" if code == 0 else "failed"),
+            "reason": self.reason
+            or ("start_failed" if trouble else "completed" if code == 0 else "failed"),
+            "message": trouble or None,
             "started_at": self.started_at,
             "ended_at": time.time(),
             "peak_memory_bytes": self.peak_bytes,
@@ -377,14 +434,25 @@ class Runner:
             else:
                 return
 
+    def _start_failure(self) -> str | None:
+        """Return why the script could not be started; None if it was."""
+        if self._trouble < 0:
+            return None
+        # All that could hold the other end open has ended.
+        return os.read(self._trouble, as_account.REPORT_BYTES).decode("utf-8", "replace").strip()
+
     def _note(self, what: str) -> None:
         """Write to the job's log why the platform ends it, if the disk has space."""
+        text = f"aitne: the job is being ended: {what}.\n".encode()
         try:
+            if self.account is not None:
+                self.account.append(self.job_dir, self.log, text)
+                return
             log = os.open(self.log, os.O_WRONLY | os.O_APPEND)
         except OSError:
             return
         try:
-            os.write(log, f"aitne: the job is being ended: {what}.\n".encode())
+            os.write(log, text)
         except OSError:
             return
         finally:

@@ -26,9 +26,11 @@ def init(as_json: Json = False, data_dir: DataDir = None) -> int:
     # The settings and cryptography are heavier than everything else here.
     from aitne.host.settings import load_settings
     from aitne.services.platform.certificates import authority_file, open_authority
+    from aitne.supervisor.own_accounts import as_platform
 
     settings = load_settings(None if data_dir is None else Path(data_dir))
-    ca = open_authority(settings)
+    with as_platform(settings):
+        ca = open_authority(settings)
     path, expires = authority_file(settings), ca.certificate.not_valid_after_utc
     if as_json:
         output.answer_json(

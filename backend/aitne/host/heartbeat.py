@@ -1,4 +1,4 @@
-"""Heartbeat of the controller, which has no port that its supervisor could probe."""
+"""Heartbeat of a process that has no port which its supervisor could probe."""
 
 from __future__ import annotations
 

@@ -1,0 +1,97 @@
+"""Start of a task's run: its account, its environment, its folder and its runner."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+
+from aitne.adapters.accounts import UnixUser
+from aitne.adapters.schedulers._local import launcher
+from aitne.adapters.schedulers._local.as_account import JobAccount
+from aitne.adapters.schedulers._local.environment import base_environment, slurm_variables
+from aitne.adapters.schedulers._local.records import LaunchFile, Records, RunGrant
+from aitne.adapters.schedulers._local.tasks import LocalTask
+from aitne.core.errors import NotAllowed
+from aitne.core.jobs.layout import log_name
+
+
+class RunStarter:
+    """Starter of runs, usable in any thread.
+
+    ``permitted`` returns the Unix user of a job's account, or raises ``NotAllowed``; None: all jobs
+    run as this process's own account.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        *,
+        cluster: str,
+        has_gpus: bool,
+        grace_s: float,
+        permitted: Callable[[str], UnixUser] | None,
+    ) -> None:
+        self._records = records
+        self._cluster = cluster
+        self._has_gpus = has_gpus
+        self._grace_s = grace_s
+        self._permitted = permitted
+
+    @property
+    def as_users(self) -> bool:
+        """Return whether jobs run as the accounts of their users."""
+        return self._permitted is not None
+
+    def start(
+        self, task: LocalTask, run: int, *, time_limit_s: int, started: datetime
+    ) -> launcher.ProcessIdentity:
+        """Start the run with the grants of its task; return its runner.
+
+        Raises:
+            OSError: it could not be started; no process of the task runs.
+        """
+        record = task.job.record
+        request = record.request
+        account, environment = self._as_whom(request.account)
+        indices = record.indices
+        slurm = slurm_variables(
+            request,
+            job_number=task.number,
+            grants=task.grants,
+            restart_count=task.restart_count,
+            started=started,
+            cluster=self._cluster,
+            array=None
+            if indices is None or task.index is None
+            else (record.number, task.index, indices),
+            has_gpus=self._has_gpus,
+        )
+        grants = tuple(RunGrant(node=grant.node, gpus=grant.gpus) for grant in task.grants)
+        folder = self._records.new_run(record.number, task.index, run, LaunchFile(grants=grants))
+        return launcher.launch(
+            folder,
+            job_dir=request.job_dir,
+            environment=environment | slurm,
+            log=log_name(task.index),
+            time_limit_s=time_limit_s,
+            # All nodes are this machine: the sum of its resources on all of them.
+            memory_bytes=request.resources.memory_bytes * len(task.grants),
+            grace_s=self._grace_s,
+            account=account,
+        )
+
+    def _as_whom(self, account: str | None) -> tuple[JobAccount | None, dict[str, str]]:
+        """Return the account as which the job runs, None if that is this process's own, and its
+        environment. Raises ``OSError`` if jobs may not run as the account now.
+        """
+        if self._permitted is None:
+            return None, base_environment(os.environ)
+        try:
+            user = self._permitted(account or "")
+            environment = base_environment(os.environ, user.name)
+        except NotAllowed as error:
+            raise OSError(error.message.removesuffix(".")) from error
+        except KeyError as error:
+            raise OSError(f"This machine has no Unix account {account}") from error
+        return JobAccount(user.uid, user.gid, user.groups), environment

@@ -1,0 +1,87 @@
+"""End of the jobs that a platform left running, while it does not run itself."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from aitne.core.errors import SetupError
+from aitne.supervisor.child import launch, open_log
+from aitne.supervisor.identity import ROOT, acting_as, become
+from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SupervisorPlan, plan_dir
+
+
+def end_left_jobs(data_dir: Path, progress: Callable[[str], None]) -> bool:
+    """End the jobs that the platform in ``data_dir`` left running; return False if there are none.
+
+    Raises:
+        SetupError: they have not ended, or another account has to end them.
+    """
+    live = data_dir / "run" / LIVE
+    if not live.exists():
+        return False
+    plan = _plan(data_dir)
+    if not plan.drain:
+        return False
+    progress("The platform is not running; ending the jobs that it left running.")
+    try:
+        with _broker(plan):
+            process = subprocess.run(
+                plan.drain,
+                env=plan.base_env,
+                cwd=data_dir,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=DRAIN_WITHIN_S,
+                check=False,
+                preexec_fn=None if plan.account is None else partial(become, plan.account),
+            )
+    except subprocess.TimeoutExpired as error:
+        raise SetupError(
+            f"The jobs that the platform in {data_dir} left have not ended within "
+            f"{DRAIN_WITHIN_S:.0f} s. Run `aitne up` and check them there."
+        ) from error
+    if process.returncode:
+        last = process.stderr.strip().splitlines()[-3:]
+        raise SetupError(
+            f"The jobs that the platform in {data_dir} left could not be ended: {' '.join(last)}"
+        )
+    with acting_as(plan.account):
+        live.unlink()
+    return True
+
+
+def _plan(data_dir: Path) -> SupervisorPlan:
+    folder = plan_dir(data_dir)
+    try:
+        return SupervisorPlan.read(folder)
+    except (FileNotFoundError, PermissionError) as error:
+        raise SetupError(
+            f"The platform in {data_dir} may have left jobs running, and {folder} does not tell this "
+            "account how to end them. Use the account that started the platform."
+        ) from error
+
+
+@contextmanager
+def _broker(plan: SupervisorPlan) -> Iterator[None]:
+    """Run the plan's broker, through which its jobs are ended, in the block."""
+    brokers: list[subprocess.Popen[bytes]] = []
+    try:
+        for child in plan.children:
+            if child.as_root:
+                path = Path(plan.data_dir, "logs", f"{child.name}.log")
+                with open_log(path, plan.account) as log:
+                    brokers.append(launch(child.argv, child.env, Path("/"), log, (), ROOT))
+        yield
+    finally:
+        for broker in brokers:
+            broker.terminate()
+            try:
+                broker.wait(END_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                broker.kill()
+                broker.wait()

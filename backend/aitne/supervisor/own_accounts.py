@@ -1,0 +1,303 @@
+"""Platform whose jobs run as the Unix accounts of their users (``accounts.mode = "own"``).
+
+``aitne up`` is started as root. It starts the broker as root and everything else as the platform's
+account, to which the data directory belongs. What root itself uses (plan, lock, the broker's settings
+and state) is in a folder of root beside it, ``Settings.broker_dir``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aitne
+from aitne.adapters.accounts import UnixUser, permitted_user, unix_user
+from aitne.core.errors import NotAllowed, SetupError
+from aitne.core.settings import Settings
+from aitne.host.settings import config_path
+from aitne.supervisor.identity import ProcessAccount, acting_as, become
+
+CONFIG = "broker.toml"
+AUDIT = "broker.jsonl"
+_MOST_SOCKET_BYTES = 107
+_PROBE_WITHIN_S = 60.0
+_KEPT = ("PATH", "LANG", "LANGUAGE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "FORWARDED_ALLOW_IPS")
+_KEPT_ENDS = ("_PROXY", "_proxy")
+
+
+def platform_account(settings: Settings) -> ProcessAccount | None:
+    """Return the account that the platform's processes run as; None: the one that starts them.
+
+    Raises:
+        SetupError: the account does not exist, or jobs may run as it.
+    """
+    if not settings.own_accounts:
+        return None
+    user = _platform_user(settings)
+    return ProcessAccount(user.uid, user.gid, list(user.groups))
+
+
+@contextmanager
+def as_platform(settings: Settings) -> Iterator[None]:
+    """Act as the platform's account in the block if this is root and users have accounts of their
+    own: files made there belong to the platform. Raises ``SetupError``.
+    """
+    with acting_as(platform_account(settings) if os.geteuid() == 0 else None):
+        yield
+
+
+def prepare(settings: Settings) -> ProcessAccount:
+    """Check what the mode needs, and create both folders, or give an existing data directory of root
+    to the platform's account.
+
+    Raises:
+        SetupError: a requirement is not met; the message has the remedy.
+    """
+    if os.geteuid() != 0:
+        raise SetupError(
+            'With accounts.mode = "own" `aitne up` starts jobs as the Unix accounts of their users, '
+            "which requires root: use `sudo`, or a systemd unit without `User=` "
+            "(docs/howto/one-machine.md)."
+        )
+    os.umask(0o022)  # other accounts read the environments and the software
+    account = platform_account(settings)
+    assert account is not None  # noqa: S101 (the mode is own)
+    make_folders(settings, account)
+    _check_installation(settings, account)
+    return account
+
+
+def make_folders(settings: Settings, account: ProcessAccount) -> None:
+    """Create root's folder and the data directory, or give an existing data directory of root to the
+    platform's account.
+
+    Raises:
+        SetupError: accounts other than root could change what root uses, or the data directory
+            belongs to another account.
+    """
+    _check_config(config_path(settings.data_dir))
+    _make_broker_dir(settings)
+    _make_data_dir(settings, account)
+
+
+def write_broker_config(settings: Settings) -> Path:
+    """Write the settings of the broker, which only root can change; return the file."""
+    path = settings.broker_dir / CONFIG
+    temporary = path.with_suffix(".new")
+    temporary.touch(mode=0o600)
+    temporary.write_text(_toml(_broker_config(settings)))
+    temporary.replace(path)
+    return path
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """Return what the platform's processes get of the environment of root who starts them, with the
+    home of their own account."""
+    user = _platform_user(settings)
+    return plain_environment() | {"HOME": user.home, "USER": user.name, "LOGNAME": user.name}
+
+
+def plain_environment() -> dict[str, str]:
+    """Return the variables of this process that any account may know: paths, language, proxies."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT or name.startswith("LC_") or name.endswith(_KEPT_ENDS)
+    }
+
+
+def starter(settings: Settings) -> str | None:
+    """Return the account that started the platform with sudo, if jobs may run as it: the first
+    administrator. None: there is none.
+    """
+    try:
+        return permitted_user(os.environ.get("SUDO_USER", ""), settings.accounts).name
+    except NotAllowed:
+        return None
+
+
+def _platform_user(settings: Settings) -> UnixUser:
+    name = settings.accounts.platform
+    try:
+        user = unix_user(name)
+    except NotAllowed as error:
+        raise SetupError(
+            f"The account {name}, which the platform runs as, does not exist. Create it with "
+            f"`useradd --system --user-group --home-dir {settings.data_dir} --shell "
+            f"/usr/sbin/nologin {name}`, or name another with accounts.platform."
+        ) from error
+    try:
+        permitted_user(name, settings.accounts)
+    except NotAllowed:
+        return user
+    raise SetupError(
+        f"Jobs may run as {name}, the platform's own account, and would read its secrets. Use a "
+        "system account (`useradd --system`), whose uid is below accounts.min_uid."
+    )
+
+
+def _check_config(path: Path) -> None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return  # there is none
+    if facts.st_uid != 0 or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise SetupError(
+            f"Accounts other than root can change {path}, which tells root what to start. "
+            f"`chown root {path}; chmod go-w {path}` corrects this."
+        )
+
+
+def _make_broker_dir(settings: Settings) -> None:
+    folder = settings.broker_dir
+    if len(os.fsencode(settings.broker.socket or "")) > _MOST_SOCKET_BYTES:
+        raise SetupError(
+            f"The path {settings.broker.socket} is too long for a socket. Choose a shorter data "
+            "directory with --data-dir, such as /var/lib/aitne."
+        )
+    _check_parents(folder)
+    try:
+        folder.mkdir(mode=0o711, parents=True, exist_ok=True)
+        facts = folder.lstat()
+    except OSError as error:
+        raise SetupError(f"{folder} cannot be created: {error.strerror}.") from error
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != 0:
+        raise SetupError(
+            f"{folder} is not a folder of root. Remove it, or choose another data directory with "
+            "--data-dir."
+        )
+    folder.chmod(0o711)
+
+
+def _check_parents(folder: Path) -> None:
+    """Check that only root can replace ``folder``, and that other accounts reach what is in it."""
+    advice = "Choose another data directory with --data-dir, such as /var/lib/aitne."
+    for parent in folder.parents:
+        if not parent.exists():
+            continue
+        facts = parent.stat()
+        open_to_others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if facts.st_uid != 0 or (open_to_others and not facts.st_mode & stat.S_ISVTX):
+            raise SetupError(
+                f"Accounts other than root can change {parent}, and so {folder}, from which root "
+                f"starts programs. {advice}"
+            )
+        if not facts.st_mode & stat.S_IXOTH:
+            raise SetupError(
+                f"Other accounts than root cannot reach {folder}: {parent} has mode "
+                f"{stat.S_IMODE(facts.st_mode):04o}. {advice}"
+            )
+
+
+def _make_data_dir(settings: Settings, account: ProcessAccount) -> None:
+    folder = settings.data_dir
+    if not folder.exists():
+        folder.mkdir(mode=0o700, parents=True)
+    owner = folder.stat().st_uid
+    if owner == 0:
+        # The folder itself comes last: after an interruption the rest is done by the next start.
+        for _, folders, files, descriptor in os.fwalk(folder, topdown=False):
+            for name in (*folders, *files):
+                os.chown(name, account.uid, account.gid, dir_fd=descriptor, follow_symlinks=False)
+        own = config_path(folder)
+        if own.parent == folder and own.exists():
+            os.chown(own, 0, account.gid)
+        os.chown(folder, account.uid, account.gid)
+    elif owner != account.uid:
+        raise SetupError(
+            f"The data directory {folder} belongs to {_name(owner)}, not to "
+            f"{settings.accounts.platform}. Give it away with `chown -R "
+            f"{settings.accounts.platform}: {folder}`, or choose another with --data-dir."
+        )
+
+
+def _check_installation(settings: Settings, account: ProcessAccount) -> None:
+    """Check that the platform's account can run the platform, and cannot change it."""
+    name, package = settings.accounts.platform, Path(aitne.__file__).parent
+    advice = (
+        "Install the platform as root where every account can read it, such as "
+        "`python3 -m venv /opt/aitne` (docs/howto/one-machine.md)."
+    )
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-P", "-c", "import aitne.api"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            cwd="/",
+            env=plain_environment(),
+            timeout=_PROBE_WITHIN_S,
+            check=False,
+            preexec_fn=lambda: become(account),
+        )
+        problem = probe.stderr.strip().splitlines()[-1:] if probe.returncode else None
+    except (OSError, subprocess.SubprocessError) as error:
+        problem = [str(error)]
+    if problem is not None:
+        raise SetupError(
+            f"{name} cannot run {sys.executable} with this installation: {''.join(problem)}. {advice}"
+        )
+    with acting_as(account):
+        for path in (config_path(settings.data_dir), *settings.templates):
+            if path.exists() and not os.access(path, os.R_OK, effective_ids=True):
+                raise SetupError(f"{name} cannot read {path}. `chmod o+r {path}` corrects this.")
+        for path in (package, Path(sys.executable)):
+            if os.access(path, os.W_OK, effective_ids=True):
+                raise SetupError(
+                    f"{name} can change {path}, which the broker runs as root. {advice}"
+                )
+
+
+def _broker_config(settings: Settings) -> dict[str, Any]:
+    """Return the content of ``broker.toml``; amounts are numbers, as the settings keep them."""
+    values = settings.model_dump(mode="json", exclude_none=True)
+    accounts = {name: values["accounts"][name] for name in ("min_uid", "max_uid", "groups")}
+    pam = {"pam_service": settings.auth.pam.service} if "pam" in settings.auth.sources else {}
+    return {
+        "socket": str(settings.broker.socket),
+        "peers": [settings.accounts.platform],
+        "audit": str(settings.broker_dir / AUDIT),
+        "state_dir": str(settings.broker_dir),
+        "scheduler": settings.scheduler,
+        "cluster": settings.cluster,
+        "max_duration": settings.limits.max_duration,
+        **pam,
+        "accounts": accounts,
+        "local": values["local"],
+        "slurm": {"jobs_dir": settings.slurm.jobs_dir},
+        "storage": values["storage"],
+    }
+
+
+def _toml(values: Mapping[str, Any], prefix: str = "") -> str:
+    """Return the values as TOML. Tables come after plain values, as the format requires."""
+    plain = {name: value for name, value in values.items() if not isinstance(value, dict)}
+    lines = [f"{name} = {_toml_value(value)}\n" for name, value in plain.items()]
+    for name, value in values.items():
+        if isinstance(value, dict):
+            lines.append(f"\n[{prefix}{json.dumps(name)}]\n{_toml(value, f'{prefix}{name}.')}")
+    return "".join(lines)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    if isinstance(value, dict):
+        pairs = (f"{json.dumps(name)} = {_toml_value(item)}" for name, item in value.items())
+        return f"{{ {', '.join(pairs)} }}"
+    return json.dumps(value, ensure_ascii=False)  # TOML's basic strings have JSON's escapes
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
