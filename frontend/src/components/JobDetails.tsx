@@ -8,6 +8,7 @@ import { NodeLinks } from "@/components/NodeLinks";
 import { RelativeTime } from "@/components/Time";
 import { describeExchange, describeExit, describeRanks, describeResources } from "@/lib/describe";
 import { formatDuration } from "@/lib/time";
+import { formatBytes } from "@/lib/units";
 import classes from "@/pages/Job.module.css";
 
 /** The time limit that the platform records for a job from outside that has none. */
@@ -54,6 +55,26 @@ export function JobDetails({ job }: { job: Job }) {
         {job.workdir !== null && (
           <DetailRow name={t("Folder")}>
             <span className="mono">{job.workdir}</span>
+          </DetailRow>
+        )}
+        {job.tree !== null && (
+          <DetailRow name={t("Tree")}>
+            <span>
+              {[
+                t("{{count}} files", { count: job.tree.files }),
+                formatBytes(job.tree.size_bytes),
+                job.tree.commit === null ? "" : t("commit {{commit}}", { commit: job.tree.commit.slice(0, 12) }),
+                job.tree.dirty === true ? t("with uncommitted changes") : "",
+              ]
+                .filter(Boolean)
+                .join(", ")}{" "}
+              <Identifier value={job.tree.digest} short={job.tree.digest.slice(0, 12)} what={t("the SHA-256 of the tree")} />
+            </span>
+          </DetailRow>
+        )}
+        {job.repo !== null && (
+          <DetailRow name={t("Repository")}>
+            <span className="mono">{[job.repo.url, job.repo.ref, job.repo.subdir].filter(Boolean).join(" ")}</span>
           </DetailRow>
         )}
         {job.log_path !== null && (
