@@ -72,7 +72,7 @@ def test_progress_and_what_was_uploaded_are_told(
 
 
 @pytest.mark.parametrize("end", ["refused", "disturbed"])
-def test_nothing_is_submitted_without_a_whole_tree(
+def test_job_without_a_whole_tree_is_not_submitted(
     client: Client, api: FakeApi, tmp_path: Path, end: str
 ) -> None:
     path = path_of(tmp_path, a=b"one")
