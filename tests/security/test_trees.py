@@ -19,7 +19,7 @@ from aitne.core.trees import JobTree, TreeFile, TreeLink
 from aitne.services.platform.secrets import hashed
 from tests.support.stage import Stage, open_stage
 
-MAX_BYTES, QUOTA = 4_000, 10_000
+MAX_BYTES, QUOTA = 4_000, 21_000
 SECRET = b"print('of ada')\n"
 
 
@@ -203,7 +203,7 @@ async def test_quota_makes_room_from_trees_that_no_job_uses(stage: Stage) -> Non
     async with stage.client(await stage.token(ada)) as client:
         answer = await put(client, digest, document)
         assert (answer.status_code, answer.json()["code"]) == (409, "trees_full")
-        assert "the quota is 9.8 KiB" in answer.json()["detail"]
+        assert "You have 2 trees of 16 KiB" in answer.json()["detail"]
     stage.clock.move(7_200)
     await upload(stage, ada, c=b"c" * MAX_BYTES)
     assert (await submit(stage, ada, tree=unused)).status_code == 422
@@ -222,6 +222,17 @@ async def test_quota_makes_room_from_trees_that_no_job_uses(stage: Stage) -> Non
         assert not plan["possible"]
         assert "it has expired" in plan["problems"][0]["message"]
         assert (await client.post(f"/api/v1/jobs/{job}/resubmit")).status_code == 422
+
+
+async def test_number_of_trees_is_limited(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aitne.adapters.trees.MOST_TREES", 1)
+    ada = await stage.add_user("ada")
+    await upload(stage, ada)
+    digest, document = tree(TreeLink("link", "target"))
+    async with stage.client(await stage.token(ada)) as client:
+        answer = await put(client, digest, document)
+        assert (answer.status_code, answer.json()["code"]) == (409, "trees_full")
+        assert "at most 1 of" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -28,6 +28,10 @@ from aitne.core.units import describe_memory
 
 log = logging.getLogger(__name__)
 
+MOST_TREES = 1_000
+"""Maximum number of a user's trees."""
+BLOCK_BYTES = 4_096
+"""Size of which each file counts multiples, so that the quota limits the number of files too."""
 MOST_PARTIAL = 4
 """Maximum number of a user's trees that are not complete; one more removes the oldest."""
 PARTIAL_S = 86_400.0
@@ -118,8 +122,9 @@ class TreeFolder(TreeStorage):
                 for sha256, size in tree.blobs.items()
                 if not _has(place / "blobs" / sha256, size)
             }
-            self._check_room(place, len(document) + sum(missing.values()))
             partial = place / "trees" / f"{digest}{_PARTIAL}"
+            if missing or not partial.exists():
+                self._check_room(place, [len(document), *missing.values()])
             _put(partial, document)
             self._touch(partial)
             if missing:
@@ -128,19 +133,20 @@ class TreeFolder(TreeStorage):
                 partial.rename(partial.with_suffix(_COMPLETE))
             return _status(digest, tree, missing)
 
-    def _check_room(self, place: Path, more_bytes: int) -> None:
-        stored = sum(
-            entry.stat().st_size
-            for folder in (place / "trees", place / "blobs")
-            for entry in os.scandir(folder)
+    def _check_room(self, place: Path, more: Iterable[int]) -> None:
+        """Check that files of the sizes ``more`` can be stored."""
+        documents, blobs = (
+            [entry.stat().st_size for entry in os.scandir(place / name)]
+            for name in ("trees", "blobs")
         )
+        stored, more_bytes = _counted([*documents, *blobs]), _counted(more)
         quota = self._settings.quota_bytes
-        if stored + more_bytes > quota:
+        if stored + more_bytes > quota or len(documents) >= MOST_TREES:
             raise TreesFull(
-                f"Your trees have {describe_memory(stored)}, this one would add "
-                f"{describe_memory(more_bytes)}, and the quota is {describe_memory(quota)}. Trees of "
-                "jobs that have ended make room an hour after their last use; wait for jobs to end, "
-                "or make this tree smaller with .aitneignore."
+                f"You have {len(documents)} trees of {describe_memory(stored)}, and this one would "
+                f"add {describe_memory(more_bytes)}; at most {MOST_TREES} of "
+                f"{describe_memory(quota)} are permitted. Trees of jobs that have ended make room "
+                "an hour after their last use: wait, or make this tree smaller with .aitneignore."
             )
         if shutil.disk_usage(place).free - more_bytes < SPARE_BYTES:
             raise Unavailable(
@@ -276,6 +282,10 @@ def _by_age(place: Path, suffix: str) -> list[Path]:
     return sorted(
         (place / "trees").glob(f"*{suffix}"), key=lambda path: (path.stat().st_mtime_ns, path)
     )
+
+
+def _counted(sizes: Iterable[int]) -> int:
+    return sum(-(-size // BLOCK_BYTES) for size in sizes) * BLOCK_BYTES
 
 
 def _drop(paths: Collection[Path]) -> None:

@@ -96,7 +96,8 @@ class TreeSettings(Strict):
         200 << 20, description="Maximum size of one tree in bytes."
     )
     quota_bytes: Annotated[int, Field(strict=True, ge=1 << 10, le=1 << 50)] = Field(
-        2 << 30, description="Bytes that all trees of a user may have."
+        2 << 30,
+        description="Bytes that all trees of a user may have; each file counts in blocks of 4 KiB.",
     )
     keep_days: Annotated[float, Field(gt=0, le=3_650)] = Field(
         30,
