@@ -276,6 +276,10 @@ ROUTES: dict[str, Route] = {
     "grant_dataset": writes(OWNER, ADMIN),
     "revoke_dataset": writes(OWNER, MANAGER, ADMIN),
     "note_dataset_verification": writes(*SEEN, body={"manifest": SHA, "damaged_files": 0}),
+    "get_tree_limits": reads(ANYONE),
+    "put_tree": writes(ANYONE, body=b"no tree"),
+    # Each user has trees of their own, and nobody has this one.
+    "put_tree_blobs": writes(ANYONE, body=b"", refused=NOT_FOR_YOU),
     "get_storage": reads(ANYONE),
     # The cluster.
     "list_templates": reads(ANYONE),

@@ -24,6 +24,8 @@ class Platform:
     def __init__(self) -> None:
         self.reports: list[AgentReport] = []
         self.handovers: list[tuple[int, bytes]] = []
+        self.trees: list[tuple[int, bytes]] = []
+        """Answers with the job's tree, each given once."""
         self.tokens: set[str | None] = set()
         self.changed = threading.Condition()
         platform = self
@@ -40,6 +42,12 @@ class Platform:
                 self.answer(200, b"{}")
 
             def do_GET(self) -> None:
+                if self.path == f"/agent/v1/jobs/{JOB}/tree":
+                    with platform.changed:
+                        platform.tokens.add(self.headers["Authorization"])
+                        status, body = platform.trees.pop(0)
+                    self.answer(status, body)
+                    return
                 assert self.path == f"/agent/v1/jobs/{JOB}/handover?wait_s=25"
                 with platform.changed:
                     platform.tokens.add(self.headers["Authorization"])

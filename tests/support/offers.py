@@ -9,6 +9,7 @@ from aitne.adapters.accounts import OwnAccount
 from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.manifests import ManifestFolder
 from aitne.adapters.places import OwnUserFolders
+from aitne.adapters.trees import TreeFolder
 from aitne.bootstrap.adapters import storages
 from aitne.core.ports.runtime import Runtime
 from aitne.core.ports.store import Store
@@ -18,6 +19,7 @@ from aitne.services.datasets.paths import DatasetPaths
 from aitne.services.images.choice import ImageChooser
 from aitne.services.images.images import ImageService
 from aitne.services.jobs.offers import AvailabilityService
+from aitne.services.jobs.trees import TreeService
 from aitne.services.storage import StorageService
 
 
@@ -36,6 +38,12 @@ def storage_service(settings: Settings, clock: Callable[[], datetime]) -> Storag
     return StorageService(settings.storage, OwnAccount(settings), places, clock, fresh_s=0)
 
 
+def tree_service(store: Store, settings: Settings, clock: Callable[[], datetime]) -> TreeService:
+    """Trees below the platform's own folder."""
+    folder = TreeFolder(settings.trees_dir, settings.trees, now=lambda: clock().timestamp())
+    return TreeService(store, folder, settings.trees, clock)
+
+
 def offers(
     store: Store,
     settings: Settings,
@@ -49,5 +57,6 @@ def offers(
         storage_service(settings, clock),
         OwnUserFolders(settings.storage, storages(settings.storage)),
         ImageChooser(runtimes, settings.containers, remote=settings.capabilities.remote),
+        tree_service(store, settings, clock),
         settings,
     )

@@ -87,7 +87,7 @@ from tests.support.accounting import MemoryAccounting
 from tests.support.echo import EchoAttacher
 from tests.support.files import MemoryFiles
 from tests.support.hub import RecordingLogins
-from tests.support.offers import dataset_service, offers, storage_service
+from tests.support.offers import dataset_service, offers, storage_service, tree_service
 from tests.support.outside import MemoryOutside
 from tests.support.runtimes import FakeRuntime
 from tests.support.templates import TEMPLATES
@@ -248,6 +248,7 @@ def make_stage(
     datasets = dataset_service(store, settings, clock)
     cipher = Cipher(lambda: SECRETS[ENCRYPTION_KEY])
     secrets = UserSecretService(store, cipher, clock)
+    trees = tree_service(store, settings, clock)
     admission = Admission(
         store,
         TEMPLATES,
@@ -303,6 +304,7 @@ def make_stage(
         failures=FailureService(jobs, admission),
         preferences=PreferenceService(store),
         user_secrets=secrets,
+        trees=trees,
         inside=InsideService(store, clock, settings.portal_url),
         agents=AgentService(
             store,
@@ -312,6 +314,7 @@ def make_stage(
             snapshots,
             sweeps,
             secrets,
+            trees,
             cipher,
             trusted=not settings.capabilities.remote,
             certificates=session_signer(settings) if settings.tls.enabled else None,

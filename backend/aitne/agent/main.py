@@ -24,6 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs as much time as the agent's own code
     from typing import NoReturn
 
+    from aitne.agent.spec import TreeSpec
+
 FAILED = 1
 ENVIRONMENT = 118
 """Exit code: the job's environment could not be loaded; the end of the log states the reason."""
@@ -84,7 +86,11 @@ def main(arguments: Sequence[str]) -> None:
     if not of_node and not spec.apps:
         _offer_folders(spec)
     spread = spec.ranks is not None and spec.ranks.nodes > 1 and not of_node
-    ending = (_spread if spread else _prepared)(spec, programs, reporter)
+    ending = (
+        None if of_node or spec.tree is None else _fill_tree(spec, spec.tree, programs, reporter)
+    )
+    if ending is None:
+        ending = (_spread if spread else _prepared)(spec, programs, reporter)
     if ending.message is not None and not ending.in_log:
         _say(ending.message)
     if of_node:
@@ -198,6 +204,23 @@ class _Ending:
         self.in_log = in_log
         """Whether the message is already in the log."""
         self.message = None if message is None else message[:_LONGEST]
+
+
+def _fill_tree(
+    spec: Spec, tree: TreeSpec, programs: Programs, reporter: Reporter
+) -> _Ending | None:
+    """Fill the folder in which the job runs; return the job's outcome if that fails."""
+    from aitne.agent import tree as trees
+    from aitne.agent.needs import StopRequested
+
+    try:
+        trees.fill(spec, tree, lambda: programs.stop_signal is not None)
+    except trees.TreeUnavailable as error:
+        reporter.start()
+        return _Ending(NOT_READY, _START_FAILED, f"the job's files are missing: {error}")
+    except StopRequested:
+        return _Ending(128 + (programs.stop_signal or 0))
+    return None
 
 
 def _prepared(spec: Spec, programs: Programs, reporter: Reporter) -> _Ending:

@@ -36,7 +36,7 @@ def load(spec: Spec) -> None:
                 return
             reason = f"the platform answers {status}"
             if 400 <= status < 500 and status != 429:
-                raise SecretsUnavailable(_detail(body) or reason)
+                raise SecretsUnavailable(detail(body) or reason)
         except (OSError, wire.InvalidResponseError, ValueError, KeyError) as error:
             reason = f"the platform cannot be reached: {error}"
         if time.monotonic() > give_up:
@@ -44,7 +44,8 @@ def load(spec: Spec) -> None:
         time.sleep(_PAUSE_S)
 
 
-def _detail(body: bytes) -> str | None:
+def detail(body: bytes) -> str | None:
+    """Return the reason that an answer of the platform states; None if it states none."""
     try:
         return str(json.loads(body)["detail"])
     except (ValueError, KeyError, TypeError):

@@ -70,7 +70,8 @@ def take(spec: Spec, programs: Programs, workdir: str) -> dict[str, Any]:
     with contextlib.suppress(OSError):
         document["environment"] = environment(spec)
     try:
-        document["git"] = Git(programs, notes).state(workdir)
+        if spec.tree is None or spec.tree.digest is None:  # a tree is no working copy of git
+            document["git"] = Git(programs, notes).state(workdir)
     except FileNotFoundError:
         notes.append(f"git is not installed on node {spec.node}, so the commit is not known")
     except OSError as error:

@@ -72,6 +72,19 @@ class SweepSetting:
         self.env = {str(name): str(value) for name, value in (facts.get("env") or {}).items()}
 
 
+class TreeSpec:
+    """Folder in which the job runs, with what fills it: the tree with ``digest``, which the
+    platform has, or a git repository.
+    """
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self.path = str(facts["path"])
+        self.digest: str | None = facts.get("digest")
+        self.url = str(facts.get("url") or "")
+        self.ref = str(facts.get("ref") or "")
+        self.subdir: str | None = facts.get("subdir")
+
+
 class RanksSpec:
     """Distribution of a program's ranks over nodes."""
 
@@ -103,6 +116,8 @@ class Spec:
         self.secrets = bool(facts.get("secrets"))
         self.path = [str(folder) for folder in facts.get("path", ())]
         self.workdir = str(facts["workdir"])
+        tree = facts.get("tree")
+        self.tree = None if tree is None else TreeSpec(tree)
         self.listen = str(facts.get("listen") or "127.0.0.1")
         self.launch = LaunchSpec(facts.get("launch") or {})
         self.needs = [Need(need) for need in facts.get("needs") or ()]

@@ -12,6 +12,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # TLS costs as much memory as all the rest of the agent
     import ssl
+    from collections.abc import Callable, Iterator
 
 _MOST = 4 << 20
 
@@ -68,6 +69,27 @@ def split(url: str) -> tuple[bool, str, int, str]:
     return secure, host.strip("[]"), number, slash + path or "/"
 
 
+def download(url: str, *, token: str, silence_s: float) -> tuple[int, Iterator[bytes]]:
+    """Request ``url``; return the status and the body, in pieces as they arrive.
+
+    The last piece has arrived when the connection ends, also if it breaks. Both calls and iteration
+    raise as ``request``; ``silence_s`` is the longest time without data.
+    """
+    pieces = _exchange("GET", url, None, token, None, lambda: silence_s)
+    head = b""
+    for piece in pieces:
+        head += piece
+        if b"\r\n\r\n" in head or len(head) > _MOST:
+            break
+    status, body = _parse(head)
+
+    def rest() -> Iterator[bytes]:
+        yield body
+        yield from pieces
+
+    return status, rest()
+
+
 def request(
     method: str,
     url: str,
@@ -85,30 +107,45 @@ def request(
         OSError: the server cannot be reached, or does not answer in time.
         InvalidResponseError: the response is not HTTP.
     """
-    secure, host, port, path = split(url)
     deadline = time.monotonic() + timeout_s
+    answer = b""
+    for piece in _exchange(method, url, body, token, context, lambda: _left(deadline)):
+        answer += piece
+        if len(answer) >= _MOST:
+            break
+    return _parse(answer)
+
+
+def _exchange(
+    method: str,
+    url: str,
+    body: bytes | None,
+    token: str,
+    context: ssl.SSLContext | None,
+    remaining_s: Callable[[], float],
+) -> Iterator[bytes]:
+    """Send a request and yield the answer as it arrives, head included."""
+    secure, host, port, path = split(url)
     head = [f"{method} {path} HTTP/1.0", f"Host: {host}:{port}", "User-Agent: aitne-agent"]
     if token:
         head.append(f"Authorization: Bearer {token}")
     if body is not None:
         head += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     message = "\r\n".join([*head, "", ""]).encode("latin-1", "replace") + (body or b"")
-    connection = socket.create_connection((host, port), timeout=timeout_s)
+    connection = socket.create_connection((host, port), timeout=remaining_s())
     try:
         if secure:
             connection = (context or _context()).wrap_socket(connection, server_hostname=host)
-        connection.settimeout(_left(deadline))
+        connection.settimeout(remaining_s())
         connection.sendall(message)
-        answer = b""
-        while len(answer) < _MOST:
-            connection.settimeout(_left(deadline))
-            part = connection.recv(65536)
-            if not part:
-                break
-            answer += part
+        while True:
+            connection.settimeout(remaining_s())
+            piece = connection.recv(65536)
+            if not piece:
+                return
+            yield piece
     finally:
         connection.close()
-    return _parse(answer)
 
 
 def _left(deadline: float) -> float:

@@ -20,8 +20,8 @@ MAX_BODY_BYTES = 1 << 20
 MAX_ANONYMOUS_BODY_BYTES = 16 << 10
 """Maximum size of a body for a route that needs no login."""
 MAX_QUERY_BYTES = 8 << 10
-UPLOADS = "/api/v1/manifests/"
-"""Prefix of the routes that read bodies in chunks and write them to disk, so that they may be
+UPLOADS = ("/api/v1/manifests/", "/api/v1/trees/")
+"""Prefixes of the routes that read bodies in chunks and write them to disk, so that they may be
 larger."""
 
 _ALWAYS = {

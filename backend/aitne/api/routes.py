@@ -37,6 +37,7 @@ from aitne.api.routers import (
     sessions,
     storage,
     terminals,
+    trees,
     usage,
     users,
 )
@@ -80,6 +81,7 @@ def _routes() -> list[BaseRoute]:
             sessions,
             images,
             datasets,
+            trees,
             storage,
         ),
         *(

@@ -17,6 +17,7 @@ from aitne.adapters.image_files import ImagesFolder
 from aitne.adapters.manifests import ManifestFolder
 from aitne.adapters.probes import LocalProbes
 from aitne.adapters.store.sql import SqlStore
+from aitne.adapters.trees import TreeFolder
 from aitne.bootstrap.adapters import (
     CHANNELS,
     identity_sources,
@@ -57,6 +58,7 @@ from aitne.services.jobs.offers import AvailabilityService
 from aitne.services.jobs.reruns import RerunService
 from aitne.services.jobs.snapshots import SnapshotService
 from aitne.services.jobs.templates import TemplateCatalog, builtin_folder
+from aitne.services.jobs.trees import TreeService
 from aitne.services.notifications.announcements import AnnouncementService
 from aitne.services.notifications.notifications import NotificationService
 from aitne.services.platform.certificates import session_signer
@@ -140,6 +142,7 @@ class PlatformServices:
     failures: FailureService
     preferences: PreferenceService
     user_secrets: UserSecretService
+    trees: TreeService
     audit: AuditService
     notifications: NotificationService
     terminals: TerminalService
@@ -187,7 +190,10 @@ def build(settings: Settings) -> PlatformServices:
     )
     chooser = ImageChooser(runtimes, settings.containers, remote=not settings.capabilities.trusted)
     snapshots, sweeps = SnapshotService(store), SweepService(store, utc_now)
-    offers = AvailabilityService(images, datasets, storage, places, chooser, settings)
+    trees = TreeService(
+        store, TreeFolder(settings.trees_dir, settings.trees), settings.trees, utc_now
+    )
+    offers = AvailabilityService(images, datasets, storage, places, chooser, trees, settings)
     cipher = Cipher(partial(read_secret, settings, ENCRYPTION_KEY))
     secrets = UserSecretService(store, cipher, utc_now)
     admission = Admission(
@@ -266,6 +272,7 @@ def build(settings: Settings) -> PlatformServices:
         failures=FailureService(jobs, admission),
         preferences=PreferenceService(store),
         user_secrets=secrets,
+        trees=trees,
         terminals=TerminalService(store, renderer, make_attacher(settings), unix_accounts, utc_now),
         hub_logouts=HubLogouts(
             store,
@@ -280,6 +287,7 @@ def build(settings: Settings) -> PlatformServices:
             snapshots,
             sweeps,
             secrets,
+            trees,
             cipher,
             trusted=settings.capabilities.trusted,
             certificates=session_signer(settings) if settings.tls.enabled else None,

@@ -1,4 +1,5 @@
-"""Progress of reading a dataset: a bar on a terminal, else a line at intervals."""
+"""Progress of reading a dataset or uploading a tree: a bar on a terminal, else a line at
+intervals."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 LINE_S = 30.0
 """Seconds between two lines without a terminal, few enough for a log."""
+_VERBS = {"read": ("Reading", "read"), "send": ("Uploading", "uploaded")}
+"""For each stage that counts bytes: what happens, and what has happened."""
 
 
 class ProgressMeter:
@@ -52,14 +55,14 @@ class ProgressMeter:
         if self._bar is None or now.stage != self._stage:
             self.stop()
             self._stage = now.stage
-            self._bar = _bar(listing=now.stage != "read")
+            self._bar = _bar(listing=now.stage not in _VERBS)
             self._task = self._bar.add_task("", total=None)
             self._bar.start()
-        if now.stage == "read":
+        if now.stage in _VERBS:
             # Bytes that an earlier run has read would count as speed.
             self._bar.update(
                 self._task,
-                description=f"Reading {now.files} files",
+                description=f"{_VERBS[now.stage][0]} {now.files} files",
                 completed=now.done_bytes - now.kept_bytes,
                 total=now.total_bytes - now.kept_bytes,
             )
@@ -69,11 +72,12 @@ class ProgressMeter:
         self._bar.refresh()
 
     def _write(self, now: Progress) -> None:
-        if time.monotonic() - self._reported_at < LINE_S or now.stage != "read":
+        if time.monotonic() - self._reported_at < LINE_S or now.stage not in _VERBS:
             return
         self._reported_at = time.monotonic()
         output.say(
-            f"{output.memory(now.done_bytes)} of {output.memory(now.total_bytes)} read, "
+            f"{output.memory(now.done_bytes)} of {output.memory(now.total_bytes)} "
+            f"{_VERBS[now.stage][1]}, "
             f"{now.done_files} of {now.files} files, "
             f"after {output.duration(self._reported_at - self._begun)}."
         )

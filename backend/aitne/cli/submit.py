@@ -6,10 +6,13 @@ import sys
 from typing import Any, TextIO
 
 from aitne.cli import follow, output
+from aitne.cli.meter import ProgressMeter
+from aitne.cli.views.job_summary import repo_of, tree_of
 from aitne.cli.views.job_table import resources
 from aitne.client import Client, Job, Plan
 from aitne.client.records import JobSpecRecord
 from aitne.client.session import new_key
+from aitne.core.errors import InvalidInput
 
 MOST_SETTINGS = 50
 """Maximum number of lines that are shown on a terminal."""
@@ -49,6 +52,27 @@ def submit(
     return job
 
 
+def check_source(job_file: dict[str, Any]) -> None:
+    """Raise ``InvalidInput`` if the job file names another folder than the one that is uploaded."""
+    named = [name for name in ("tree", "repo", "workdir") if job_file.get(name) is not None]
+    if named:
+        raise InvalidInput.field(
+            named[0], "with --sync the job runs in the uploaded files; remove it, or --sync"
+        )
+
+
+def upload(client: Client, folder: str) -> str:
+    """Upload a working tree, and return its digest. Raises as ``client.trees.upload``."""
+    with ProgressMeter() as meter:
+        tree = client.trees.upload(folder, heard=meter)
+    count = "1 file" if tree.uploaded_files == 1 else f"{tree.uploaded_files} files"
+    output.say(
+        f"Uploaded {count} of {tree.files} ({output.memory(tree.uploaded_bytes)} of "
+        f"{output.memory(tree.size_bytes)})."
+    )
+    return tree.digest
+
+
 def attend(client: Client, job: Job, *, as_json: bool) -> Job:
     """Follow a session until it is ready, or a job to its end, and return the job."""
     try:
@@ -78,6 +102,8 @@ def show_plan(plan: Plan, *, file: TextIO) -> None:
             ("Runs", _commands(spec.commands)),
             ("Ranks", _ranks(spec)),
             ("In", spec.workdir),
+            ("Tree", tree_of(spec)),
+            ("Repository", repo_of(spec)),
             ("Parameters", ", ".join(f"{k}={v}" for k, v in spec.parameters.items())),
             ("Resources", resources(spec.resources)),
             ("Time limit", output.duration(spec.max_duration_s)),
@@ -107,8 +133,6 @@ def _show_settings(settings: list[dict[str, Any]], *, file: TextIO) -> None:
 def refuse_unfit(plan: Plan) -> None:
     """Raise ``InvalidInput`` if the plan could never run."""
     if not plan.fits:
-        from aitne.core.errors import InvalidInput
-
         raise InvalidInput(
             f"This can never start here: {plan.pending_reason or 'no node is large enough'}. "
             "`aitne node ls` shows the nodes."

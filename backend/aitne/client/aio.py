@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from aitne.client.discovery import Platform
     from aitne.client.images import ArtifactRecord, ImageRecord, Images
     from aitne.client.jobs import Jobs
+    from aitne.client.manifests import Progress
     from aitne.client.notifications import (
         DeliveryRecord,
         NotificationRecord,
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from aitne.client.storage import StorageAreas, StorageViewRecord
     from aitne.client.terminals import TerminalConnection
     from aitne.client.transport import RequestTransport
+    from aitne.client.trees import TreeLimitsRecord, TreeRecord, Trees
 
 
 class AsyncJobs:
@@ -109,8 +111,14 @@ class AsyncJobs:
     async def plan(self, job_file: Mapping[str, Any]) -> Plan:
         return await call(self._sync.plan, job_file)
 
-    async def create(self, job_file: Mapping[str, Any], *, key: str | None = None) -> Job:
-        return await call(self._sync.create, job_file, key=key)
+    async def create(
+        self,
+        job_file: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        sync: str | os.PathLike[str] | None = None,
+    ) -> Job:
+        return await call(self._sync.create, job_file, key=key, sync=sync)
 
     async def resubmit(
         self,
@@ -707,6 +715,21 @@ class AsyncDatasets:
         )
 
 
+class AsyncTrees:
+    """``client.trees``, awaited."""
+
+    def __init__(self, sync: Trees) -> None:
+        self._sync = sync
+
+    async def limits(self) -> TreeLimitsRecord:
+        return await call(self._sync.limits)
+
+    async def upload(
+        self, folder: str | os.PathLike[str], *, heard: Callable[[Progress], None] | None = None
+    ) -> TreeRecord:
+        return await call(self._sync.upload, folder, heard=heard)
+
+
 class AsyncStorageAreas:
     """``client.storage``, awaited."""
 
@@ -940,6 +963,7 @@ class AsyncClient:
         self.projects = AsyncProjects(self._sync.projects)
         self.images = AsyncImages(self._sync.images)
         self.datasets = AsyncDatasets(self._sync.datasets)
+        self.trees = AsyncTrees(self._sync.trees)
         self.storage = AsyncStorageAreas(self._sync.storage)
         self.admin = AsyncAdministration(self._sync.admin)
         self.audit = AsyncAudit(self._sync.audit)

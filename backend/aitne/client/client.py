@@ -23,6 +23,7 @@ from aitne.client.secrets import Secrets
 from aitne.client.session import ApiSession
 from aitne.client.sessions import Sessions
 from aitne.client.storage import StorageAreas
+from aitne.client.trees import Trees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Client:
         self.projects = Projects(self._session)
         self.images = Images(self._session)
         self.datasets = Datasets(self._session)
+        self.trees = Trees(self._session)
         self.storage = StorageAreas(self._session)
         self.admin = Administration(self._session)
         self.audit = Audit(self._session)

@@ -14,6 +14,7 @@ from aitne.client.session import RequestBackoff, new_key, segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
@@ -39,9 +40,23 @@ class Jobs(Runs):
         ``InvalidInput``."""
         return Plan(self._session.json("POST", "/jobs:plan", body=job_file, repeatable=True))
 
-    def create(self, job_file: Mapping[str, Any], *, key: str | None = None) -> Job:
+    def create(
+        self,
+        job_file: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        sync: str | os.PathLike[str] | None = None,
+    ) -> Job:
         """Submit a job file. Repeated requests with the same ``key`` create one job and return
-        it."""
+        it.
+
+        ``sync`` is a folder whose files travel with the job, which runs in a copy of them; raises
+        as ``client.trees.upload``.
+        """
+        if sync is not None:
+            from aitne.client.trees import Trees
+
+            job_file = {**job_file, "tree": Trees(self._session).upload(sync).digest}
         return self._create("/jobs", job_file, key)
 
     def resubmit(

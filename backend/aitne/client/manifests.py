@@ -52,7 +52,7 @@ class Progress:
 
     def __init__(self) -> None:
         self.stage = "list"
-        """Current stage: ``list``, ``read``, then ``check``."""
+        """Current stage: ``list``, ``read``, then ``check``; of an upload ``send``."""
         self.found = 0
         """Number of entries of the folder so far."""
         self.files = 0

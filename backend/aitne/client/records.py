@@ -82,6 +82,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     version: int
     container: dict[str, Any]
     environment: dict[str, Any]
+    repo: dict[str, Any] | None
     secrets: list[str]
     after: list[str]
     afterany: list[str]
@@ -102,6 +103,7 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     distributed: dict[str, Any] | None
     env: dict[str, str]
     workdir: str | None
+    tree: dict[str, Any] | None
     resources: ResourcesRecord
     max_duration_s: int
     inactivity_duration_s: int | None
@@ -121,6 +123,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
 
     container: dict[str, Any]
     environment: dict[str, Any]
+    repo: dict[str, Any] | None
     secrets: list[str]
     after: list[str]
     afterany: list[str]
@@ -141,6 +144,7 @@ class JobSpecRecord(Record, resources=ResourcesRecord):
     distributed: dict[str, Any] | None
     env: dict[str, str]
     workdir: str | None
+    tree: dict[str, Any] | None
     resources: ResourcesRecord
     max_duration_s: int
     inactivity_duration_s: int | None

@@ -125,9 +125,10 @@ def order(path: bytes) -> bytes:
 
 
 def check_path(path: bytes) -> None:
-    """Raise ``ValueError`` if a dataset cannot have such a path; the message gives the reason."""
+    """Raise ``ValueError`` if a dataset or tree cannot have such a path; the message gives the
+    reason."""
     if not path or path.startswith(b"/"):
-        raise ValueError("is not relative to the dataset")
+        raise ValueError("is not relative to its folder")
     if b"\0" in path:
         raise ValueError("contains a NUL byte")
     if len(path) > MAX_PATH_BYTES:
@@ -152,12 +153,12 @@ def check_target(path: bytes, target: bytes) -> None:
     while up < len(parts) and parts[up] == b"..":
         up += 1
     if up > path.count(b"/"):
-        raise ValueError("points out of the dataset")
+        raise ValueError("points out of its folder")
     if b".." in parts[up:]:
         raise ValueError("has '..' in the middle of its target: remove it")
 
 
-class _Order:
+class PathOrder:
     """Check of the order of entries; keeps only the last of them."""
 
     def __init__(self) -> None:
@@ -165,6 +166,7 @@ class _Order:
         self._key = b""
 
     def check(self, path: bytes) -> None:
+        """Raise ``ValueError`` if ``path`` may not follow the path that was checked before."""
         key = order(path)
         if key <= self._key:
             if path == self._path:
@@ -181,7 +183,7 @@ def serialize(entries: Iterable[Entry]) -> Iterator[bytes]:
     Raises:
         ManifestError: a path or a link's target cannot be in a dataset, or a path comes twice.
     """
-    ordered = _Order()
+    ordered = PathOrder()
     piece = bytearray(HEADER)
     for entry in sorted(entries, key=lambda entry: order(entry.path)):
         try:
@@ -209,7 +211,7 @@ def parse(chunks: Iterable[bytes]) -> Iterator[Entry]:
         ManifestError: the text is no whole, canonical manifest. The entries before the line that is
             wrong have been yielded by then: use none before the end was reached.
     """
-    ordered = _Order()
+    ordered = PathOrder()
     for number, line in _lines(chunks):
         if number == 1:
             if line + b"\n" != HEADER:

@@ -18,7 +18,7 @@ from aitne.core.platform.tls_settings import TlsSettings
 from aitne.core.ports.scheduler import SchedulerCapabilities, scheduler_capabilities
 from aitne.core.projects.settings import ProjectSettings
 from aitne.core.sessions.hosts import WILDCARD, check_wildcard
-from aitne.core.storage.settings import ContainerSettings, StorageSettings
+from aitne.core.storage.settings import ContainerSettings, StorageSettings, TreeSettings
 from aitne.core.users.settings import AuditSettings, AuthSettings, RateSettings
 
 
@@ -161,6 +161,7 @@ class Settings(Strict):
     accounts: AccountSettings = AccountSettings()
     containers: ContainerSettings = ContainerSettings()
     storage: StorageSettings = StorageSettings()
+    trees: TreeSettings = TreeSettings()
     limits: LimitSettings = LimitSettings()
     projects: ProjectSettings = ProjectSettings()
     auth: AuthSettings = AuthSettings()
@@ -338,6 +339,11 @@ class Settings(Strict):
     def manifests_dir(self) -> Path:
         """One file per dataset's manifest, named by its digest."""
         return self.data_dir / "manifests"
+
+    @property
+    def trees_dir(self) -> Path:
+        """One folder per user, with the trees that the user has uploaded."""
+        return self.data_dir / "trees"
 
     @property
     def jobs_dir(self) -> Path:

@@ -2111,6 +2111,69 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trees:limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the limits of trees
+         * @description Return the limits of trees.
+         */
+        get: operations["get_tree_limits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trees/{sha256}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Store the list of a tree's files (JSON as `core/trees.py` describes it), and return the contents that are missing
+         * @description Store the list of a tree's files (JSON as `core/trees.py` describes it), and return the
+         *     contents that are missing. A job can name the tree in `tree` once nothing is missing: send the
+         *     list again after the contents.
+         */
+        put: operations["put_tree"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trees/{sha256}/blobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Store contents of a tree, each after a line with its sha256, a space and its size in bytes
+         * @description Store contents of a tree, each after a line with its sha256, a space and its size in bytes.
+         *     Contents before an invalid one are kept.
+         */
+        put: operations["put_tree_blobs"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/storage": {
         parameters: {
             query?: never;
@@ -4448,6 +4511,8 @@ export interface components {
             container?: components["schemas"]["ContainerOptions"] | null;
             /** @description Environment to load on the node; only without an image. */
             environment?: components["schemas"]["EnvironmentOptions"] | null;
+            /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
+            repo?: components["schemas"]["RepoOptions"] | null;
             /**
              * @description The owner's secrets, set as environment variables of the same names.
              * @example [
@@ -4515,6 +4580,8 @@ export interface components {
             };
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
+            /** @description sha256 of an uploaded tree, in a copy of which the job runs: what `aitne apply --sync` sets; only for jobs, without repo and workdir. */
+            tree?: string | null;
             /** @description Requested resources; omitted ones come from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Input"];
             /** @description Time limit, such as 4h. */
@@ -4544,6 +4611,8 @@ export interface components {
             container?: components["schemas"]["ContainerOptions"];
             /** @description Environment to load on the node; only without an image. */
             environment?: components["schemas"]["EnvironmentOptions"];
+            /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
+            repo?: components["schemas"]["RepoOptions"] | null;
             /**
              * @description The owner's secrets, set as environment variables of the same names.
              * @example [
@@ -4611,6 +4680,8 @@ export interface components {
             };
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
+            /** @description sha256 of an uploaded tree, in a copy of which the job runs: what `aitne apply --sync` sets; only for jobs, without repo and workdir. */
+            tree?: string | null;
             /** @description Requested resources; omitted ones come from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Output"];
             /** @description Time limit, such as 4h. */
@@ -4737,6 +4808,8 @@ export interface components {
             container?: components["schemas"]["ContainerOptions"];
             /** @description Environment to load on the node; only without an image. */
             environment?: components["schemas"]["EnvironmentOptions"];
+            /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
+            repo?: components["schemas"]["RepoOptions"] | null;
             /**
              * @description The owner's secrets, set as environment variables of the same names.
              * @example [
@@ -4807,6 +4880,8 @@ export interface components {
             };
             /** @description Folder in which its commands start. */
             workdir?: string | null;
+            /** @description Uploaded tree in which it runs; null: it has none. */
+            tree?: components["schemas"]["TreeUse"] | null;
             /**
              * @description Resources on each node.
              * @default {
@@ -4989,6 +5064,8 @@ export interface components {
             container: components["schemas"]["ContainerOptions"];
             /** @description Environment to load on the node; only without an image. */
             environment: components["schemas"]["EnvironmentOptions"];
+            /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
+            repo: components["schemas"]["RepoOptions"] | null;
             /**
              * @description The owner's secrets, set as environment variables of the same names.
              * @example [
@@ -5059,6 +5136,8 @@ export interface components {
             };
             /** @description Folder in which its commands start. */
             workdir: string | null;
+            /** @description Uploaded tree in which it runs; null: it has none. */
+            tree: components["schemas"]["TreeUse"] | null;
             /**
              * @description Resources on each node.
              * @default {
@@ -6670,6 +6749,21 @@ export interface components {
          * @enum {string}
          */
         RemedyKind: "resubmit" | "packages";
+        /** @description The ``repo`` part of a job: a git repository that is cloned before the job starts. */
+        RepoOptions: {
+            /**
+             * @description Address of the repository, as the cluster reaches it: https://, ssh:// or file:///, or git@host:path; without a password.
+             * @example https://github.com/pytorch/examples
+             */
+            url: string;
+            /**
+             * @description Branch, tag or complete commit hash.
+             * @example main
+             */
+            ref: string;
+            /** @description Folder of the repository in which the job runs. Omitted: its top. */
+            subdir?: string | null;
+        };
         /** @description Preview of running a job again: whether that is possible, and what has changed since. */
         Rerun: {
             /** @description Whether the job can run again unchanged. */
@@ -7043,6 +7137,8 @@ export interface components {
             container?: components["schemas"]["ContainerOptions"] | null;
             /** @description Environment to load on the node; only without an image. */
             environment?: components["schemas"]["EnvironmentOptions"] | null;
+            /** @description Git repository in which the job runs: cloned before it starts; only for jobs, without tree and workdir. */
+            repo?: components["schemas"]["RepoOptions"] | null;
             /**
              * @description The owner's secrets, set as environment variables of the same names.
              * @example [
@@ -7111,6 +7207,8 @@ export interface components {
             };
             /** @description An absolute path or one below home (~/...). */
             workdir?: string | null;
+            /** @description sha256 of an uploaded tree, in a copy of which the job runs: what `aitne apply --sync` sets; only for jobs, without repo and workdir. */
+            tree?: string | null;
             /** @description Requested resources; omitted ones come from the template or the site. */
             resources?: components["schemas"]["ResourcesFile-Input"];
             /** @description Time limit, such as 4h. */
@@ -7898,6 +7996,43 @@ export interface components {
             created_by?: string | null;
             /** @description The token itself, which is shown only once. */
             token: string;
+        };
+        /** @description Limits of the platform for the trees that users upload. */
+        TreeLimits: {
+            /** @description Maximum number of files and links of a tree. */
+            max_files: number;
+            /** @description Maximum size of a tree in bytes. */
+            max_bytes: number;
+            /** @description Bytes that all trees of a user may have. */
+            quota_bytes: number;
+        };
+        /** @description Tree whose list of files the platform has, with the contents that it lacks. */
+        TreeStatus: {
+            /** @description sha256 that identifies the tree. */
+            digest: string;
+            /** @description Number of files and links. */
+            files: number;
+            /** @description Size of all files in bytes. */
+            size_bytes: number;
+            /** @description Git commit that was checked out; null: unknown. */
+            commit?: string | null;
+            /** @description Whether there were uncommitted changes; null: unknown. */
+            dirty?: boolean | null;
+            /** @description sha256 of the contents to be uploaded; empty: the tree is complete. */
+            missing: string[];
+        };
+        /** @description Tree that a job runs in. */
+        TreeUse: {
+            /** @description sha256 that identifies the tree. */
+            digest: string;
+            /** @description Number of files and links. */
+            files: number;
+            /** @description Size of all files in bytes. */
+            size_bytes: number;
+            /** @description Git commit that was checked out; null: unknown. */
+            commit?: string | null;
+            /** @description Whether there were uncommitted changes; null: unknown. */
+            dirty?: boolean | null;
         };
         /** @description Number of unread notifications. */
         UnreadCount: {
@@ -13654,6 +13789,129 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Dataset"];
                 };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_tree_limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TreeLimits"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_tree: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description sha256 of the list of the tree's files. */
+                sha256: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TreeStatus"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    put_tree_blobs: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description sha256 of the list of the tree's files. */
+                sha256: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             401: components["responses"]["NotAuthenticated"];
             403: components["responses"]["NotAllowed"];

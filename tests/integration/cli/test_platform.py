@@ -128,3 +128,32 @@ def test_a_user_with_a_token_of_their_own(
     token = json.loads(made.stdout)["token"]
     kept = aitne("login", platform.url, "--token", token, "--json")
     assert json.loads(kept.stdout) == {"url": platform.url, "user": "grace"}
+
+
+def test_working_tree_travels_with_its_job(aitne: Aitne, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "data").mkdir(parents=True)
+    (project / "run").write_text("#!/bin/sh\necho first from $PWD\n")
+    (project / "run").chmod(0o755)
+    (project / "data" / "value").write_text("42\n")
+    path = job_file(tmp_path, commands=["./run", "cat data/value", "rm run"])
+
+    def apply(*options: str) -> subprocess.CompletedProcess[str]:
+        return aitne("apply", path, "--sync", str(project), "--yes", *options)
+
+    done = apply("--wait", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "Uploaded 2 files of 2" in done.stderr
+    job = json.loads(done.stdout)
+    assert job["tree"]["files"] == 2
+    assert f"/{job['id']}/tree\n42\n" in done.stderr
+    assert f"sha256 {job['tree']['digest'][:12]}" in aitne("show", job["id"]).stdout
+    (project / "run").write_text("#!/bin/sh\necho second\n")
+    again = apply("--wait")
+    assert again.returncode == 0, again.stderr
+    assert "Uploaded 1 file of 2" in again.stderr
+    assert again.stdout.startswith("second\n42\n")
+    # The tree of the first job is what it was, whatever its program did.
+    repeated = aitne("resubmit", job["id"], "--yes", "--wait")
+    assert repeated.returncode == 0, repeated.stderr
+    assert repeated.stdout.startswith("first from ")

@@ -154,7 +154,7 @@ def test_dataset_files_of_unsupported_kind_are_named(data: Path) -> None:
     assert reasons.keys() == {b"pipe", b"out", b"absolute", b"sock"}
     assert "named pipe" in reasons[b"pipe"]
     assert "socket" in reasons[b"sock"]
-    assert "out of the dataset" in reasons[b"out"]
+    assert "out of its folder" in reasons[b"out"]
     assert "make it relative" in reasons[b"absolute"]
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import FileResponse
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 
 from aitne.api.catalog_views import (
     DatasetChanges,
@@ -19,13 +15,12 @@ from aitne.api.catalog_views import (
 )
 from aitne.api.deps import PlatformDep, Reader, Writer
 from aitne.api.routers import V1
+from aitne.api.uploads import uploaded
 from aitne.core.models.base import ProjectName
 from aitne.core.models.dataset import Dataset, DatasetName, DatasetVersion, ManifestDigest
 from aitne.services.datasets.datasets import NewDataset
 
 GZIP = "application/gzip"
-SILENCE_S = 60.0
-"""Seconds without data after which an upload is aborted, so that it does not block others."""
 
 router = APIRouter(prefix=V1, tags=["datasets"])
 Name = Annotated[DatasetName, Path(description="The dataset's name.")]
@@ -64,26 +59,8 @@ async def upload_manifest(
 ) -> ManifestSummary:
     """Upload a manifest, compressed with gzip, before its dataset is added. It is read completely
     and kept for a day, or permanently once a dataset refers to it."""
-    try:
-        summary = await platform.datasets.receive_manifest(actor, sha256, _body(request))
-    except ClientDisconnect:
-        raise HTTPException(400, "The upload was interrupted; nothing was stored.") from None
+    summary = await platform.datasets.receive_manifest(actor, sha256, uploaded(request))
     return ManifestSummary(**summary._asdict())
-
-
-async def _body(request: Request) -> AsyncIterator[bytes]:
-    chunks = request.stream()
-    while True:
-        try:
-            async with asyncio.timeout(SILENCE_S):
-                chunk = await anext(chunks, None)
-        except TimeoutError:
-            raise HTTPException(
-                408, f"No data arrived for {SILENCE_S:g} seconds; nothing was stored. Try again."
-            ) from None
-        if chunk is None:
-            return
-        yield chunk
 
 
 @router.get("/datasets/{name}")

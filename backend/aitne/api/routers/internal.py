@@ -8,6 +8,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from aitne.api.audited import acts
 from aitne.api.deps import PlatformDep, bearer, rates_of
@@ -82,6 +83,17 @@ async def get_handover(
 async def get_secrets(job_id: UUID, token: JobToken, platform: PlatformDep) -> JobSecrets:
     """Return the values of the owner's secrets that the job names."""
     return await platform.agents.secrets(token, job_id)
+
+
+@router.get("/agent/v1/jobs/{job_id}/tree")
+async def get_tree(
+    job_id: UUID, token: JobToken, request: Request, platform: PlatformDep
+) -> StreamingResponse:
+    """Return the tree in which the job runs."""
+    rates_of(request).changes.take(f"job:{hashed(token)}")
+    length, pieces = await platform.agents.tree(token, job_id)
+    headers = {"Content-Length": str(length)}
+    return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
 
 @router.post("/agent/v1/jobs/{job_id}/certificate")

@@ -30,11 +30,20 @@ FileOption = Annotated[
 aitne apply job.aitne.yml                  ask, submit, return
 aitne apply job.aitne.yml --yes --wait     submit and follow to the end
 aitne apply job.aitne.yml --yes --json     submit; the job as JSON
+aitne apply job.aitne.yml --sync .         run it in a copy of this folder
 """,
 )
 def apply(
     file: FileArgument = None,
     file_option: FileOption = None,
+    sync: Annotated[
+        str | None,
+        typer.Option(
+            "--sync",
+            metavar="DIR",
+            help="Upload the files of DIR and run the job in a copy of them.",
+        ),
+    ] = None,
     yes: Yes = False,
     wait: Wait = False,
     detach: Annotated[
@@ -48,14 +57,21 @@ def apply(
 
     With --wait the log of a job is followed to its end, and the exit status is 1 if the job fails;
     for a session the command waits until it is ready. Ctrl-C leaves it running.
+
+    With --sync the working tree travels with the job: what git tracks or would add, outside git all
+    files, without those that .aitneignore lists. Only files that the platform lacks are uploaded.
     """
     if wait and detach:
         raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")
     from aitne.cli import job_source, submit
 
     source = job_source.read(_only(file, file_option))
+    client = connect(url, data_dir)
+    if sync is not None:
+        submit.check_source(source.content)
+        source.content["tree"] = submit.upload(client, sync)
     try:
-        submit.submit(connect(url, data_dir), source.content, yes=yes, wait=wait, as_json=as_json)
+        submit.submit(client, source.content, yes=yes, wait=wait, as_json=as_json)
     except InvalidInput as error:
         raise source.locate(error) from error
     return 0

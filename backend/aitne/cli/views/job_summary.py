@@ -10,7 +10,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aitne.client.records import AdviceRecord, FailureRecord, Job, RemedyRecord
+    from aitne.client.records import (
+        AdviceRecord,
+        FailureRecord,
+        Job,
+        JobSpecRecord,
+        RemedyRecord,
+    )
 
 
 def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None) -> None:
@@ -34,6 +40,8 @@ def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None
             ("Owner", job.owner),
             ("Project", job.project),
             ("Resources", resources(job.resources)),
+            ("Tree", tree_of(job)),
+            ("Repository", repo_of(job)),
             ("Nodes", ", ".join(job.nodes)),
             ("Expected start", output.moment(job.expected_start_at)),
             ("Started", output.moment(job.started_at)),
@@ -47,6 +55,29 @@ def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None
             ),
         ]
     )
+
+
+def tree_of(job: Job | JobSpecRecord) -> str | None:
+    """Return the uploaded tree in which the job runs, as text; None if it has none."""
+    tree = job.tree
+    if not tree:
+        return None
+    count = "1 file" if tree["files"] == 1 else f"{tree['files']} files"
+    parts = [count, output.memory(tree["size_bytes"]), f"sha256 {tree['digest'][:12]}"]
+    if tree["commit"]:
+        parts.append(f"commit {tree['commit'][:12]}")
+    if tree["dirty"]:
+        parts.append("with uncommitted changes")
+    return ", ".join(parts)
+
+
+def repo_of(job: Job | JobSpecRecord) -> str | None:
+    """Return the repository in which the job runs, as text; None if it has none."""
+    repo = job.repo
+    if not repo:
+        return None
+    subdir = f", in {repo['subdir']}" if repo["subdir"] else ""
+    return output.plain(f"{repo['url']} at {repo['ref']}{subdir}")
 
 
 def _command(job: Job, remedy: RemedyRecord) -> str:

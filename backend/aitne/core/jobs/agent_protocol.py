@@ -9,6 +9,7 @@ Calls, all with ``Authorization: Bearer <token>``:
 - ``POST /agent/v1/jobs/{job_id}/report`` with ``AgentReport`` -> 200 ``AgentReply``
 - ``GET /agent/v1/jobs/{job_id}/handover?wait_s=25`` -> 200 ``Handover`` or 204 when there is none yet
 - ``GET /agent/v1/jobs/{job_id}/secrets`` -> 200 ``JobSecrets``, 409 when one is gone
+- ``GET /agent/v1/jobs/{job_id}/tree`` -> 200 list of the tree's files, line feed, their contents
 - ``POST /agent/v1/jobs/{job_id}/certificate`` with ``CertificateRequest`` -> 200 ``IssuedCertificate``
 """
 
@@ -100,6 +101,22 @@ class AgentSetting(Frozen):
     env: dict[str, str]
 
 
+class AgentTree(Frozen):
+    """Folder in which a job runs, filled before its program starts: with the tree that
+    ``GET /agent/v1/jobs/{job_id}/tree`` returns, or from a git repository."""
+
+    path: str
+    """Absolute path of the folder. All attempts and tasks share it; the first one fills it."""
+    digest: str | None = None
+    """sha256 of the list of the tree's files (``core.trees``)."""
+    url: str | None = None
+    """Address of a git repository."""
+    ref: str | None = None
+    """Branch, tag or commit of the repository."""
+    subdir: str | None = None
+    """Folder of the repository in which the job runs; None: its top."""
+
+
 class AgentSpec(Frozen):
     """Content of ``agent.json``, which tells the agent what to start."""
 
@@ -121,6 +138,8 @@ class AgentSpec(Frozen):
     path: tuple[str, ...] = ()
     """Folders put before the node's own PATH; a PATH in ``env`` replaces both."""
     workdir: str
+    tree: AgentTree | None = None
+    """Source of the folder in which the job runs; None: the folder exists."""
     launch: RuntimeLaunch = RuntimeLaunch()
     """``commands`` and the apps' ``argv`` are the programs' own; this comes before each."""
     needs: tuple[AgentNeed, ...] = ()

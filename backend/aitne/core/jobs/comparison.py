@@ -25,7 +25,7 @@ _UNITS = {
     "diff_bytes": "bytes",
 }
 _JOB = ("type", "template", "template_version", "commands", "workdir", "max_duration_s", "array")
-_FLAT = ("env", "environment", "container", "distributed", "retry", "slurm")
+_FLAT = ("repo", "env", "environment", "container", "distributed", "retry", "slurm")
 _LONGEST = 2_000
 _NOISE = 0.05
 _DIGITS = 10
@@ -146,6 +146,9 @@ def _resources(run: ComparisonInput) -> dict[str, Any]:
 
 
 def _code(run: ComparisonInput) -> dict[str, Any]:
+    tree = run.job.spec.tree
+    if tree is not None:
+        return {"commit": tree.commit, "dirty": tree.dirty, "tree": tree.digest}
     taken = run.snapshot.taken
     git = None if taken is None else taken.git
     if git is None:

@@ -30,6 +30,7 @@ def job_to_file(spec: JobSpec) -> dict[str, Any]:
         "distributed": spec.distributed.model_dump() if spec.distributed else None,
         "env": env,
         "workdir": spec.workdir,
+        "tree": spec.tree.digest if spec.tree else None,
         "resources": _resources(spec),
         "max_duration": format_duration(spec.max_duration_s),
         "inactivity_duration": _inactivity(spec),

@@ -26,6 +26,7 @@ from aitne.core.models.job_options import DistributedOptions, JobOptions
 from aitne.core.models.resources import Resources
 from aitne.core.models.storage import Area
 from aitne.core.models.sweep import SweepSpec
+from aitne.core.models.tree import TreeUse
 
 Scalar = str | int | float | bool
 """A template parameter's value."""
@@ -129,6 +130,9 @@ class JobDescription(JobOptions, Frozen):
     env: dict[str, str] = Field(default_factory=dict)
     """The user's variables and the template's ``AITNE_PARAM_*``; never a secret."""
     workdir: str | None = None
+    tree: TreeUse | None = Field(
+        None, description="Uploaded tree in which it runs; null: it has none."
+    )
     resources: Resources = Resources()
     max_duration_s: int = 3_600
     """Time limit in seconds, after which the job is ended."""

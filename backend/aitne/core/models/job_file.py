@@ -26,6 +26,7 @@ from aitne.core.models.job import JobType, Scalar
 from aitne.core.models.job_options import DistributedOptions, JobOptions
 from aitne.core.models.resources import ResourcesFile
 from aitne.core.models.sweep import SweepFile
+from aitne.core.models.tree import TreeDigest
 
 RESERVED_ENV = (
     "AITNE_",
@@ -137,6 +138,11 @@ class JobFile(JobOptions, Strict):
     )
     workdir: str | None = Field(
         None, max_length=4_096, description="An absolute path or one below home (~/...)."
+    )
+    tree: TreeDigest | None = Field(
+        None,
+        description="sha256 of an uploaded tree, in a copy of which the job runs: what "
+        "`aitne apply --sync` sets; only for jobs, without repo and workdir.",
     )
     resources: ResourcesFile = Field(
         default_factory=ResourcesFile,

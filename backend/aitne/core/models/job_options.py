@@ -31,6 +31,7 @@ from aitne.core.models.base import (
     passable,
     read_duration,
 )
+from aitne.core.models.tree import RepoOptions
 
 T = TypeVar("T")
 
@@ -221,6 +222,11 @@ class JobOptions(BaseModel):
     environment: Annotated[EnvironmentOptions, _null_as_default(EnvironmentOptions)] = Field(
         default_factory=EnvironmentOptions,
         description="Environment to load on the node; only without an image.",
+    )
+    repo: RepoOptions | None = Field(
+        None,
+        description="Git repository in which the job runs: cloned before it starts; only for jobs, "
+        "without tree and workdir.",
     )
     secrets: Annotated[tuple[EnvName, ...], AfterValidator(_unique)] = Field(
         default_factory=tuple,

@@ -89,6 +89,23 @@ class AreaSettings(Strict):
         return self
 
 
+class TreeSettings(Strict):
+    """Trees that users upload for their jobs (`aitne apply --sync`)."""
+
+    max_bytes: Annotated[int, Field(strict=True, ge=1 << 10, le=1 << 40)] = Field(
+        200 << 20, description="Maximum size of one tree in bytes."
+    )
+    quota_bytes: Annotated[int, Field(strict=True, ge=1 << 10, le=1 << 50)] = Field(
+        2 << 30,
+        description="Bytes that all trees of a user may have; each file counts in blocks of 4 KiB.",
+    )
+    keep_days: Annotated[float, Field(gt=0, le=3_650)] = Field(
+        30,
+        description="Days after its last use until a tree is removed that no waiting or running job "
+        "needs.",
+    )
+
+
 class StorageSettings(Strict):
     """File systems that users see."""
 

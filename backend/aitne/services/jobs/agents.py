@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,6 +29,7 @@ from aitne.core.models.job import Job, JobChanges, JobType
 from aitne.core.models.profile import MOST_BYTES, Profile
 from aitne.core.ports.store import Store
 from aitne.services.jobs.snapshots import SnapshotService
+from aitne.services.jobs.trees import TreeService
 from aitne.services.platform.encryption import Cipher
 from aitne.services.platform.events import EventHub
 from aitne.services.platform.secrets import hashed
@@ -109,6 +110,7 @@ class AgentService:
         snapshots: SnapshotService,
         sweeps: SweepService,
         secrets: UserSecretService,
+        trees: TreeService,
         cipher: Cipher,
         *,
         trusted: bool,
@@ -117,6 +119,7 @@ class AgentService:
         """Store the dependencies; ``certificates`` is None if the platform does not use TLS."""
         self._certificates = certificates
         self._secrets = secrets
+        self._trees = trees
         self._cipher = cipher
         self._snapshots = snapshots
         self._sweeps = sweeps
@@ -258,6 +261,25 @@ class AgentService:
         """
         job = await self._job_of(token, job_id)
         return JobSecrets(env=dict(await self._secrets.values(job.owner, job.spec.secrets)))
+
+    async def tree(self, token: str, job_id: UUID) -> tuple[int, Iterator[bytes]]:
+        """Return length and pieces of the job's tree: the list of its files, a line feed, and their
+        contents.
+
+        Raises:
+            NotAuthenticated: the token is not this job's, or the job has ended.
+            NotFound: the job has no tree.
+            Conflict: its tree was removed.
+        """
+        job = await self._job_of(token, job_id)
+        if job.spec.tree is None:
+            raise NotFound("tree", job_id, f"The job {job_id} has no tree.")
+        content = await self._trees.content(job.owner, job.spec.tree.digest)
+        if content is None:
+            raise Conflict(
+                "The job's tree was removed from the platform. Submit the job again with --sync."
+            )
+        return content
 
     async def certificate(self, token: str, job_id: UUID, request: CertificateRequest) -> str:
         """Return a certificate (PEM) for the server of a session, at the address that it has reported.

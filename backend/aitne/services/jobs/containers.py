@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from aitne.core.jobs.agent_protocol import AgentNeed
+from aitne.core.jobs.agent_protocol import AgentNeed, AgentTree
 from aitne.core.jobs.containers import BindRoot, check_binds
 from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.job import Job, JobSpec
@@ -69,7 +69,7 @@ def container_of(
         argv=(),
         binds=tuple(binds),
         home=home,
-        workdir=_workdir(spec, home),
+        workdir=_workdir(job, folder, home),
         gpus=spec.resources.gpu.count > 0,
         writable=spec.container.writable,
         network=spec.container.network,
@@ -82,12 +82,34 @@ def container_of(
     )
 
 
-def agents_workdir(job: Job, box: ContainerSpec) -> str:
+def tree_of(job: Job, folder: str) -> AgentTree | None:
+    """Return the source of the folder in which the job runs; None if the job brings none.
+
+    ``folder`` is the job folder: all attempts and tasks share one tree.
+    """
+    spec = job.spec
+    path = f"{folder}/tree"
+    if spec.tree is not None:
+        return AgentTree(path=path, digest=spec.tree.digest)
+    if spec.repo is not None:
+        return AgentTree(path=path, url=spec.repo.url, ref=spec.repo.ref, subdir=spec.repo.subdir)
+    return None
+
+
+def _named_workdir(job: Job, folder: str) -> str:
+    """Return the job's working folder as it is named: absolute, or below home."""
+    tree = tree_of(job, folder)
+    if tree is None:
+        return job.spec.workdir or "~"
+    return tree.path if tree.subdir is None else f"{tree.path}/{tree.subdir}"
+
+
+def agents_workdir(job: Job, folder: str, box: ContainerSpec) -> str:
     """Return the working directory of the agent: that of the job, unless this folder exists only
-    inside the container.
+    inside the container. ``folder`` is the job folder.
     """
     if box.image is None:
-        return job.spec.workdir or "~"
+        return _named_workdir(job, folder)
     shared_paths = [bind.source for bind in box.binds if bind.source == bind.target]
     return box.workdir if within(box.workdir, shared_paths) else "/"
 
@@ -159,8 +181,8 @@ def _outermost(paths: Iterable[str]) -> list[str]:
     return outermost
 
 
-def _workdir(spec: JobSpec, home: str) -> str:
-    workdir = spec.workdir or "~"
+def _workdir(job: Job, folder: str, home: str) -> str:
+    workdir = _named_workdir(job, folder)
     if workdir == "~":
         return home
     path = home.rstrip("/") + workdir[1:] if workdir.startswith("~/") else workdir

@@ -22,6 +22,7 @@ from aitne.services.jobs.cluster_check import Problems
 from aitne.services.jobs.containers import own_roots
 from aitne.services.jobs.paths import judge, named_paths
 from aitne.services.jobs.resolve import AvailableResources
+from aitne.services.jobs.trees import TreeService
 from aitne.services.storage import StorageService
 
 
@@ -37,9 +38,11 @@ class AvailabilityService:
         storage: StorageService,
         places: UserFolders,
         chooser: ImageChooser,
+        trees: TreeService,
         settings: Settings,
     ) -> None:
         self.chooser = chooser
+        self._trees = trees
         self._storage = storage
         self._images = images
         self._datasets = datasets
@@ -49,10 +52,10 @@ class AvailabilityService:
     async def of(
         self, actor: Actor, file: JobFile, reference: str, project: str, account: UnixAccount
     ) -> AvailableResources:
-        """Return the images, datasets and folders that are available to the job; ``reference``
-        names its image.
+        """Return the images, datasets, folders and the tree that are available to the job;
+        ``reference`` names its image.
 
-        Datasets that are not available are among the ``problems`` of the result.
+        Datasets and a tree that are not available are among the ``problems`` of the result.
 
         Raises:
             NotAllowed: the credential may not read.
@@ -63,6 +66,9 @@ class AvailabilityService:
             reference=reference,
             images=await self._images.candidates(actor) if named else (),
         )
+        if file.tree is not None:
+            tree, missing = await self._trees.find(actor.name, file.tree)
+            offer = replace(offer, tree=tree, problems=tuple(missing))
         return await self._with_datasets(offer, actor, file.datasets, project)
 
     async def renew(
@@ -102,6 +108,8 @@ class AvailabilityService:
         references = [f"{dataset.name}:{dataset.version}" for dataset in spec.datasets]
         offer = await self._with_datasets(offer, actor, references, spec.project)
         problems.extend(offer.problems)
+        if spec.tree is not None:
+            problems.extend((await self._trees.find(actor.name, spec.tree.digest))[1])
         for before, now in zip(spec.datasets, offer.datasets, strict=False):
             if before.manifest != now.manifest:
                 problems.add(
@@ -168,7 +176,7 @@ class AvailabilityService:
         try:
             uses = await self._datasets.resolve(actor, references, project)
         except InvalidInput as error:
-            return replace(offer, problems=tuple(error.problems))
+            return replace(offer, problems=(*offer.problems, *error.problems))
         return replace(offer, datasets=tuple(uses))
 
     async def look(self, actor: Actor, spec: JobSpec, account: UnixAccount) -> tuple[str, ...]:

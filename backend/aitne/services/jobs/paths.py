@@ -41,7 +41,9 @@ def named_paths(spec: JobSpec) -> tuple[NamedPath, ...]:
     """Return the paths that a job names: its working folder, its virtual environment, and the
     script of its first command. Those that may exist only in its image are omitted."""
     paths = []
-    folder = _expanded(spec.workdir or "~", spec.home)
+    # The folder of a tree or repository does not exist before the job starts.
+    own = spec.tree is not None or spec.repo is not None
+    folder = None if own else _expanded(spec.workdir or "~", spec.home)
     if spec.workdir is not None and folder is not None:
         paths.append(
             NamedPath("workdir", spec.workdir, folder, "folder", f"there is no folder {folder}")

@@ -37,6 +37,7 @@ from aitne.services.jobs.containers import (
     caches_of,
     container_of,
     needs_of,
+    tree_of,
 )
 from aitne.services.jobs.distributed import TRANSPORT_OF
 from aitne.services.jobs.enforcement import limits_of
@@ -100,7 +101,8 @@ class Renderer:
         spec = job.spec
         runtime = self._runtime(spec)
         by_runtime, by_agent = limits_of(spec)
-        box = container_of(job, self.place(job).folder, self._software, by_runtime)
+        folder = self.place(job).folder
+        box = container_of(job, folder, self._software, by_runtime)
         return AgentSpec(
             job_id=_run_id(job),
             attempt=job.attempt,
@@ -130,7 +132,8 @@ class Renderer:
             },
             secrets=bool(spec.secrets),
             path=runtime.path(),
-            workdir=agents_workdir(job, box),
+            workdir=agents_workdir(job, folder, box),
+            tree=tree_of(job, folder),
             launch=runtime.launch(box),
             needs=needs_of(job),
             datasets={}

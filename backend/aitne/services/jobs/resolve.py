@@ -27,6 +27,7 @@ from aitne.core.models.resources import Resources
 from aitne.core.models.storage import Area
 from aitne.core.models.sweep import SweepSpec
 from aitne.core.models.template import Template
+from aitne.core.models.tree import TreeUse
 from aitne.core.settings import Settings
 from aitne.core.sweeps import array_of, expand
 from aitne.services.images.choice import ImageChoice, ImageChooser, ImageRequest
@@ -64,6 +65,7 @@ def resolve(
         kind = template.type
     expanded = _expand(file, template, templates, problems)
     _check_kind(file, kind, template, problems)
+    _check_source(file, kind, expanded, problems)
     choice = _choose_image(file, template, project, chooser, offer, problems)
     problems.extend(offer.problems)
     resources = resources_of(file, template, limits, problems)
@@ -100,6 +102,7 @@ def resolve(
         apps=_apps(template, choice),
         env={**expanded.env, **file.env},
         workdir=file.workdir or expanded.workdir,
+        tree=offer.tree,
         resources=resources,
         max_duration_s=duration_s,
         inactivity_duration_s=inactivity_s,
@@ -122,8 +125,9 @@ class AvailableResources:
     images: Sequence[Image] = ()
     """Images that the user may see; empty unless the job names one."""
     datasets: tuple[DatasetUse, ...] = ()
+    tree: TreeUse | None = None
     problems: tuple[FieldProblem, ...] = ()
-    """Problems of the datasets that the job names."""
+    """Problems of the datasets and the tree that the job names."""
     home: str | None = None
     areas: tuple[Area, ...] = ()
     caches: str | None = None
@@ -324,6 +328,25 @@ def _check_kind(
         nodes = file.resources.nodes
         if nodes is not None and nodes > 1:
             problems.add("resources.nodes", "a session runs on one node", nodes, "1")
+
+
+def _check_source(
+    file: JobFile, kind: JobType, expanded: ExpandedTemplate, problems: Problems
+) -> None:
+    """Check that at most one of tree, repo and workdir names the working folder."""
+    sources = [name for name in ("tree", "repo") if getattr(file, name) is not None]
+    if not sources:
+        return
+    name = sources[0]
+    if len(sources) > 1:
+        problems.add("repo", "the job has a tree (--sync) already", None, "tree or repo")
+    if kind is JobType.SESSION:
+        problems.add(name, "a session works in the folders of its owner", None, "only for jobs")
+    workdir = file.workdir or expanded.workdir
+    if workdir is not None:
+        problems.add(
+            "workdir", f"the job runs in its {name}", workdir, "no workdir, or a script with cd"
+        )
 
 
 def _default_name(file: JobFile, template: Template | None) -> str:

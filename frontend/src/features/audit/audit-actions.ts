@@ -70,6 +70,8 @@ export const AUDIT_ACTIONS = {
   note_image_verification: msg("Record image verification"),
   add_dataset: msg("Add dataset"),
   upload_manifest: msg("Upload dataset manifest"),
+  put_tree: msg("Upload list of a tree"),
+  put_tree_blobs: msg("Upload files of a tree"),
   update_dataset: msg("Change dataset"),
   grant_dataset: msg("Grant dataset to project"),
   revoke_dataset: msg("Revoke dataset from project"),

@@ -10,6 +10,7 @@ import { formatDuration } from "@/lib/time";
 import { ArrayLimit } from "./ArrayLimit";
 import { JobSoftware } from "./JobSoftware";
 import classes from "@/components/Job.module.css";
+import { formatBytes } from "@/lib/units";
 
 /** The time limit that the platform records for a job from outside that has none. */
 const NO_LIMIT_S = 10 * 365 * 86_400;
@@ -55,6 +56,26 @@ export function JobDetails({ job }: { job: Job }) {
         {job.workdir !== null && (
           <DetailRow name={t("Folder")}>
             <span className="mono">{job.workdir}</span>
+          </DetailRow>
+        )}
+        {job.tree !== null && (
+          <DetailRow name={t("Tree")}>
+            <span>
+              {[
+                t("{{count}} files", { count: job.tree.files }),
+                formatBytes(job.tree.size_bytes),
+                job.tree.commit === null ? "" : t("commit {{commit}}", { commit: job.tree.commit.slice(0, 12) }),
+                job.tree.dirty === true ? t("with uncommitted changes") : "",
+              ]
+                .filter(Boolean)
+                .join(", ")}{" "}
+              <Identifier value={job.tree.digest} short={job.tree.digest.slice(0, 12)} what={t("the SHA-256 of the tree")} />
+            </span>
+          </DetailRow>
+        )}
+        {job.repo !== null && (
+          <DetailRow name={t("Repository")}>
+            <span className="mono">{[job.repo.url, job.repo.ref, job.repo.subdir].filter(Boolean).join(" ")}</span>
           </DetailRow>
         )}
         {job.log_path !== null && (

@@ -69,6 +69,27 @@ def test_fields_of_the_job_file_and_of_the_code() -> None:
     }
 
 
+def test_uploaded_trees_and_repositories_are_compared() -> None:
+    trees = [
+        {
+            "tree": {
+                "digest": each * 64,
+                "files": 1,
+                "size_bytes": 1,
+                "commit": "c" * 40,
+                "dirty": True,
+            }
+        }
+        for each in "ab"
+    ]
+    first, second = (run_of(make_job(spec=tree)) for tree in trees)
+    assert different(compare(first, first)) == {}
+    assert different(compare(first, second)) == {"code tree": ("a" * 64, "b" * 64)}
+    repos = [{"repo": {"url": "https://example.org/a", "ref": ref}} for ref in ("v1", "v2")]
+    first, second = (run_of(make_job(spec=repo)) for repo in repos)
+    assert different(compare(first, second)) == {"job repo.ref": ("v1", "v2")}
+
+
 def test_changes_of_one_length_that_say_something_else_are_a_difference() -> None:
     job = make_job()
     gits = [

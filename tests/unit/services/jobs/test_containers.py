@@ -10,6 +10,7 @@ from aitne.core.models.dataset import DatasetUse
 from aitne.core.models.image import ImageUse
 from aitne.core.models.job import DistributedSpec, Job
 from aitne.core.models.storage import Area, AreaKind
+from aitne.core.models.tree import TreeUse
 from aitne.core.platform.node_software import NodeSoftware
 from aitne.core.ports.runtime import Bind, ContainerSpec, RuntimeLimits
 from aitne.services.jobs.containers import agents_workdir, caches_of, container_of, needs_of
@@ -32,7 +33,10 @@ SCRATCH = Area(name="scratch", kind=AreaKind.USER, path="/scratch/ada")
 FIELDS = {"image_use": SIF, "datasets": (DATA,), "home": "/home/ada", "areas": (SCRATCH,)}
 
 
-def box(job: Job, folder: str = "/home/ada/.aitne/jobs/1") -> ContainerSpec:
+JOB_FOLDER = "/home/ada/.aitne/jobs/1"
+
+
+def box(job: Job, folder: str = JOB_FOLDER) -> ContainerSpec:
     return container_of(job, folder, SOFTWARE, RuntimeLimits())
 
 
@@ -85,7 +89,29 @@ def test_only_a_job_with_ranks_sees_what_starts_them() -> None:
 def test_where_it_runs(workdir: str | None, inside: str, agents: str) -> None:
     made = box(job(workdir=workdir))
     assert made.workdir == inside
-    assert agents_workdir(job(workdir=workdir), made) == agents
+    assert agents_workdir(job(workdir=workdir), JOB_FOLDER, made) == agents
+
+
+@pytest.mark.parametrize("image", [SIF, None])
+@pytest.mark.parametrize(
+    ("source", "workdir"),
+    [
+        ({"tree": TreeUse(digest="a" * 64, files=1, size_bytes=1)}, f"{JOB_FOLDER}/tree"),
+        ({"repo": {"url": "https://example.org/a", "ref": "main"}}, f"{JOB_FOLDER}/tree"),
+        (
+            {"repo": {"url": "https://example.org/a", "ref": "main", "subdir": "a/b"}},
+            f"{JOB_FOLDER}/tree/a/b",
+        ),
+    ],
+)
+def test_job_with_a_source_runs_in_its_own_folder(
+    image: ImageUse | None, source: dict[str, object], workdir: str
+) -> None:
+    """In a container and without one, for all attempts and tasks alike."""
+    given = job(**source, image_use=image)
+    made = box(given)
+    assert agents_workdir(given, JOB_FOLDER, made) == workdir
+    assert image is None or made.workdir == workdir
 
 
 def test_needed_paths_of_job_are_listed() -> None:

@@ -108,6 +108,7 @@ const FIELDS: Partial<Record<string, string>> = {
   diff_bytes: msg("Diff size"),
   diff: msg("Diff"),
   untracked: msg("Untracked"),
+  tree: msg("Tree"),
   environment: msg("Environment"),
   modules: msg("Modules"),
   image: msg("Image"),

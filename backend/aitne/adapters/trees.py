@@ -1,0 +1,313 @@
+"""Files of trees: a folder for each user, with documents by digest and contents by sha256."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from typing_extensions import override
+
+from aitne.core import trees
+from aitne.core.errors import NotFound, Unavailable
+from aitne.core.models.tree import TreeStatus, TreeUse
+from aitne.core.ports.trees import TreesFull, TreeStorage
+from aitne.core.storage.settings import TreeSettings
+from aitne.core.trees import JobTree, TreeError
+from aitne.core.units import describe_bytes
+
+log = logging.getLogger(__name__)
+
+MOST_TREES = 1_000
+"""Maximum number of a user's trees."""
+BLOCK_BYTES = 4_096
+"""Size of which each file counts multiples, so that the quota limits the number of files too."""
+MOST_PARTIAL = 4
+"""Maximum number of a user's trees that are not complete; one more removes the oldest."""
+PARTIAL_S = 86_400.0
+SPARE_BYTES = 256 << 20
+"""Bytes that must stay free on the disk, which may hold the database too."""
+_CHUNK = 1 << 20
+_COMPLETE, _PARTIAL, _INCOMING = ".json", ".partial", "incoming-"
+_HEAD = re.compile(rb"([0-9a-f]{64}) (0|[1-9][0-9]{0,15})\n")
+_HEAD_BYTES = 90
+
+
+class TreeFolder(TreeStorage):
+    """Implementation of ``core.ports.trees.TreeStorage`` with files below ``folder``, which the first
+    upload creates.
+    """
+
+    def __init__(
+        self, folder: Path, settings: TreeSettings, *, now: Callable[[], float] = time.time
+    ) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._now = now
+        self._locks: dict[str, threading.Lock] = {}
+
+    @override
+    async def receive(self, owner: str, digest: str, document: bytes) -> TreeStatus:
+        with _translated(self._folder):
+            return await asyncio.to_thread(self._receive, owner, digest, document)
+
+    @override
+    async def receive_blobs(self, owner: str, digest: str, chunks: AsyncIterator[bytes]) -> None:
+        with _translated(self._folder):
+            tree = await asyncio.to_thread(self._read, owner, digest, (_COMPLETE, _PARTIAL))
+            if tree is None:
+                raise NotFound(
+                    "tree", digest, f"There is no tree {digest}: send the list of its files first."
+                )
+            with tempfile.NamedTemporaryFile(dir=self._folder / owner, prefix=_INCOMING) as file:
+                await self._write(file, chunks, tree)
+                await asyncio.to_thread(self._take_apart, owner, file, tree)
+
+    @override
+    async def use(self, owner: str, digest: str) -> TreeUse | None:
+        with _translated(self._folder):
+            tree = await asyncio.to_thread(self._read, owner, digest, (_COMPLETE,))
+        return None if tree is None else _summary(digest, tree)
+
+    @override
+    async def content(self, owner: str, digest: str) -> tuple[int, Iterator[bytes]] | None:
+        with _translated(self._folder):
+            tree = await asyncio.to_thread(self._read, owner, digest, (_COMPLETE,))
+        if tree is None:
+            return None
+        document = trees.serialize(tree) + b"\n"
+        return len(document) + tree.size_bytes, self._pieces(owner, document, tree)
+
+    @override
+    async def expire(
+        self, in_use: Collection[tuple[str, str]], unused_s: float, *, owner: str | None = None
+    ) -> None:
+        with _translated(self._folder):
+            await asyncio.to_thread(self._expire, in_use, unused_s, owner)
+
+    @contextmanager
+    def _of(self, owner: str) -> Iterator[Path]:
+        """Hold the lock of a user's folder."""
+        with self._locks.setdefault(owner, threading.Lock()):
+            yield self._folder / owner
+
+    def _receive(self, owner: str, digest: str, document: bytes) -> TreeStatus:
+        tree = trees.parse(document)
+        if trees.digest_of(document) != digest:
+            raise TreeError(f"The list of the tree's files does not have the sha256 {digest}.")
+        if tree.size_bytes > self._settings.max_bytes:
+            raise TreeError(
+                f"The tree has {describe_bytes(tree.size_bytes, 'up')}; at most "
+                f"{describe_bytes(self._settings.max_bytes, 'down')} are permitted. List what the job does "
+                "not need in .aitneignore, and put data into a dataset."
+            )
+        with self._of(owner) as place:
+            for folder in (place / "trees", place / "blobs"):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._folder.chmod(0o700)
+            if self._touch(place / "trees" / f"{digest}{_COMPLETE}"):
+                return _status(digest, tree, {})
+            missing = {
+                sha256: size
+                for sha256, size in tree.blobs.items()
+                if not _has(place / "blobs" / sha256, size)
+            }
+            partial = place / "trees" / f"{digest}{_PARTIAL}"
+            if missing or not partial.exists():
+                self._check_room(place, [len(document), *missing.values()])
+            _put(partial, document)
+            self._touch(partial)
+            if missing:
+                _drop(_by_age(place, _PARTIAL)[:-MOST_PARTIAL])
+            else:
+                partial.rename(partial.with_suffix(_COMPLETE))
+            return _status(digest, tree, missing)
+
+    def _check_room(self, place: Path, more: Iterable[int]) -> None:
+        """Check that files of the sizes ``more`` can be stored."""
+        documents, blobs = (
+            [entry.stat().st_size for entry in os.scandir(place / name)]
+            for name in ("trees", "blobs")
+        )
+        stored, more_bytes = _counted([*documents, *blobs]), _counted(more)
+        quota = self._settings.quota_bytes
+        if stored + more_bytes > quota or len(documents) >= MOST_TREES:
+            raise TreesFull(
+                f"You have {len(documents)} trees of {describe_bytes(stored)}, and this one would "
+                f"add {describe_bytes(more_bytes, 'up')}; at most {MOST_TREES} of "
+                f"{describe_bytes(quota, 'down')} are permitted. Trees of jobs that have ended make room "
+                "an hour after their last use: wait, or make this tree smaller with .aitneignore."
+            )
+        if shutil.disk_usage(place).free - more_bytes < SPARE_BYTES:
+            raise Unavailable(
+                f"The disk that holds {self._folder} is full. Nothing was stored; ask an "
+                "administrator to free some space."
+            )
+
+    async def _write(self, file: IO[bytes], chunks: AsyncIterator[bytes], tree: JobTree) -> None:
+        most = tree.size_bytes + _HEAD_BYTES * len(tree.files)
+        written = 0
+        async for chunk in chunks:
+            written += len(chunk)
+            if written > most:
+                raise TreeError("More was uploaded than the tree has.")
+            await asyncio.to_thread(file.write, chunk)
+        await asyncio.to_thread(file.seek, 0)
+
+    def _take_apart(self, owner: str, file: IO[bytes], tree: JobTree) -> None:
+        """Store each content of an upload under its sha256."""
+        sizes = tree.blobs
+        with self._of(owner) as place:
+            while head := file.readline(_HEAD_BYTES):
+                match = _HEAD.fullmatch(head)
+                if match is None:
+                    raise TreeError("The upload is not a sequence of contents with their sha256.")
+                sha256, size = match[1].decode(), int(match[2])
+                if sizes.get(sha256) != size:
+                    raise TreeError(f"The tree has no file with sha256 {sha256} and {size} bytes.")
+                _keep(file, place / "blobs" / sha256, size)
+
+    def _read(self, owner: str, digest: str, suffixes: tuple[str, ...]) -> JobTree | None:
+        """Return a tree, which counts as used now; None if there is none."""
+        with self._of(owner) as place:
+            for suffix in suffixes:
+                path = place / "trees" / f"{digest}{suffix}"
+                if self._touch(path):
+                    return trees.parse(path.read_bytes())
+        return None
+
+    def _pieces(self, owner: str, document: bytes, tree: JobTree) -> Iterator[bytes]:
+        yield document
+        for entry in tree.files:
+            with (self._folder / owner / "blobs" / entry.sha256).open("rb") as file:
+                while chunk := file.read(_CHUNK):
+                    yield chunk
+
+    def _expire(
+        self, in_use: Collection[tuple[str, str]], unused_s: float, owner: str | None
+    ) -> None:
+        if not self._folder.is_dir():
+            return
+        owners = [folder.name for folder in self._folder.iterdir()] if owner is None else [owner]
+        for name in owners:
+            with self._of(name) as place:
+                used = {digest for user, digest in in_use if user == name}
+                expired = [
+                    path
+                    for path in _by_age(place, _COMPLETE)
+                    if path.stem not in used and self._age(path) > unused_s
+                ]
+                partial = [*_by_age(place, _PARTIAL), *place.glob(f"{_INCOMING}*")]
+                expired += [path for path in partial if self._age(path) > PARTIAL_S]
+                _drop(expired)
+                _sweep(place)
+
+    def _touch(self, path: Path) -> bool:
+        """Set the time of the last use; return False if there is no such file."""
+        try:
+            os.utime(path, (self._now(), self._now()))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _age(self, path: Path) -> float:
+        return self._now() - path.stat().st_mtime
+
+
+def _summary(digest: str, tree: JobTree) -> TreeUse:
+    return TreeUse(
+        digest=digest,
+        files=len(tree.files) + len(tree.links),
+        size_bytes=tree.size_bytes,
+        commit=tree.commit,
+        dirty=tree.dirty,
+    )
+
+
+def _status(digest: str, tree: JobTree, missing: Collection[str]) -> TreeStatus:
+    return TreeStatus(**_summary(digest, tree).model_dump(), missing=tuple(missing))
+
+
+def _keep(file: IO[bytes], target: Path, size: int) -> None:
+    """Copy ``size`` bytes to ``target``, whose name is the sha256 that they must have."""
+    digest, rest = hashlib.sha256(), size
+    with tempfile.NamedTemporaryFile(dir=target.parent.parent, prefix=_INCOMING) as fresh:
+        while rest:
+            chunk = file.read(min(rest, _CHUNK))
+            if not chunk:
+                raise TreeError("The upload is cut off.")
+            rest -= len(chunk)
+            digest.update(chunk)
+            fresh.write(chunk)
+        if digest.hexdigest() != target.name:
+            raise TreeError(
+                f"A content has the sha256 {digest.hexdigest()} instead of {target.name}: was the "
+                "file changed meanwhile? Upload the tree again."
+            )
+        fresh.flush()
+        os.fsync(fresh.fileno())
+        if not _has(target, size):
+            target.unlink(missing_ok=True)
+            os.link(fresh.name, target)
+
+
+def _put(path: Path, document: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=path.parent.parent, prefix=_INCOMING) as fresh:
+        fresh.write(document)
+        fresh.flush()
+        os.fsync(fresh.fileno())
+        path.unlink(missing_ok=True)
+        os.link(fresh.name, path)
+
+
+def _has(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except FileNotFoundError:
+        return False
+
+
+def _by_age(place: Path, suffix: str) -> list[Path]:
+    """Return the documents with that suffix, the oldest first."""
+    return sorted(
+        (place / "trees").glob(f"*{suffix}"), key=lambda path: (path.stat().st_mtime_ns, path)
+    )
+
+
+def _counted(sizes: Iterable[int]) -> int:
+    return sum(-(-size // BLOCK_BYTES) for size in sizes) * BLOCK_BYTES
+
+
+def _drop(paths: Collection[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _sweep(place: Path) -> None:
+    """Remove the contents that no tree of the user has."""
+    blobs = {path.name for path in (place / "blobs").glob("*")}
+    for document in (place / "trees").glob("*"):
+        blobs -= trees.parse(document.read_bytes()).blobs.keys()
+    _drop([place / "blobs" / sha256 for sha256 in blobs])
+
+
+@contextmanager
+def _translated(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        log.error("Trees cannot be stored in %s: %s", folder, error)
+        raise Unavailable(
+            f"The platform cannot store the tree: {error.strerror or error}. Ask an administrator "
+            "to check the platform's data folder."
+        ) from error

@@ -1,0 +1,48 @@
+"""Routes of trees: files of a user that jobs run in a copy of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+
+from aitne.api.deps import PlatformDep, Reader, Writer
+from aitne.api.routers import V1
+from aitne.api.uploads import uploaded
+from aitne.core.models.tree import TreeDigest, TreeLimits, TreeStatus
+
+BINARY = "application/octet-stream"
+
+router = APIRouter(prefix=V1, tags=["trees"])
+Digest = Annotated[TreeDigest, Path(description="sha256 of the list of the tree's files.")]
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {BINARY: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@router.get("/trees:limits")
+async def get_tree_limits(actor: Reader, platform: PlatformDep) -> TreeLimits:
+    """Return the limits of trees."""
+    return platform.trees.limits()
+
+
+@router.put("/trees/{sha256}", openapi_extra=_BODY)
+async def put_tree(
+    sha256: Digest, request: Request, actor: Writer, platform: PlatformDep
+) -> TreeStatus:
+    """Store the list of a tree's files (JSON as `core/trees.py` describes it), and return the
+    contents that are missing. A job can name the tree in `tree` once nothing is missing: send the
+    list again after the contents."""
+    return await platform.trees.receive(actor, sha256, uploaded(request))
+
+
+@router.put("/trees/{sha256}/blobs", status_code=204, openapi_extra=_BODY)
+async def put_tree_blobs(
+    sha256: Digest, request: Request, actor: Writer, platform: PlatformDep
+) -> None:
+    """Store contents of a tree, each after a line with its sha256, a space and its size in bytes.
+    Contents before an invalid one are kept."""
+    await platform.trees.receive_blobs(actor, sha256, uploaded(request))

@@ -1,0 +1,123 @@
+"""Trees: working trees that are uploaded for jobs, which run in a copy of them."""
+
+from __future__ import annotations
+
+from aitne.client.record import Record
+from aitne.client.session import segment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Sequence
+
+    from aitne.client.manifests import Progress
+    from aitne.client.session import ApiSession
+    from aitne.client.working_tree import WorkingTree
+
+BATCH_BYTES = 4 << 20
+"""Size from which a request with contents is sent; a larger file has a request of its own."""
+BATCH_FILES = 1_000
+UPLOAD_S = 600.0
+"""Timeout of a request with contents in seconds."""
+
+
+class TreeLimitsRecord(Record):
+    """Limits of the platform for trees."""
+
+    max_files: int
+    max_bytes: int
+    quota_bytes: int
+
+
+class TreeRecord(Record):
+    """An uploaded tree: ``digest`` is what a job file names as ``tree``."""
+
+    digest: str
+    files: int
+    size_bytes: int
+    commit: str | None
+    dirty: bool | None
+    uploaded_files: int
+    """Number of contents that the platform did not have yet."""
+    uploaded_bytes: int
+
+
+class Trees:
+    """Operations on trees, as ``client.trees``."""
+
+    def __init__(self, session: ApiSession) -> None:
+        self._session = session
+
+    def limits(self) -> TreeLimitsRecord:
+        """Return the limits of the platform."""
+        return TreeLimitsRecord(self._session.json("GET", "/trees:limits"))
+
+    def upload(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        heard: Callable[[Progress], None] | None = None,
+    ) -> TreeRecord:
+        """Upload the files of a folder that the platform lacks, and return the tree.
+
+        In a working tree of git these are the files that git tracks or would add, elsewhere all
+        files; not those that ``.aitneignore`` in the folder lists. ``heard`` is called with the
+        progress.
+
+        Raises:
+            InvalidInput: the folder cannot be read, is too large, or was changed meanwhile.
+            Conflict: the user's trees have as many bytes as they may have.
+            Unreachable: the platform does not answer. What was uploaded is not uploaded again.
+        """
+        from aitne.client.manifests import Progress
+        from aitne.client.working_tree import collect
+        from aitne.core.errors import Conflict
+        from aitne.core.trees import digest_of, serialize
+
+        limits = self.limits()
+        working_tree = collect(folder, max_files=limits.max_files, max_bytes=limits.max_bytes)
+        document = serialize(working_tree.tree)
+        path = f"/trees/{segment(digest_of(document))}"
+        answer = self._session.json("PUT", path, body=document, repeatable=True)
+        missing: list[str] = answer["missing"]
+        progress = Progress()
+        progress.stage, progress.files = "send", len(missing)
+        progress.total_bytes = sum(working_tree.files[sha256].size for sha256 in missing)
+        for batch in _batches(working_tree, missing):
+            body = b"".join(
+                part
+                for sha256 in batch
+                for part in (_head(working_tree, sha256), working_tree.read(sha256))
+            )
+            self._session.json(
+                "PUT", f"{path}/blobs", body=body, repeatable=True, timeout_s=UPLOAD_S
+            )
+            progress.done_files += len(batch)
+            progress.done_bytes += sum(working_tree.files[sha256].size for sha256 in batch)
+            if heard is not None:
+                heard(progress)
+        if missing:
+            answer = self._session.json("PUT", path, body=document, repeatable=True)
+            if answer["missing"]:
+                raise Conflict("The upload was disturbed by another one. Run the command again.")
+        uploaded = {"uploaded_files": len(missing), "uploaded_bytes": progress.total_bytes}
+        return TreeRecord({**answer, **uploaded})
+
+
+def _head(working_tree: WorkingTree, sha256: str) -> bytes:
+    return f"{sha256} {working_tree.files[sha256].size}\n".encode()
+
+
+def _batches(working_tree: WorkingTree, missing: Sequence[str]) -> Iterator[list[str]]:
+    """Divide the contents into those of one request each."""
+    batch: list[str] = []
+    size = 0
+    for sha256 in missing:
+        more = working_tree.files[sha256].size
+        if batch and (size + more > BATCH_BYTES or len(batch) >= BATCH_FILES):
+            yield batch
+            batch, size = [], 0
+        batch.append(sha256)
+        size += more
+    if batch:
+        yield batch

@@ -1,0 +1,188 @@
+"""The document of a tree: the files of a working tree that a job runs in, each with its checksum.
+
+It is JSON on one line, in one spelling alone (sorted keys, no spaces, ASCII), and its sha256 is the
+tree's digest::
+
+    {"commit":null,"dirty":null,"files":[["train.py",120,"<sha256>",false]],"links":[["a","b"]],"version":1}
+
+A file has a path, a size in bytes, the sha256 of its content and whether it is executable; a
+symbolic link has a path and a target. Paths and targets obey the rules of datasets, except that
+names are UTF-8. Folders are no entries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Final, NamedTuple
+
+from aitne.core.datasets import PathOrder, check_path, check_target, order
+from aitne.core.errors import InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VERSION: Final = 1
+MOST_ENTRIES: Final = 20_000
+MOST_BYTES: Final = 4 << 20
+"""Maximum bytes of a document."""
+_KEYS = {"commit", "dirty", "files", "links", "version"}
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+class TreeError(InvalidInput):
+    """A tree, or the document of one, breaks a rule."""
+
+    code = "invalid_tree"
+
+
+class TreeFile(NamedTuple):
+    """A file: path below the tree, size in bytes, sha256, and whether it is executable."""
+
+    path: str
+    size: int
+    sha256: str
+    executable: bool
+
+
+class TreeLink(NamedTuple):
+    """A symbolic link and where it points."""
+
+    path: str
+    target: str
+
+
+class JobTree(NamedTuple):
+    """The files and links of a working tree, with the git commit that was checked out."""
+
+    files: tuple[TreeFile, ...]
+    links: tuple[TreeLink, ...]
+    commit: str | None
+    """Commit of git that was checked out; None: no working tree of git, or no commit yet."""
+    dirty: bool | None
+    """Whether there were changes that were not committed; None without a commit."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of all files together."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def blobs(self) -> dict[str, int]:
+        """Return the size of each content by its sha256."""
+        return {file.sha256: file.size for file in self.files}
+
+
+def digest_of(document: bytes) -> str:
+    """Return the digest that names a tree."""
+    return hashlib.sha256(document).hexdigest()
+
+
+def serialize(tree: JobTree) -> bytes:
+    """Return the document of a tree, whose entries may be in any order.
+
+    Raises:
+        TreeError: a path or a target is not permitted, or there are too many entries.
+    """
+    in_order = tree._replace(
+        files=tuple(sorted(tree.files, key=_key)), links=tuple(sorted(tree.links, key=_key))
+    )
+    _check(in_order)
+    document = _write(in_order)
+    if len(document) > MOST_BYTES:
+        raise TreeError(f"The list of the tree's files has more than {MOST_BYTES} bytes.")
+    return document
+
+
+def parse(document: bytes) -> JobTree:
+    """Return the tree that a document describes.
+
+    Raises:
+        TreeError: it is no document of a tree, or not in its only permitted spelling.
+    """
+    if len(document) > MOST_BYTES:
+        raise TreeError(f"The list of the tree's files has more than {MOST_BYTES} bytes.")
+    try:
+        content = json.loads(document)
+    except (ValueError, RecursionError) as error:
+        raise TreeError("The list of the tree's files is not JSON.") from error
+    tree = _read(content)
+    _check(tree)
+    if _write(tree) != document:
+        raise TreeError("The list of the tree's files is not in its only permitted spelling.")
+    return tree
+
+
+def _read(content: Any) -> JobTree:
+    if not isinstance(content, dict) or content.keys() != _KEYS or content["version"] != VERSION:
+        raise TreeError(f"The list of the tree's files is not of version {VERSION}.")
+    commit, dirty = content["commit"], content["dirty"]
+    if commit is not None and not (isinstance(commit, str) and _COMMIT.fullmatch(commit)):
+        raise TreeError("The commit of the tree is not a hash of git.")
+    if (type(dirty) is bool) != (commit is not None) or not (dirty is None or type(dirty) is bool):
+        raise TreeError("The tree must state for its commit, and only then, whether it is dirty.")
+    files = tuple(TreeFile(*entry) for entry in _entries(content["files"], (str, int, str, bool)))
+    links = tuple(TreeLink(*entry) for entry in _entries(content["links"], (str, str)))
+    return JobTree(files, links, commit, dirty)
+
+
+def _entries(entries: Any, types: tuple[type, ...]) -> list[list[Any]]:
+    if not isinstance(entries, list):
+        raise TreeError("The entries of the tree are not a list.")
+    for number, entry in enumerate(entries):
+        # A bool is an int for isinstance.
+        if not isinstance(entry, list) or tuple(map(type, entry)) != types:
+            raise TreeError(f"Entry {number} of the tree has other fields than such an entry has.")
+    return entries
+
+
+def _check(tree: JobTree) -> None:
+    entries = len(tree.files) + len(tree.links)
+    if entries > MOST_ENTRIES:
+        raise TreeError(
+            f"The tree has {entries} files and links; at most {MOST_ENTRIES} are permitted. List "
+            "what the job does not need in .aitneignore."
+        )
+    sizes: dict[str, int] = {}
+    for file in tree.files:
+        if file.size < 0 or not _SHA256.fullmatch(file.sha256):
+            raise TreeError(f"The size or the sha256 of {file.path!r} is invalid.")
+        if sizes.setdefault(file.sha256, file.size) != file.size:
+            raise TreeError(f"{file.path!r} has the sha256 of a file of another size.")
+    targets = {link.path: link.target for link in tree.links}
+    files, links = ([entry.path for entry in part] for part in (tree.files, tree.links))
+    _check_order(files, {})
+    _check_order(links, {})
+    _check_order(sorted([*files, *links], key=_path_key), targets)
+
+
+def _check_order(paths: list[str], targets: dict[str, str]) -> None:
+    ordered = PathOrder()
+    for path in paths:
+        try:
+            raw = path.encode()
+            check_path(raw)
+            ordered.check(raw)
+            if path in targets:
+                check_target(raw, targets[path].encode())
+        except UnicodeEncodeError as error:
+            raise TreeError(f"{path!r} in the tree: the name is not UTF-8.") from error
+        except ValueError as error:
+            raise TreeError(f"{path!r} in the tree {error}.") from error
+
+
+def _key(entry: TreeFile | TreeLink) -> bytes:
+    return _path_key(entry.path)
+
+
+def _path_key(path: str) -> bytes:
+    # Names that are no UTF-8 are refused later.
+    return order(path.encode("utf-8", "surrogatepass"))
+
+
+def _write(tree: JobTree) -> bytes:
+    content = {**tree._asdict(), "version": VERSION}
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()

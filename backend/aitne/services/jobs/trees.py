@@ -1,0 +1,110 @@
+"""Trees of users: files that are uploaded for jobs, which run in a copy of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from datetime import datetime, timedelta
+
+from aitne.core.errors import FieldProblem
+from aitne.core.models.tree import TreeLimits, TreeStatus, TreeUse
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import Store
+from aitne.core.ports.trees import TreesFull, TreeStorage
+from aitne.core.storage.settings import TreeSettings
+from aitne.core.trees import MOST_BYTES, MOST_ENTRIES, TreeError
+from aitne.core.users.policy import PolicyAction, require
+
+EXPIRE_EVERY = timedelta(hours=1)
+UNUSED_S = 3_600.0
+"""Age in seconds from which a tree that no live job uses makes room for another."""
+
+
+class TreeService:
+    """Service that stores users' trees, and passes them only to the owner's jobs."""
+
+    def __init__(
+        self,
+        store: Store,
+        trees: TreeStorage,
+        settings: TreeSettings,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._trees = trees
+        self._settings = settings
+        self._clock = clock
+        self._turns: dict[str, asyncio.Lock] = {}
+        """A user's uploads follow one another, so that they take no more of the disk than one."""
+        self._expired_at: datetime | None = None
+
+    def limits(self) -> TreeLimits:
+        """Return the limits of trees."""
+        return TreeLimits(
+            max_files=MOST_ENTRIES,
+            max_bytes=self._settings.max_bytes,
+            quota_bytes=self._settings.quota_bytes,
+        )
+
+    async def receive(self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]) -> TreeStatus:
+        """Store the list of a tree's files, and return which contents are missing. Trees that
+        have expired are removed.
+
+        Raises:
+            NotAllowed: the credential may not create jobs.
+            TreeError: the list is invalid, has another digest, or the tree is too large.
+            Conflict: the actor's trees would have more bytes than the quota.
+            Unavailable: the tree cannot be stored.
+        """
+        _require_creator(actor)
+        document = bytearray()
+        async for chunk in chunks:
+            document += chunk
+            if len(document) > MOST_BYTES:
+                raise TreeError(f"The list of the tree's files has more than {MOST_BYTES} bytes.")
+        now = self._clock()
+        if self._expired_at is None or now - self._expired_at > EXPIRE_EVERY:
+            self._expired_at = now
+            await self._trees.expire(await self._in_use(), self._settings.keep_days * 86_400)
+        try:
+            return await self._trees.receive(actor.name, digest, bytes(document))
+        except TreesFull:
+            await self._trees.expire(await self._in_use(), UNUSED_S, owner=actor.name)
+        return await self._trees.receive(actor.name, digest, bytes(document))
+
+    async def receive_blobs(self, actor: Actor, digest: str, chunks: AsyncIterator[bytes]) -> None:
+        """Store contents of a tree whose list was stored.
+
+        Raises:
+            NotAllowed: the credential may not create jobs.
+            NotFound: the actor has no such tree.
+            TreeError: a content is not of this tree, or has another sha256.
+            Unavailable: the contents cannot be stored.
+        """
+        _require_creator(actor)
+        async with self._turns.setdefault(actor.name, asyncio.Lock()):
+            await self._trees.receive_blobs(actor.name, digest, chunks)
+
+    async def find(self, owner: str, digest: str) -> tuple[TreeUse | None, list[FieldProblem]]:
+        """Return the tree that a job of the owner names, with the problem if there is none."""
+        use = await self._trees.use(owner, digest)
+        if use is not None:
+            return use, []
+        message = (
+            "you have no such tree, or it has expired; upload it with `aitne apply FILE --sync DIR`"
+        )
+        return None, [FieldProblem("tree", message, digest)]
+
+    async def content(self, owner: str, digest: str) -> tuple[int, Iterator[bytes]] | None:
+        """Return length and pieces of a tree for a job of the owner; None if there is none."""
+        return await self._trees.content(owner, digest)
+
+    async def _in_use(self) -> Collection[tuple[str, str]]:
+        """Return owner and digest of the trees that live jobs use."""
+        live = await self._store.live_jobs()
+        return {(job.owner, job.spec.tree.digest) for job in live if job.spec.tree is not None}
+
+
+def _require_creator(actor: Actor) -> None:
+    project = actor.user.default_project
+    require(PolicyAction.JOB_CREATE, actor, "project", project, project=project)
