@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from aitne.client.terminals import TerminalConnection
     from aitne.client.transport import RequestTransport
     from aitne.client.trees import TreeLimitsRecord, TreeRecord, Trees
+    from aitne.core.errors import AitneError
 
 
 class AsyncJobs:
@@ -119,6 +120,11 @@ class AsyncJobs:
         sync: str | os.PathLike[str] | None = None,
     ) -> Job:
         return await call(self._sync.create, job_file, key=key, sync=sync)
+
+    async def submit_many(
+        self, job_files: Iterable[Mapping[str, Any]], *, key: str | None = None
+    ) -> builtins.list[Job | AitneError]:
+        return await call(self._sync.submit_many, job_files, key=key)
 
     async def resubmit(
         self,

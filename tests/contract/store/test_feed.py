@@ -9,6 +9,7 @@ from contextvars import Context
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from aitne.adapters.store import SqlStore
 from aitne.adapters.store.engine import Transaction
@@ -95,6 +96,9 @@ class TestCommitOrder:
             slow = Transaction(connection, clock)
             slow.append_event("slow", {})
             await slow.finish()
+            await slow.execute(
+                text("SELECT 1")
+            )  # SQLite begins with the first result that is needed
             quick = asyncio.create_task(other.add_event("quick", {}))
             await asyncio.wait([quick], timeout=0.3)
             early = await other.events_after(0)

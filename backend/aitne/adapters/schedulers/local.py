@@ -39,6 +39,7 @@ from aitne.adapters.schedulers._local.tasks import (
     dependencies_of,
 )
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
+from aitne.core.jobs.states import JobState
 from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.node import Cluster, Holder
 from aitne.core.ports.files import JobLocation
@@ -241,7 +242,7 @@ class LocalScheduler:
             update={"request": record.request.model_copy(update={"script": "", "files": {}})}
         )
         engine.book.add(LocalJob(reduced_record))
-        engine.schedule()
+        engine.schedule_soon()
 
     def _check(self, request: SubmitRequest) -> None:
         now, engine = self._clock(), self._engine
@@ -296,6 +297,8 @@ class LocalScheduler:
     async def poll(self) -> Sequence[SchedulerJob]:
         """Return every job, from memory."""
         engine = self._engine
+        if engine.next_round is not None:
+            engine.schedule()  # so that new jobs have their pending reasons
         before = self._clock() - _KEEP_ENDED
         # Jobs that ended while the platform was down are reported for as long as those that ended since.
         if before >= self._started_at and (numbers := engine.forget_ended_before(before)):
@@ -314,7 +317,16 @@ class LocalScheduler:
         if last is not None and last.state.terminal:
             return last
         if task.phase is TaskPhase.WAITING:
-            row = task.row(engine.pending_reason(task), engine.expected_start(task))
+            reason, start = engine.pending_reason(task), engine.expected_start(task)
+            if (
+                last is not None
+                and last.state is JobState.QUEUED
+                and (last.pending_reason, last.expected_start_at) == (reason, start)
+                and (last.restart_count, last.time_limit_s)
+                == (task.restart_count, task.time_limit_s)
+            ):
+                return last
+            row = task.row(reason, start)
         else:
             row = task.row(None, None)
         if row != last:

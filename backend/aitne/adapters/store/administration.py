@@ -133,7 +133,7 @@ class SqlAdministration(StorePart, AdministrationStore):
 
     @override
     async def maintenance(self) -> Maintenance | None:
-        async with self._db.read() as connection:
+        async with self._db.read(brief=True) as connection:
             row = (await connection.execute(select(_maintenance))).mappings().first()
         return None if row is None else Maintenance.model_validate(row)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, insert, or_, select
+from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
 from aitne.adapters.store import paging
@@ -15,18 +16,37 @@ from aitne.core.models.audit import AuditDraft, AuditEntry, AuditFilter
 from aitne.core.models.preferences import MODELS
 from aitne.core.ports.store import AuditStore, Page
 
+_ADD = insert(_audit)
+_LAST = select(_audit.c.id, _audit.c.hash).order_by(_audit.c.id.desc()).limit(1)
+
 
 class AuditTrail(StorePart, AuditStore):
     """Implementation of ``AuditStore`` in SQL."""
 
+    _newest: AuditEntry | None = None
+    """Newest entry, as far as this process knows."""
+
     @override
     async def append_audit(self, draft: AuditDraft) -> AuditEntry:
-        last = select(_audit.c.id, _audit.c.hash).order_by(_audit.c.id.desc()).limit(1)
-        async with self._db.write() as tx:
+        if self._db.address.path is not None and self._newest is not None:
+            try:
+                return await self._append(draft, known=True)
+            except IntegrityError:
+                self._newest = None  # another process has appended the entry with this ID
+        return await self._append(draft, known=False)
+
+    async def _append(self, draft: AuditDraft, *, known: bool) -> AuditEntry:
+        """Append an entry to the newest one: the ``known`` one, or the one in the database.
+
+        Raises ``IntegrityError`` if the known one is no longer the newest.
+        """
+        async with self._db.write(brief=True) as tx:
             await tx.take("audit")
-            row = (await tx.execute(last)).first()
-            entry = AuditEntry.after(row.id if row else 0, row.hash if row else None, draft)
-            await tx.execute(insert(_audit), entry.model_dump())
+            newest = self._newest if known else (await tx.execute(_LAST)).first()
+            number, digest = (newest.id, newest.hash) if newest is not None else (0, None)
+            entry = AuditEntry.after(number, digest, draft)
+            await tx.send(_ADD, [entry.model_dump()])
+            self._newest = entry  # before others have their turn; wrong only if the commit fails
         return entry
 
     @override

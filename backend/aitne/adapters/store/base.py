@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, RowMapping, Select, Table, func, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    RowMapping,
+    Select,
+    Table,
+    bindparam,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from aitne.adapters.store import tables
+from aitne.adapters.store.column_types import UtcDateTime
 from aitne.adapters.store.engine import Clock, Database, Transaction
 from aitne.core.errors import StaleEpoch
 
 T = TypeVar("T")
 MOST_IDS = 500
 """Maximum number of IDs in one statement."""
+# Statements that run for every job are built once: that takes longer than they do.
+_LEADS = select(tables.leases.c.epoch).where(tables.leases.c.epoch == bindparam("epoch"))
+_LEADS_LOCKED = _LEADS.with_for_update(read=True)
 
 
 def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -51,10 +70,8 @@ async def require_epoch(connection: Transaction | AsyncConnection, epoch: int | 
     """
     if epoch is None:
         return
-    query = select(tables.leases.c.epoch).where(tables.leases.c.epoch == epoch)
-    if isinstance(connection, Transaction):
-        query = query.with_for_update(read=True)
-    if (await connection.execute(query)).first() is None:
+    query = _LEADS_LOCKED if isinstance(connection, Transaction) else _LEADS
+    if (await connection.execute(query, {"epoch": epoch})).first() is None:
         raise _stale(epoch)
 
 
@@ -65,17 +82,56 @@ def _stale(epoch: int) -> StaleEpoch:
     )
 
 
-def in_turn(
-    table: Table,
-    is_due: ColumnElement[bool],
-    is_leased: ColumnElement[bool],
-    max_per_owner: int | None = None,
-) -> Select[tuple[int]]:
+@dataclass(frozen=True, slots=True)
+class DueItems:
+    """Statements that reserve the due rows of a table for the leader."""
+
+    some: Select[bool, bool]
+    """Whether the caller leads, and whether a row is due."""
+    in_turn: Select[tuple[int]]
+    """IDs of the rows that are due, in the order in which they are served."""
+    take: ReturningUpdate[Any]
+
+    @classmethod
+    def of(
+        cls, table: Table, condition: ColumnElement[bool], max_per_owner: int | None = None
+    ) -> DueItems:
+        """Return the statements for the rows for which ``condition`` is true. ``max_per_owner`` is
+        the maximum number of rows of one owner; None: no maximum.
+        """
+        now, epoch = bindparam("now", type_=UtcDateTime), bindparam("epoch", type_=BigInteger)
+        later = table.c.available_at > now
+        # There is only one leader, so items leased in another epoch are not being processed.
+        is_due = condition & or_(table.c.available_at <= now, table.c.leased_in != epoch)
+        ids = _in_turn(table, is_due, condition & later & (table.c.leased_in == epoch))
+        if max_per_owner is not None:
+            ids = ids.where(ids.selected_columns.turn <= max_per_owner)
+        # The rows are checked again: they were not locked when their IDs were read.
+        still = select(table.c.id).where(table.c.id.in_(bindparam("ids", expanding=True)), is_due)
+        return cls(
+            some=select(
+                select(tables.leases.c.epoch).where(tables.leases.c.epoch == epoch).exists(),
+                select(table.c.id).where(is_due).exists(),
+            ),
+            in_turn=ids.limit(bindparam("most", type_=Integer)),
+            take=update(table)
+            .where(table.c.id.in_(still.with_for_update(skip_locked=True)))
+            .values(
+                tries=table.c.tries + 1,
+                available_at=bindparam("until", type_=UtcDateTime),
+                leased_in=epoch,
+            )
+            .returning(*table.c),
+        )
+
+
+def _in_turn(
+    table: Table, is_due: ColumnElement[bool], is_leased: ColumnElement[bool]
+) -> Select[Any]:
     """Select the IDs of the rows that are due, such that the owners take turns: the first row of
     every owner comes before any owner's second.
 
-    Reserved rows (``is_leased``) count as the first of their owner. ``max_per_owner`` is the maximum
-    number of rows of one owner; None: no maximum.
+    Reserved rows (``is_leased``) count as the first of their owner.
     """
     leased = (
         select(table.c.owner, func.count().label("count"))
@@ -96,45 +152,30 @@ def in_turn(
         .where(is_due)
         .subquery()
     )
-    ids = select(turns.c.id).order_by(turns.c.turn, turns.c.available_at, turns.c.id)
-    return ids if max_per_owner is None else ids.where(turns.c.turn <= max_per_owner)
+    return select(turns.c.id, turns.c.turn).order_by(turns.c.turn, turns.c.available_at, turns.c.id)
 
 
 async def take_due(
-    db: Database,
-    table: Table,
-    due: Callable[[], Select[tuple[int]]],
-    is_due: ColumnElement[bool],
-    *,
-    epoch: int,
-    until: datetime,
+    db: Database, due: DueItems, *, now: datetime, epoch: int, limit: int, until: datetime
 ) -> Sequence[RowMapping]:
-    """Reserve rows for the leader until ``until``, and return them; concurrent callers never get
-    the same row.
-
-    ``due`` returns the statement for their IDs, in the order in which they are served; ``is_due`` is
-    checked again on the selected rows, which are not locked at that point.
+    """Reserve at most ``limit`` rows for the leader until ``until``, and return them; concurrent
+    callers never get the same row.
     """
-    leads = select(tables.leases.c.epoch).where(tables.leases.c.epoch == epoch).exists()
+    values = {"now": now, "epoch": epoch}
     # Usually no row is due, and callers look after every change: one short query answers that,
     # nothing is written, and no waiter is notified.
+    async with db.read(brief=True) as connection:
+        is_leader, any_due = (await connection.execute(due.some, values)).one()
+    if not is_leader:
+        raise _stale(epoch)
+    if not any_due:
+        return []
     async with db.read() as connection:
-        row = await connection.execute(select(leads, select(table.c.id).where(is_due).exists()))
-        is_leader, any_due = row.one()
-        if not is_leader:
-            raise _stale(epoch)
-        if not any_due:
-            return []
-        ids = (await connection.execute(due())).scalars().all()
-    async with db.write() as tx:
+        found = await connection.execute(due.in_turn, {**values, "most": limit})
+        ids = found.scalars().all()
+    async with db.write(brief=True) as tx:
         await require_epoch(tx, epoch)
-        still = select(table.c.id).where(table.c.id.in_(ids), is_due)
-        taken = (
-            update(table)
-            .where(table.c.id.in_(still.with_for_update(skip_locked=True)))
-            .values(tries=table.c.tries + 1, available_at=until, leased_in=epoch)
-            .returning(*table.c)
-        )
-        rows = (await tx.execute(taken)).mappings().all()
+        taken = await tx.execute(due.take, {**values, "ids": ids, "until": until})
+        rows = taken.mappings().all()
     turn = {number: place for place, number in enumerate(ids)}
     return sorted(rows, key=lambda row: turn[row["id"]])

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import Integer, bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from typing_extensions import override
@@ -35,6 +35,15 @@ CLUSTER = "local"
 _ATTEMPTS_KEPT = timedelta(days=1)
 _HISTORY_KEPT = timedelta(days=730)
 _LOCKOUTS_KEPT = timedelta(days=30)
+
+
+_LAST_EVENT = select(func.max(_events.c.id))
+_EVENTS_AFTER = (
+    select(_events)
+    .where(_events.c.id > bindparam("after"))
+    .order_by(_events.c.id)
+    .limit(bindparam("most", type_=Integer))
+)
 
 
 class ClusterRecords(StorePart, ClusterStore):
@@ -121,7 +130,7 @@ class ClusterRecords(StorePart, ClusterStore):
         query = select(_clusters).where(
             _clusters.c.name == CLUSTER, _clusters.c.answering.is_not(None)
         )
-        async with self._db.read() as connection:
+        async with self._db.read(brief=True) as connection:
             row = (await connection.execute(query)).first()
         if row is None:
             return None
@@ -174,7 +183,7 @@ class ClusterRecords(StorePart, ClusterStore):
 
     @override
     async def current_lease(self, name: str) -> Lease | None:
-        async with self._db.read() as connection:
+        async with self._db.read(brief=True) as connection:
             row = (await connection.execute(select(_leases).where(_leases.c.name == name))).first()
             now = await self._lease_time(connection)
         if row is None or row.holder is None:
@@ -199,15 +208,16 @@ class ClusterRecords(StorePart, ClusterStore):
     @override
     async def events_after(self, event_id: int, *, limit: int = 1_000) -> Sequence[Event]:
         """Return events with a higher ID, in commit order: no lower ID is committed later."""
-        query = select(_events).where(_events.c.id > event_id).order_by(_events.c.id).limit(limit)
-        async with self._db.read() as connection:
-            return [event_of(row) for row in (await connection.execute(query)).mappings()]
+        values = {"after": event_id, "most": limit}
+        async with self._db.read(brief=True) as connection:
+            rows = await connection.execute(_EVENTS_AFTER, values)
+            return [event_of(row) for row in rows.mappings()]
 
     @override
     async def last_event_id(self) -> int:
         """Return the newest event's ID; 0 if there is none."""
-        async with self._db.read() as connection:
-            return (await connection.execute(select(func.max(_events.c.id)))).scalar() or 0
+        async with self._db.read(brief=True) as connection:
+            return (await connection.execute(_LAST_EVENT)).scalar() or 0
 
     @override
     async def add_event(self, kind: str, data: dict[str, Any]) -> None:

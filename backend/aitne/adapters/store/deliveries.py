@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, delete, func, insert, or_, select, update
+from sqlalchemy import Select, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
 from aitne.adapters.store import notification_tables as tables
-from aitne.adapters.store.base import MOST_IDS, StorePart, batched, in_turn, require_epoch, take_due
+from aitne.adapters.store.base import (
+    MOST_IDS,
+    DueItems,
+    StorePart,
+    batched,
+    require_epoch,
+    take_due,
+)
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.notifications import delivery_row
 from aitne.core.errors import Conflict, NotFound
@@ -27,6 +35,11 @@ from aitne.core.ports.store import Check, NotificationStore
 _webhooks = tables.webhooks
 _deliveries = tables.deliveries
 _FIELDS = [_deliveries.c[name] for name in Delivery.model_fields]
+
+
+@cache
+def _due(max_per_owner: int | None) -> DueItems:
+    return DueItems.of(_deliveries, _deliveries.c.state == DeliveryState.WAITING, max_per_owner)
 
 
 class Deliveries(StorePart, NotificationStore):
@@ -144,18 +157,13 @@ class Deliveries(StorePart, NotificationStore):
         self, *, epoch: int, limit: int, lease_s: float, max_per_owner: int | None = None
     ) -> Sequence[Delivery]:
         now = self._clock()
-        waiting = _deliveries.c.state == DeliveryState.WAITING
-        void = _deliveries.c.leased_in.is_not(None) & (_deliveries.c.leased_in != epoch)
-        is_due = waiting & or_(_deliveries.c.available_at <= now, void)
-        is_leased = waiting & ~is_due & (_deliveries.c.leased_in == epoch)
-        until = now + timedelta(seconds=lease_s)
         rows = await take_due(
             self._db,
-            _deliveries,
-            lambda: in_turn(_deliveries, is_due, is_leased, max_per_owner).limit(limit),
-            is_due,
+            _due(max_per_owner),
+            now=now,
             epoch=epoch,
-            until=until,
+            limit=limit,
+            until=now + timedelta(seconds=lease_s),
         )
         return [Delivery.model_validate(dict(row)) for row in rows]
 

@@ -9,8 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +27,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from aitne.adapters.store import files, tables
 from aitne.adapters.store.faults import BUSY_TIMEOUT_S, translated, translated_at_start
 from aitne.adapters.store.feed import Feed, PostgresFeed, SqliteFeed
-from aitne.adapters.store.sqlite_driver import SqliteConnector
+from aitne.adapters.store.sqlite_driver import BEGIN, OneTripConnection, SqliteConnector
 from aitne.adapters.store.urls import Address
 from aitne.core.errors import SetupError, StoreUnavailable
 
@@ -36,6 +41,9 @@ _NOTE_AGAIN_S = 30.0
 # Arbitrary numbers of advisory locks; all processes that use a database must use the same ones.
 _EVENT_LOCK = 4_158_320_901
 MIGRATION_LOCK = 4_158_320_902
+
+
+_ADD_EVENTS = insert(tables.events)
 
 
 class Transaction:
@@ -63,6 +71,22 @@ class Transaction:
         """Run one statement; a sequence of parameters runs it once for each."""
         return await self.connection.execute(statement, parameters)
 
+    async def send(
+        self, statement: Executable, parameters: Sequence[Mapping[str, Any]] | None = None
+    ) -> None:
+        """Run one statement, or one for each of the parameters, whose result is not needed. Its
+        error may be raised by a later statement or by the commit.
+        """
+        driver = _sqlite(self.connection)
+        if driver is None:
+            await self.execute(statement, parameters)
+            return
+        driver.deferring = True
+        try:
+            await self.execute(statement, parameters)
+        finally:
+            driver.deferring = False
+
     async def take(self, what: str) -> None:
         """Lock the name ``what`` until the end of the transaction, for rules about rows that do not
         exist yet.
@@ -89,7 +113,7 @@ class Transaction:
             )
             await self.connection.execute(text(f"SELECT pg_notify(:channel, ''){lock}"), values)
         if self._events:
-            await self.connection.execute(insert(tables.events), self._events)
+            await self.send(_ADD_EVENTS, self._events)
 
 
 class Database:
@@ -136,13 +160,18 @@ class Database:
             await self._connector.ended(within_s=_THREADS_END_S)
 
     @asynccontextmanager
-    async def read(self) -> AsyncIterator[AsyncConnection]:
-        """Provide a connection for reads."""
+    async def read(self, *, brief: bool = False) -> AsyncIterator[AsyncConnection]:
+        """Provide a connection for reads.
+
+        ``brief``: each statement finds some hundred rows at most by an index. On SQLite they do not
+        change threads, which would take longer than they do.
+        """
         # Before the read, so that a change during it counts as not yet seen by the reader.
         self.feed.mark()
         with translated(self.address):
             async with self.raw_read() as connection:
-                yield connection
+                with _brief(connection, brief):
+                    yield connection
 
     @asynccontextmanager
     async def raw_read(self) -> AsyncIterator[AsyncConnection]:
@@ -157,13 +186,17 @@ class Database:
             yield connection
 
     @asynccontextmanager
-    async def write(self) -> AsyncIterator[Transaction]:
-        """Provide a write transaction, which is committed at the end and rolled back by any exception."""
+    async def write(self, *, brief: bool = False) -> AsyncIterator[Transaction]:
+        """Provide a write transaction, which is committed at the end and rolled back by any exception.
+
+        ``brief``: each statement reads or writes some hundred rows at most, found by an index.
+        """
         with translated(self.address):
             async with self.raw_write() as connection:
                 transaction = Transaction(connection, self._clock)
-                yield transaction
-                await transaction.finish()
+                with _brief(connection, brief):
+                    yield transaction
+                    await transaction.finish()
 
     async def note(self, statement: Executable) -> None:
         """Write a value that is not essential, such as the last use of a token; a failure does not
@@ -180,6 +213,26 @@ class Database:
         except StoreUnavailable as error:
             self._note_again_at = time.monotonic() + _NOTE_AGAIN_S
             log.warning("The time of a use is not stored: %s", error.message)
+
+
+def _sqlite(connection: AsyncConnection) -> OneTripConnection | None:
+    """Return the driver's connection to SQLite; None for PostgreSQL."""
+    driver = connection.sync_connection.connection.driver_connection  # type: ignore[union-attr]
+    return driver if isinstance(driver, OneTripConnection) else None
+
+
+@contextmanager
+def _brief(connection: AsyncConnection, brief: bool) -> Iterator[None]:
+    """Run the statements within the context as brief ones, if they are and this is SQLite."""
+    driver = _sqlite(connection) if brief else None
+    if driver is None:
+        yield
+        return
+    driver.brief = True
+    try:
+        yield
+    finally:
+        driver.brief = False
 
 
 def _sqlite_engine(address: Address, connector: SqliteConnector, synchronous: str) -> AsyncEngine:
@@ -203,7 +256,7 @@ def _sqlite_engine(address: Address, connector: SqliteConnector, synchronous: st
         # Reads have no transaction: each statement sees the commits before its start, as on PostgreSQL,
         # and a read takes five round trips to the driver's thread instead of eight.
         if connection.get_execution_options().get(_WRITES):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.exec_driver_sql(BEGIN)
 
     return engine
 

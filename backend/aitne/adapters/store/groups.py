@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
@@ -48,6 +48,14 @@ INVITED = "project.invited"
 EXPIRING = "project.expiring"
 
 
+_ROLES_OF = select(_members.c.project, _members.c.role).where(
+    _members.c.user_name == bindparam("user")
+)
+_STANDING = select(*(_projects.c[name] for name in ProjectStatus.model_fields)).where(
+    _projects.c.name == bindparam("project")
+)
+
+
 class Groups(StorePart, GroupStore):
     """Part of ``GroupStore`` about projects and their managers."""
 
@@ -72,19 +80,14 @@ class Groups(StorePart, GroupStore):
 
     @override
     async def roles_of(self, user: str) -> Mapping[str, ProjectRole]:
-        query = select(_members.c.project, _members.c.role).where(_members.c.user_name == user)
-        async with self._db.read() as connection:
-            return {row.project: ProjectRole(row.role) for row in await connection.execute(query)}
+        async with self._db.read(brief=True) as connection:
+            rows = await connection.execute(_ROLES_OF, {"user": user})
+            return {row.project: ProjectRole(row.role) for row in rows}
 
     @override
     async def standing(self, name: str) -> ProjectStatus | None:
-        columns = [_projects.c[field] for field in ProjectStatus.model_fields]
-        async with self._db.read() as connection:
-            row = (
-                (await connection.execute(select(*columns).where(_projects.c.name == name)))
-                .mappings()
-                .first()
-            )
+        async with self._db.read(brief=True) as connection:
+            row = (await connection.execute(_STANDING, {"project": name})).mappings().first()
         return None if row is None else ProjectStatus.model_validate(dict(row))
 
     @override

@@ -42,7 +42,7 @@ class Inboxes(StorePart, NotificationStore):
     @override
     async def cursor(self, name: str) -> int:
         query = select(_cursors.c.event_id).where(_cursors.c.name == name)
-        async with self._db.read() as connection:
+        async with self._db.read(brief=True) as connection:
             return (await connection.execute(query)).scalar() or 0
 
     @override

@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, delete, func, insert, or_, select, update
+from sqlalchemy import and_, bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from typing_extensions import override
 
 from aitne.adapters.store import tables
-from aitne.adapters.store.base import StorePart, in_turn, require_epoch, take_due
+from aitne.adapters.store.base import DueItems, StorePart, require_epoch, take_due
 from aitne.adapters.store.engine import Transaction
 from aitne.adapters.store.task_groups import lock_all
 from aitne.core.models.job import Job
 from aitne.core.ports.store import JobStore, OutboxItem, OutboxKind
 
 _outbox = tables.outbox
-_jobs = tables.jobs
+_ADD = insert(_outbox)
+_DROP = delete(_outbox).where(_outbox.c.id == bindparam("row_id"))
+_RELEASE = (
+    update(_outbox).where(_outbox.c.dependency == bindparam("needed")).values(dependency=None)
+)
 
 
 async def queue(
@@ -45,7 +50,7 @@ async def queue(
         for job in jobs
     ]
     if rows:
-        await tx.execute(insert(_outbox), rows)
+        await tx.send(_ADD, rows)
 
 
 async def drop_submits(tx: Transaction, job_ids: Sequence[UUID]) -> set[UUID]:
@@ -75,13 +80,23 @@ async def longest_asked(source: Transaction | AsyncConnection, job_id: UUID) -> 
 
 async def drop(tx: Transaction, item_ids: Collection[int]) -> None:
     """Delete items from the outbox; missing ones are not an error."""
-    await tx.execute(delete(_outbox).where(_outbox.c.id.in_(item_ids)))
+    if item_ids:
+        await tx.send(_DROP, [{"row_id": item_id} for item_id in item_ids])
 
 
 async def release(tx: Transaction, job_ids: Sequence[UUID]) -> None:
     """Make those items due that wait for one of these jobs."""
-    statement = update(_outbox).where(_outbox.c.dependency.in_(job_ids))
-    await tx.execute(statement.values(dependency=None))
+    await tx.send(_RELEASE, [{"needed": job_id} for job_id in job_ids])
+
+
+@cache
+def _due(kinds: frozenset[OutboxKind], begun: bool) -> DueItems:
+    condition = and_(
+        _outbox.c.kind.in_(sorted(kinds)),
+        _outbox.c.tries >= int(begun),
+        _outbox.c.dependency.is_(None),
+    )
+    return DueItems.of(_outbox, condition)
 
 
 class Outbox(StorePart, JobStore):
@@ -103,22 +118,13 @@ class Outbox(StorePart, JobStore):
         begun: bool = False,
     ) -> Sequence[OutboxItem]:
         now = self._clock()
-        condition = and_(
-            _outbox.c.kind.in_(sorted(kinds)),
-            _outbox.c.tries >= int(begun),
-            _outbox.c.dependency.is_(None),
-        )
-        # There is only one leader, so items leased in another epoch are not being processed.
-        is_due = condition & or_(_outbox.c.available_at <= now, _outbox.c.leased_in != epoch)
-        is_leased = condition & (_outbox.c.available_at > now) & (_outbox.c.leased_in == epoch)
-        until = now + timedelta(seconds=lease_s)
         rows = await take_due(
             self._db,
-            _outbox,
-            lambda: in_turn(_outbox, is_due, is_leased).limit(limit),
-            is_due,
+            _due(frozenset(kinds), begun),
+            now=now,
             epoch=epoch,
-            until=until,
+            limit=limit,
+            until=now + timedelta(seconds=lease_s),
         )
         return [OutboxItem.model_validate(dict(row)) for row in rows]
 

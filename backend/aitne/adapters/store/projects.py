@@ -212,7 +212,7 @@ class SqlProjects(StorePart, ProjectStore):
     @override
     async def in_use(self) -> tuple[LimitUsage, datetime] | None:
         query = select(_in_use.c.data, _in_use.c.taken_at).where(_in_use.c.cluster == CLUSTER)
-        async with self._db.read() as connection:
+        async with self._db.read(brief=True) as connection:
             row = (await connection.execute(query)).first()
         return None if row is None else (LimitUsage.model_validate(row.data), row.taken_at)
 

@@ -69,7 +69,7 @@ class SignIns(StorePart, SignInStore):
             .outerjoin(_tokens, _tokens.c.id == _sessions.c.token_id)
             .where(_sessions.c.token_hash == token_hash, _sessions.c.expires_at > now)
         )
-        async with self._db.read() as connection:
+        async with self._db.read(brief=True) as connection:
             row = (await connection.execute(query)).mappings().first()
             if row is None:
                 return None

@@ -2,7 +2,10 @@
 
 For each statement SQLAlchemy creates a cursor, executes, fetches and closes, and after each read it rolls
 back. With aiosqlite every one of these is a round trip between two threads, which takes longer than most
-queries. Here a statement with all its rows is one round trip, and an empty rollback is none.
+queries. Here a statement with all its rows is one round trip, and an empty rollback is none. The begin of a
+transaction, and statements whose result is not needed, wait for the next statement or the commit and share its
+round trip. Brief statements take none: they run in the event loop's own thread, if they need not wait for another
+writer.
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import Any, Self
 
 import aiosqlite
 
+BEGIN = "BEGIN IMMEDIATE"
 _CHUNK = 64
 
 
@@ -38,16 +42,23 @@ class OneTripCursor:
 
     async def execute(self, statement: str, parameters: Any = ()) -> Self:
         """Run one statement and fetch its rows."""
-        await self._connection.call(self._run, "execute", statement, parameters)
+        if statement == BEGIN or self._connection.deferring:
+            self._connection.defer("execute", statement, parameters)
+        elif self._connection.stays:
+            self._connection.run_here(self._run, "execute", statement, parameters)
+        else:
+            await self._connection.call(self._run, "execute", statement, parameters)
         return self
 
     async def executemany(self, statement: str, parameters: Any) -> Self:
         """Run one statement for each of the parameters."""
-        await self._connection.call(self._run, "executemany", statement, parameters)
+        if self._connection.deferring:
+            self._connection.defer("executemany", statement, parameters)
+        else:
+            await self._connection.call(self._run, "executemany", statement, parameters)
         return self
 
     def _run(self, method: str, statement: str, parameters: Any) -> None:
-        # This runs in the connection's thread.
         cursor = getattr(self._connection._conn, method)(statement, parameters)
         try:
             self.description = cursor.description
@@ -71,19 +82,74 @@ class OneTripConnection(aiosqlite.Connection):
     """
 
     _stopped = False
+    deferring = False
+    """Whether statements wait for the next one, or for the commit, because their results are not
+    needed. Their errors are raised there."""
+    brief = False
+    """Whether statements take microseconds: they find rows by an index, and never wait, because they
+    read or belong to a transaction that has begun."""
+
+    def __init__(self, connector: Callable[[], sqlite3.Connection], chunk_size: int) -> None:
+        super().__init__(connector, chunk_size)
+        self._deferred: list[tuple[str, str, Any]] = []
+        self._trips = 0
+
+    @property
+    def stays(self) -> bool:
+        """Return whether a statement runs in the calling thread: it is brief, does not wait for the
+        begin of a transaction, and nothing of a cancelled task is left in the connection's thread.
+        """
+        return self.brief and not self._trips and (not self._deferred or self.in_transaction)
+
+    def run_here(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Run the deferred statements and then a function in the calling thread."""
+        deferred, self._deferred = self._deferred, []
+        self._run_deferred(deferred)
+        function(*arguments)
 
     def cursor(self) -> OneTripCursor:  # type: ignore[override]
         """Return a cursor without a round trip to the thread."""
         return OneTripCursor(self)
 
+    def defer(self, method: str, statement: str, parameters: Any) -> None:
+        """Run a statement with the next one or the commit."""
+        self._deferred.append((method, statement, parameters))
+
     async def call(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Run a function in the connection's thread."""
-        await self._execute(function, *arguments)  # type: ignore[no-untyped-call]
+        """Run the deferred statements and then a function in the connection's thread."""
+        deferred, self._deferred = self._deferred, []
+        self._trips += 1
+        await self._execute(self._run_all, deferred, function, *arguments)  # type: ignore[no-untyped-call]
+
+    async def commit(self) -> None:
+        """Commit; a transaction without any statement was never begun."""
+        if [statement for _, statement, _ in self._deferred] == [BEGIN]:
+            self._deferred = []
+        elif self._deferred or self.in_transaction:
+            await self.call(self._conn.commit)
 
     async def rollback(self) -> None:
         """Roll back if a transaction is open."""
+        self._deferred = []
         if self.in_transaction:
-            await super().rollback()
+            await self.call(self._conn.rollback)
+
+    def _run_all(
+        self,
+        deferred: Sequence[tuple[str, str, Any]],
+        function: Callable[..., None],
+        *arguments: Any,
+    ) -> None:
+        # This runs in the connection's thread.
+        try:
+            self._run_deferred(deferred)
+            function(*arguments)
+        finally:
+            self._trips -= 1
+
+    def _run_deferred(self, deferred: Sequence[tuple[str, str, Any]]) -> None:
+        for method, statement, parameters in deferred:
+            getattr(self._conn, method)(statement, parameters).close()
 
     def stop(self) -> asyncio.Future[Any] | None:
         """Stop the thread. A second call does not wait.
@@ -125,4 +191,7 @@ class SqliteConnector:
     def _open(self) -> sqlite3.Connection:
         # The driver must not begin transactions by itself: it would begin them as readers, and a
         # reader that starts to write during another write fails at once instead of waiting.
-        return sqlite3.connect(self._path, timeout=self._timeout_s, isolation_level=None)
+        # Brief statements run in the event loop's thread, while the connection's own does nothing.
+        return sqlite3.connect(
+            self._path, timeout=self._timeout_s, isolation_level=None, check_same_thread=False
+        )

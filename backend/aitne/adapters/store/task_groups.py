@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import BindParameter, bindparam, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from aitne.adapters.store import tables
@@ -23,6 +24,14 @@ from aitne.core.models.job import Job
 from aitne.core.units import ArrayRange, parse_array
 
 _jobs = tables.jobs
+_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_ARRAYS = select(_jobs.c.id, _jobs.c.array_job_id).where(_jobs.c.id.in_(_IDS))
+_LOCK = (
+    select(*JOB_COLUMNS)
+    .where(_jobs.c.id.in_(_IDS))
+    .order_by(_jobs.c.is_array.desc(), _jobs.c.id)
+    .with_for_update(key_share=True)
+)
 SPLIT = "job.tasks"
 """Kind of an event outside a task's history, which lists the tasks that have left the group."""
 
@@ -72,8 +81,7 @@ async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
     arrays: set[UUID] = set()
     absent = {*job_ids}
     for some in batched(job_ids, MOST_IDS):
-        query = select(_jobs.c.id, _jobs.c.array_job_id).where(_jobs.c.id.in_(some))
-        for row in await tx.execute(query):
+        for row in await tx.execute(_ARRAYS, {"ids": some}):
             absent.discard(row.id)
             if row.array_job_id is not None:
                 arrays.add(row.array_job_id)
@@ -81,13 +89,7 @@ async def lock_all(tx: Transaction, job_ids: Sequence[UUID]) -> dict[UUID, Job]:
     jobs: dict[UUID, Job] = {}
     for ids in (sorted(arrays), sorted({*job_ids} - arrays)):
         for some in batched(ids, MOST_IDS):
-            query = (
-                select(*JOB_COLUMNS)
-                .where(_jobs.c.id.in_(some))
-                .order_by(_jobs.c.is_array.desc(), _jobs.c.id)
-                .with_for_update(key_share=True)
-            )
-            for job in map(job_of, (await tx.execute(query)).mappings()):
+            for job in map(job_of, (await tx.execute(_LOCK, {"ids": some})).mappings()):
                 jobs[job.id] = job
     for task in await split(tx, absent.difference(jobs)):
         jobs[task.id] = task

@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import bindparam, delete, func, or_, select, update
+from sqlalchemy import Insert, Update, bindparam, delete, func, or_, select, update
 from typing_extensions import override
 
 from aitne.adapters.store import tables
@@ -77,7 +78,7 @@ class Transitions(StorePart, JobStore):
         tokens: Mapping[UUID, str] | None = None,
         done: Collection[int] = (),
     ) -> Sequence[Job | None]:
-        async with self._db.write() as tx:
+        async with self._db.write(brief=True) as tx:
             await require_epoch(tx, epoch)
             if done:
                 await drop(tx, done)
@@ -94,8 +95,7 @@ class Transitions(StorePart, JobStore):
                 if job_id in live
             ]
             if rows:
-                columns = ("job_id", "token_hash")
-                await tx.execute(upsert_many(tx.dialect, _secrets, columns, columns[:1]), rows)
+                await tx.send(_put_tokens(tx.dialect), rows)
         return after
 
     @override
@@ -142,7 +142,7 @@ class Transitions(StorePart, JobStore):
         version: int | None = None,
         unless_cancelled: UUID | None = None,
     ) -> Job:
-        async with self._db.write() as tx:
+        async with self._db.write(brief=True) as tx:
             job, array = await lock_job(tx, job_id)
             if job.state.terminal or await _is_cancelled(tx, unless_cancelled):
                 return job
@@ -421,17 +421,29 @@ async def change_all(
             project=job.project,
         )
     for names, rows in updates.items():
-        statement = update(_jobs).where(_jobs.c.id == bindparam("row_id"))
-        await tx.execute(statement.values({name: bindparam(name) for name in sorted(names)}), rows)
+        await tx.send(_update(names), rows)
     if ended_ids:
-        await tx.execute(delete(_secrets).where(_secrets.c.job_id.in_(ended_ids)))
+        await tx.send(delete(_secrets).where(_secrets.c.job_id.in_(ended_ids)))
     if decided:
         await release(tx, decided)
     if requeued:
         # The hub's handover was for the previous run.
         dropped = update(_secrets).where(_secrets.c.job_id.in_(requeued)).values(handover=None)
-        await tx.execute(dropped)
+        await tx.send(dropped)
     return result
+
+
+@cache
+def _put_tokens(dialect: str) -> Insert:
+    columns = ("job_id", "token_hash")
+    return upsert_many(dialect, _secrets, columns, columns[:1])
+
+
+@lru_cache(maxsize=256)
+def _update(names: frozenset[str]) -> Update:
+    """Return the statement that changes these columns of a job."""
+    statement = update(_jobs).where(_jobs.c.id == bindparam("row_id"))
+    return statement.values({name: bindparam(name) for name in sorted(names)})
 
 
 async def _roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:

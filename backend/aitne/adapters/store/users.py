@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from typing_extensions import override
 
@@ -33,6 +33,11 @@ _attempts = sign_in_tables.attempts
 _USER_COLUMNS = [_users.c[name] for name in User.model_fields]
 _ADMINISTRATOR = (_users.c.role == Role.ADMIN) & _users.c.disabled.is_(False)
 _TOKEN_COLUMNS = [_tokens.c[name] for name in Token.model_fields]
+_TOKEN_USER = (
+    select(_users, *(column.label(f"token_{column.name}") for column in _TOKEN_COLUMNS))
+    .join(_tokens, _tokens.c.owner == _users.c.name)
+    .where(_tokens.c.token_hash == bindparam("hash"), _users.c.disabled.is_(False))
+)
 _USE_NOTED_EVERY = timedelta(minutes=1)
 MAX_TOKENS = 100
 """Maximum number of tokens of one user."""
@@ -59,7 +64,7 @@ class SqlUsers(StorePart, UserStore):
     @override
     async def get_user(self, name: str) -> User:
         query = select(*_USER_COLUMNS).where(_users.c.name == name)
-        async with self._db.read() as connection:
+        async with self._db.read(brief=True) as connection:
             row = (await connection.execute(query)).mappings().first()
         if row is None:
             raise NotFound("user", name)
@@ -166,13 +171,9 @@ class Credentials(StorePart, UserStore):
 
     @override
     async def token_user(self, token_hash: str, now: datetime) -> tuple[User, Token] | None:
-        query = (
-            select(_users, *(column.label(f"token_{column.name}") for column in _TOKEN_COLUMNS))
-            .join(_tokens, _tokens.c.owner == _users.c.name)
-            .where(_tokens.c.token_hash == token_hash, _users.c.disabled.is_(False))
-        )
-        async with self._db.read() as connection:
-            row = (await connection.execute(query)).mappings().first()
+        async with self._db.read(brief=True) as connection:
+            found = await connection.execute(_TOKEN_USER, {"hash": token_hash})
+            row = found.mappings().first()
         if row is None:
             return None
         token = Token.model_validate({name: row[f"token_{name}"] for name in Token.model_fields})

@@ -15,6 +15,12 @@ from aitne.cli.options import DataDir, Json, Url, Wait, Yes
 from aitne.cli.registry import WORK, command
 from aitne.core.errors import InvalidInput
 
+FilesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="FILE...", help="Job files; - is standard input.")
+]
+FilesOption = Annotated[
+    list[str] | None, typer.Option("--file", "-f", metavar="FILE", help="The same, as an option.")
+]
 FileArgument = Annotated[
     str | None, typer.Argument(metavar="FILE", help="The job file; - is standard input.")
 ]
@@ -31,11 +37,12 @@ aitne apply job.aitne.yml                  ask, submit, return
 aitne apply job.aitne.yml --yes --wait     submit and follow to the end
 aitne apply job.aitne.yml --yes --json     submit; the job as JSON
 aitne apply job.aitne.yml --sync .         run it in a copy of this folder
+aitne apply *.aitne.yml --yes              submit many; one ID in each line
 """,
 )
 def apply(
-    file: FileArgument = None,
-    file_option: FileOption = None,
+    files: FilesArgument = None,
+    file_option: FilesOption = None,
     sync: Annotated[
         str | None,
         typer.Option(
@@ -53,9 +60,9 @@ def apply(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Submit a job file: show the plan, ask, submit.
+    """Submit job files: show the plan, ask, submit.
 
-    With --wait the log of a job is followed to its end, and the exit status is 1 if the job fails;
+    A file may contain several, separated by ---; of several no plan is shown. With --wait the log of a job is followed to its end, and the exit status is 1 if the job fails;
     for a session the command waits until it is ready. Ctrl-C leaves it running.
 
     With --sync the working tree travels with the job: what git tracks or would add, outside git all
@@ -65,15 +72,26 @@ def apply(
         raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")
     from aitne.cli import job_source, submit
 
-    source = job_source.read(_only(file, file_option))
+    paths = [*(files or ()), *(file_option or ())]
+    if not paths or paths.count("-") > 1:
+        raise InvalidInput("Name a job file, such as job.aitne.yml; - is standard input.")
+    sources = [source for path in paths for source in job_source.read_all(path)]
+    if len(sources) > 1 and wait:
+        raise InvalidInput("--wait follows one job, and these are several job files.")
     client = connect(url, data_dir)
     if sync is not None:
-        submit.check_source(source.content)
-        source.content["tree"] = submit.upload(client, sync)
+        for source in sources:
+            submit.check_source(source.content)
+        digest = submit.upload(client, sync)
+        for source in sources:
+            source.content["tree"] = digest
+    if len(sources) > 1:
+        return submit.submit_many(client, sources, yes=yes, as_json=as_json)
     try:
-        submit.submit(client, source.content, yes=yes, wait=wait, as_json=as_json)
+        content = sources[0].content
+        submit.submit(client, content, yes=yes, wait=wait, as_json=as_json)
     except InvalidInput as error:
-        raise source.locate(error) from error
+        raise sources[0].locate(error) from error
     return 0
 
 
