@@ -70,6 +70,7 @@ BODY_EXAMPLES: dict[str, Any] = {
     "set_project_end": {"expires_at": "2035-12-31T23:00:00Z"},
     "ask_for_time": {"until": "2035-12-31T23:00:00Z", "reason": "The grant continues for a year."},
     "set_project_budget": _BUDGET,
+    "set_project_retention": {"keep_jobs": "30d", "keep_failed_jobs": "90d"},
     "put_member": {"role": "member", "limits": {"max_gpus": 2}},
     "set_limits": _LIMITS,
     "set_own_limits": _LIMITS,

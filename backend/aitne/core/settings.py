@@ -16,6 +16,7 @@ from aitne.core.notifications.settings import IdleSettings, MailSettings, Webhoo
 from aitne.core.platform.tls_settings import TlsSettings
 from aitne.core.ports.scheduler import SchedulerCapabilities, scheduler_capabilities
 from aitne.core.projects.settings import ProjectSettings
+from aitne.core.retention import RetentionSettings
 from aitne.core.sessions.hosts import WILDCARD, check_wildcard
 from aitne.core.storage.settings import ContainerSettings, StorageSettings
 from aitne.core.users.settings import AuditSettings, AuthSettings, RateSettings
@@ -150,6 +151,7 @@ class Settings(Strict):
     storage: StorageSettings = StorageSettings()
     limits: LimitSettings = LimitSettings()
     projects: ProjectSettings = ProjectSettings()
+    retention: RetentionSettings = RetentionSettings()
     auth: AuthSettings = AuthSettings()
     mail: MailSettings = MailSettings()
     webhooks: WebhookSettings = WebhookSettings()

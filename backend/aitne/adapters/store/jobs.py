@@ -86,11 +86,13 @@ class JobRecords(StorePart, JobStore):
         )
         key_row = (await tx.execute(query)).one()
         _check_same(wish, key_row.request_hash)
-        row = (
-            (await tx.execute(select(*JOB_COLUMNS).where(_jobs.c.id == key_row.job_id)))
-            .mappings()
-            .one()
-        )
+        query = select(*JOB_COLUMNS).where(_jobs.c.id == key_row.job_id)
+        row = (await tx.execute(query)).mappings().first()
+        if row is None:
+            raise Conflict(
+                f"The job that this request created before ({key_row.job_id}) was deleted. Use a new "
+                "idempotency key for a new job."
+            )
         return job_of(row)
 
     @override
