@@ -8,6 +8,7 @@ import { NodeLinks } from "@/components/NodeLinks";
 import { RelativeTime } from "@/components/Time";
 import { describeExchange, describeExit, describeRanks, describeResources } from "@/lib/describe";
 import { formatDuration } from "@/lib/time";
+import { formatBytes } from "@/lib/units";
 import classes from "@/pages/Job.module.css";
 
 /** The time limit that the platform records for a job from outside that has none. */
@@ -76,6 +77,11 @@ export function JobDetails({ job }: { job: Job }) {
               <RelativeTime at={job.ended_at} />
               {describeExit(job) !== "" && `, ${describeExit(job)}`}
             </span>
+          </DetailRow>
+        )}
+        {job.folder_bytes !== null && job.folder_files !== null && (
+          <DetailRow name={t("Folder size")}>
+            {t("{{size}} in {{count}} files", { size: formatBytes(job.folder_bytes), count: job.folder_files })}
           </DetailRow>
         )}
         {job.expires_at !== null && job.ended_at === null && (

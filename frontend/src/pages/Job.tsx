@@ -1,4 +1,4 @@
-import { Anchor, Button, Tabs, Title } from "@mantine/core";
+import { Alert, Anchor, Button, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -15,6 +15,7 @@ import { IdleAlert } from "@/components/IdleAlert";
 import { JobDetails } from "@/components/JobDetails";
 import { JobHistory } from "@/components/JobHistory";
 import { JobScript } from "@/components/JobScript";
+import { DeleteButton } from "@/components/jobs/DeleteButton";
 import { TaskTable } from "@/components/jobs/TaskRows";
 import { LogView } from "@/components/LogView";
 import { NodeLinks } from "@/components/NodeLinks";
@@ -30,6 +31,7 @@ import { MetricsPanel } from "@/components/runs/MetricsPanel";
 import { RerunButton } from "@/components/runs/RerunButton";
 import { SnapshotPanel } from "@/components/runs/SnapshotPanel";
 import { SweepPanel } from "@/components/runs/SweepPanel";
+import { ServerText } from "@/components/ServerText";
 import { Stages } from "@/components/Stages";
 import { StateBadge } from "@/components/StateBadge";
 import { TemplateIcon } from "@/components/TemplateIcon";
@@ -83,6 +85,7 @@ function LoadedJob({ job }: { job: Job }) {
       <Head job={job} />
       <EndingAlert job={job} />
       <IdleAlert job={job} mb="md" />
+      <DeletionAlert job={job} />
       <GpuIdleHint job={job} />
       <section className={`card ${classes.panel ?? ""}`} aria-label={t("Progress")}>
         <Stages job={job}>{isFailure(job.state) ? <FailureDetail job={job} onShowLine={showLine} /> : undefined}</Stages>
@@ -246,6 +249,17 @@ function Head({ job }: { job: Job }) {
   );
 }
 
+/** A note that the job is being deleted, and why its folder is still there. */
+function DeletionAlert({ job }: { job: Job }) {
+  const { t } = useTranslation();
+  if (job.delete_requested_at === null) return null;
+  return (
+    <Alert color={job.delete_problem === null ? "blue" : "orange"} mb="md" title={t("The job is being deleted.")} data-testid="job-deletion">
+      {job.delete_problem === null ? t("It disappears as soon as its folder is removed.") : <ServerText>{job.delete_problem}</ServerText>}
+    </Alert>
+  );
+}
+
 function Actions({ job }: { job: Job }) {
   const { t } = useTranslation();
   const { stop, hold, release } = useJobActions(job);
@@ -308,6 +322,7 @@ function Actions({ job }: { job: Job }) {
           {session ? t("Stop") : t("Cancel")}
         </Button>
       )}
+      <DeleteButton job={job} />
       <StopConfirm job={job} opened={confirming} stop={stop} onClose={() => setConfirming(false)} />
     </>
   );

@@ -7,7 +7,7 @@ import type { Seen } from "@/api/client";
 import { meQuery } from "@/api/queries";
 import {
   closeProject, describeProject, limitsQuery, type LimitsInput, type Project, type ProjectLimits, projectKeys, setGrantedLimits,
-  setOwnLimits, setProjectBudget, setProjectEnd,
+  type RetentionInput, setOwnLimits, setProjectBudget, setProjectEnd, setProjectRetention,
 } from "@/api/projects";
 import { Confirm } from "@/components/Confirm";
 import { FormProblem } from "@/components/FormProblem";
@@ -15,6 +15,7 @@ import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
 import { LimitsForm } from "@/components/projects/LimitsForm";
 import { PeriodSelect } from "@/components/projects/Requests";
+import { RetentionForm } from "@/components/projects/RetentionForm";
 import { TimeModal } from "@/components/projects/TimeModal";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import { type LimitsApplied, limitsApplied, limitsSaved } from "@/lib/limits";
@@ -59,6 +60,9 @@ export function Settings({ seen, rights }: Props) {
           <BudgetForm key={JSON.stringify(project.budget)} seen={seen} />
         </Panel>
       )}
+      <Panel id="retention" title={t("Deletion of ended jobs")} about={t("Ended jobs are deleted after this time, with their logs, metrics and job folders.")}>
+        <RetentionPanel key={JSON.stringify(project.retention)} seen={seen} />
+      </Panel>
       <Panel id="end" title={t("End date")}>
         <EndDateForm key={project.expires_at} seen={seen} rights={rights} />
       </Panel>
@@ -134,6 +138,12 @@ function DescriptionForm({ seen: { value: project, tag } }: { seen: Seen<Project
       </Group>
     </div>
   );
+}
+
+function RetentionPanel({ seen: { value: project, tag } }: { seen: Seen<Project> }) {
+  const { t } = useTranslation();
+  const save = useSave((times: RetentionInput) => setProjectRetention(project.name, tag, times), t("Saved."));
+  return <RetentionForm project={project} busy={save.isPending} error={save.error} onSave={(times) => save.mutate(times)} />;
 }
 
 function OwnLimits({ limits, applied }: { limits: ProjectLimits; applied: LimitsApplied }) {
