@@ -75,6 +75,10 @@ export class CacheUpdater {
       this.invalidateSoon("lists", 1_500, keys.lists);
       return;
     }
+    if (event.kind === "job.folder") {
+      if (this.isWatched(id)) this.refreshDetails(id);
+      return;
+    }
     if (event.kind === "job.deleted") {
       this.remove(id);
       return;
