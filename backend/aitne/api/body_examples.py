@@ -82,6 +82,7 @@ BODY_EXAMPLES: dict[str, Any] = {
     "plan_job": _JOB,
     "create_job": _JOB,
     "cancel_jobs": {"filter": {"owner": "ada", "state": ["QUEUED"]}, "expected": 12},
+    "delete_jobs": {"filter": {"owner": "ada", "state": ["FAILED"]}, "expected": 12},
     "create_session": _SESSION,
     "resubmit_job": {"memory": "16G"},
     "extend_job": {"duration": "1h"},

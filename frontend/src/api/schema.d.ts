@@ -11214,6 +11214,17 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "filter": {
+                 *         "owner": "ada",
+                 *         "state": [
+                 *           "FAILED"
+                 *         ]
+                 *       },
+                 *       "expected": 12
+                 *     }
+                 */
                 "application/json": components["schemas"]["DeleteJobs"];
             };
         };
