@@ -182,6 +182,7 @@ ROUTES: dict[str, Route] = {
     "set_project_end": administers(body={"expires_at": None}),
     "ask_for_time": writes(MANAGER, ADMIN, body={"until": "2027-01-01T00:00:00Z"}),
     "set_project_budget": administers(body={}),
+    "set_project_retention": writes(MANAGER, ADMIN, body={}),
     "list_members": reads(MEMBER, ADMIN),
     "put_member": writes(MANAGER, ADMIN, body={}),
     "remove_member": writes(MANAGER, ADMIN),
@@ -224,6 +225,8 @@ ROUTES: dict[str, Route] = {
     "get_job_logs": reads(*SEEN),
     "count_jobs": reads(ANYONE),
     "cancel_jobs": writes(ANYONE, body={"ids": []}),
+    "delete_job": writes(OWNER, ADMIN),
+    "delete_jobs": writes(ANYONE, body={"ids": []}),
     "plan_resubmit": writes(OWNER),
     "get_job_snapshot": reads(*SEEN),
     "get_job_files": reads(*SEEN),
@@ -282,6 +285,7 @@ ROUTES: dict[str, Route] = {
     # Each user has trees of their own, and nobody has this one.
     "put_tree_blobs": writes(ANYONE, body=b"", refused=NOT_FOR_YOU),
     "get_storage": reads(ANYONE),
+    "get_job_folders": reads(ANYONE),
     # The cluster.
     "list_templates": reads(ANYONE),
     "get_template": reads(ANYONE),

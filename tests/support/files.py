@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from aitne.core.models.job import Job
-from aitne.core.ports.files import CLOSED, Fence, JobLocation, LogChunk, ProgramOutcome
+from aitne.core.ports.files import (
+    CLOSED,
+    Fence,
+    FolderRemoval,
+    FolderSize,
+    JobLocation,
+    LogChunk,
+    ProgramOutcome,
+)
 
 Key = tuple[UUID, int, int | None]
 """Job (of an array: the array's), attempt, array task."""
@@ -26,6 +34,10 @@ class MemoryFiles:
     outcomes: dict[Key, ProgramOutcome] = field(default_factory=dict)
     created: dict[tuple[UUID, int], dict[str, bytes]] = field(default_factory=dict)
     reads: int = 0
+    tidied: list[UUID] = field(default_factory=list)
+    removed: list[UUID] = field(default_factory=list)
+    removals: list[FolderRemoval] = field(default_factory=list)
+    """The next answers of ``remove``; afterwards each folder is removed at once."""
     failing: Exception | None = None
     """What every method raises while it is set."""
 
@@ -67,3 +79,17 @@ class MemoryFiles:
         """As the port says."""
         self._check()
         return self.outcomes.get((place.job_id, place.attempt, task))
+
+    async def tidy(self, place: JobLocation) -> FolderSize | None:
+        """As the port says."""
+        self._check()
+        self.tidied.append(place.job_id)
+        return FolderSize(size_bytes=4_096, files=4)
+
+    async def remove(self, place: JobLocation) -> FolderRemoval:
+        """As the port says."""
+        self._check()
+        if self.removals:
+            return self.removals.pop(0)
+        self.removed.append(place.job_id)
+        return FolderRemoval(done=True)

@@ -42,6 +42,7 @@ from aitne.services.jobs.advice import AdviceService
 from aitne.services.jobs.agents import AgentService
 from aitne.services.jobs.bulk import BulkCancel
 from aitne.services.jobs.comparison import ComparisonService
+from aitne.services.jobs.deletion import JobDeletion
 from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
@@ -299,6 +300,7 @@ def make_stage(
         terminals=TerminalService(store, renderer, attacher, OwnAccount(settings), clock),
         hub_logouts=HubLogouts(store, RecordingLogins()),
         bulk=BulkCancel(jobs, store, clock),
+        deletion=JobDeletion(jobs, store, clock),
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),
         failures=FailureService(jobs, admission),

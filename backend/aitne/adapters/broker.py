@@ -26,6 +26,7 @@ from aitne.core.broker.protocol import (
     PollResult,
     ReadLogResult,
     SubmitResult,
+    TidyResult,
     Welcome,
 )
 from aitne.core.errors import (
@@ -38,7 +39,14 @@ from aitne.core.errors import (
 )
 from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.node import Cluster
-from aitne.core.ports.files import Fence, JobLocation, LogChunk, ProgramOutcome
+from aitne.core.ports.files import (
+    Fence,
+    FolderRemoval,
+    FolderSize,
+    JobLocation,
+    LogChunk,
+    ProgramOutcome,
+)
 from aitne.core.ports.scheduler import (
     Forecast,
     Run,
@@ -322,6 +330,16 @@ class FilesByVerb:
         """Return how the program ended; None if it has not ended by itself."""
         args = {"place": _place(place), "task": task}
         return (await self._caller.call("outcome", args, OutcomeResult)).outcome
+
+    async def tidy(self, place: JobLocation) -> FolderSize | None:
+        """Remove what the ended job needs no more; return the size of its folder, None if it has
+        too many files.
+        """
+        return (await self._caller.call("tidy", {"place": _place(place)}, TidyResult)).size
+
+    async def remove(self, place: JobLocation) -> FolderRemoval:
+        """Remove the job folder, or a part of it if that takes long."""
+        return await self._caller.call("remove", {"place": _place(place)}, FolderRemoval)
 
 
 class BrokerFiles(FilesByVerb):

@@ -15,18 +15,33 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import PurePath
 from typing import TypeVar
 
 from pydantic import ValidationError
 
+from aitne.adapters.ended_folders import remove, tidy
+from aitne.adapters.job_folder import (
+    FOLDER,
+    as_unavailable,
+    job_part,
+    jobs_folder,
+    opened,
+    root_path,
+)
 from aitne.core.errors import InvalidInput, NotAllowed, Unavailable
 from aitne.core.jobs.layout import FENCE, OUTCOME, log_name
-from aitne.core.ports.files import CLOSED, Fence, JobLocation, LogChunk, ProgramOutcome
+from aitne.core.ports.files import (
+    CLOSED,
+    Fence,
+    FolderRemoval,
+    FolderSize,
+    JobLocation,
+    LogChunk,
+    ProgramOutcome,
+)
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _MAX_RECORD_BYTES = 64 << 10
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # A link that the job put in a file's place is not followed, and a pipe not waited for.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EMLINK)
@@ -73,6 +88,18 @@ class OwnFiles:
         _own(place)
         return await asyncio.to_thread(read_outcome, place, task)
 
+    async def tidy(self, place: JobLocation) -> FolderSize | None:
+        """Remove what the ended job needs no more; return the size of its folder, None if it has
+        too many files.
+        """
+        _own(place)
+        return await asyncio.to_thread(tidy, place)
+
+    async def remove(self, place: JobLocation) -> FolderRemoval:
+        """Remove the job folder, or a part of it if that takes long."""
+        _own(place)
+        return await asyncio.to_thread(remove, place)
+
 
 def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
     """Create the attempt's folder (mode 0700) and write ``files`` (0600) into it, synchronized to
@@ -84,11 +111,11 @@ def create(place: JobLocation, files: Mapping[str, bytes]) -> None:
     """
     for name in files:
         _check_name(name)
-    with _as_unavailable(place, "cannot be written"):
-        os.makedirs(_root(place), mode=0o700, exist_ok=True)
+    with as_unavailable(place, "cannot be written"):
+        os.makedirs(root_path(place), mode=0o700, exist_ok=True)
         with (
-            _jobs_folder(place) as root,
-            _made(root, _job_part(place)) as job,
+            jobs_folder(place) as root,
+            _made(root, job_part(place)) as job,
             _made(job, str(place.attempt)) as attempt,
         ):
             for name, data in files.items():
@@ -103,9 +130,9 @@ def read_log(place: JobLocation, task: int | None, *, offset: int, limit: int) -
     Raises:
         Unavailable: the log exists but cannot be read.
     """
-    with _as_unavailable(place, "cannot be read"):
+    with as_unavailable(place, "cannot be read"):
         try:
-            with _attempt(place) as folder, _open(log_name(task), _READ, folder) as file:
+            with _attempt(place) as folder, opened(log_name(task), _READ, folder) as file:
                 return _piece(file, offset, limit)
         except FileNotFoundError:
             return LogChunk(data=b"", offset=0, size=0)
@@ -120,7 +147,7 @@ def read_path(path: str, *, offset: int, limit: int) -> LogChunk:
     """
     try:
         # Links are followed: the process has no more rights than the account that placed them.
-        with _open(path, _READ & ~os.O_NOFOLLOW) as file:
+        with opened(path, _READ & ~os.O_NOFOLLOW) as file:
             return _piece(file, offset, limit)
     except FileNotFoundError:
         return LogChunk(data=b"", offset=0, size=0)
@@ -157,10 +184,10 @@ def close_fence(place: JobLocation, task: int | None) -> Fence:
     name = FENCE if task is None else f"{FENCE}-{task}"
     fence = Fence(owner=CLOSED, restart_count=0)
     with (
-        _as_unavailable(place, "cannot be written"),
-        _jobs_folder(place) as root,
+        as_unavailable(place, "cannot be written"),
+        jobs_folder(place) as root,
         # A submission that did not get this far left no folder; it may still be in progress.
-        _made(root, _job_part(place)) as job,
+        _made(root, job_part(place)) as job,
         _made(job, str(place.attempt)) as attempt,
     ):
         try:
@@ -189,9 +216,9 @@ def _record(
     place: JobLocation, kind: str, task: int | None, parse: Callable[[bytes], R]
 ) -> R | None:
     name = kind if task is None else f"{kind}-{task}"
-    with _as_unavailable(place, "cannot be read"), _attempt(place) as folder:
+    with as_unavailable(place, "cannot be read"), _attempt(place) as folder:
         try:
-            with _open(name, _READ, folder) as file:
+            with opened(name, _READ, folder) as file:
                 regular = stat.S_ISREG(os.fstat(file).st_mode)
                 text = os.read(file, _MAX_RECORD_BYTES) if regular else b""
         except FileNotFoundError:
@@ -221,69 +248,16 @@ def _check_name(name: str) -> None:
         )
 
 
-def _root(place: JobLocation) -> PurePath:
-    return PurePath(place.folder).parent
-
-
-def _job_part(place: JobLocation) -> str:
-    return PurePath(place.folder).name
-
-
-@contextmanager
-def _as_unavailable(place: JobLocation, what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise Unavailable(
-            f"The job's folder {place.directory} {what}: {error.strerror or error}"
-            f"{'' if error.filename is None else f' ({error.filename})'}. Ask an administrator to "
-            "check its file system."
-        ) from error
-
-
-@contextmanager
-def _open(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
-    file = os.open(name, flags, dir_fd=folder)
-    try:
-        yield file
-    finally:
-        os.close(file)
-
-
-@contextmanager
-def _jobs_folder(place: JobLocation) -> Iterator[int]:
-    """Open the folder of the account's jobs.
-
-    Another owner of the folder could replace a job's files, which run as the account.
-
-    Raises:
-        Unavailable: another user owns the folder, or can write to it.
-    """
-    with _open(str(_root(place)), _FOLDER) as root:
-        facts = os.fstat(root)
-        others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
-        # A platform that runs as root without a broker creates its folders itself.
-        is_own = os.geteuid() in (0, facts.st_uid)
-        if not is_own and (facts.st_uid != 0 or others):
-            raise Unavailable(
-                f"{_root(place)} belongs to uid {facts.st_uid} (mode "
-                f"{stat.S_IMODE(facts.st_mode):04o}), which could change what the job runs. "
-                "Nothing is written or read there: ask an administrator to make uid "
-                f"{os.geteuid()} its owner."
-            )
-        yield root
-
-
 @contextmanager
 def _attempt(place: JobLocation) -> Iterator[int]:
     """Open the attempt's folder, which is reopened each time, so that a network file system
     queries its server.
     """
-    below = _FOLDER | os.O_NOFOLLOW
+    below = FOLDER | os.O_NOFOLLOW
     with (
-        _jobs_folder(place) as root,
-        _open(_job_part(place), below, root) as job,
-        _open(str(place.attempt), below, job) as attempt,
+        jobs_folder(place) as root,
+        opened(job_part(place), below, root) as job,
+        opened(str(place.attempt), below, job) as attempt,
     ):
         yield attempt
 
@@ -296,7 +270,7 @@ def _made(folder: int, name: str) -> Iterator[int]:
         os.fsync(folder)
     except FileExistsError:
         pass
-    with _open(name, _FOLDER | os.O_NOFOLLOW, folder) as made:
+    with opened(name, FOLDER | os.O_NOFOLLOW, folder) as made:
         if stat.S_IMODE(os.fstat(made).st_mode) != 0o700:
             os.fchmod(made, 0o700)  # an earlier umask or a user changed it
         yield made

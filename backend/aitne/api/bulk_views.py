@@ -15,6 +15,16 @@ from aitne.core.models.base import Frozen, Strict, deprecated_copy
 from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch
 from aitne.services.jobs.bulk import MOST, Cancelled, CancelOutcome
+from aitne.services.jobs.deletion import Deleted, DeleteOutcome
+
+
+def check_either(ids: Sequence[UUID] | None, where: JobSearch | None, expected: int | None) -> None:
+    """Check that a request names jobs in one of its two ways. Raises ``ValueError``."""
+    if (ids is not None) == (where is not None or expected is not None):
+        raise ValueError("give either ids, or filter and expected")
+    if ids is None and (where is None or expected is None):
+        raise ValueError("filter and expected belong together")
+
 
 MOST_SUBMITTED = 100
 """Maximum number of job files in one request."""
@@ -33,11 +43,7 @@ class CancelJobs(Strict):
 
     @model_validator(mode="after")
     def _either(self) -> Self:
-        by_filter = self.filter is not None and self.expected is not None
-        if (self.ids is not None) == (self.filter is not None or self.expected is not None):
-            raise ValueError("give either ids, or filter and expected")
-        if self.ids is None and not by_filter:
-            raise ValueError("filter and expected belong together")
+        check_either(self.ids, self.filter, self.expected)
         return self
 
 
@@ -79,6 +85,36 @@ class BatchResults(Frozen):
 
     created: int = Field(description="Number of new jobs.")
     items: list[BatchResult]
+
+
+class DeleteJobs(Strict):
+    """Ended jobs to delete: either ``ids``, or ``filter`` and ``expected``."""
+
+    ids: list[UUID] | None = Field(
+        None, min_length=1, max_length=MOST, description="Jobs and sessions to delete."
+    )
+    filter: JobSearch | None = Field(None, description="Delete all that match and have ended.")
+    expected: int | None = Field(
+        None, ge=0, le=MOST, description="Number of jobs that should match; required with filter."
+    )
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        check_either(self.ids, self.filter, self.expected)
+        return self
+
+
+class DeleteResults(Frozen):
+    """Outcome of the deletion for each job."""
+
+    requested: int = Field(description="Number of jobs that are being deleted.")
+    items: list[Deleted]
+
+    @classmethod
+    def of(cls, items: Sequence[Deleted]) -> Self:
+        """Return the outcomes with the number of jobs that are deleted."""
+        count = sum(result.outcome is DeleteOutcome.REQUESTED for result in items)
+        return cls(requested=count, items=list(items))
 
 
 class JobCounts(Frozen):

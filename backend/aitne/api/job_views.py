@@ -26,6 +26,7 @@ class Action(StrEnum):
     RELEASE = "release"
     RESUBMIT = "resubmit"
     CONTINUE = "continue"
+    DELETE = "delete"
 
 
 class JobView(JobDescription, JobStatus):

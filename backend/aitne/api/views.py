@@ -31,6 +31,7 @@ from aitne.core.models.template import Template
 from aitne.core.models.user import Project, Role, Scope, Token
 from aitne.core.notifications.settings import mail_address
 from aitne.core.ports.store import QueuePosition
+from aitne.core.retention import RetentionSettings
 from aitne.core.units import MAX_ARRAY_TASKS
 from aitne.core.users.settings import SourceName
 from aitne.services.cluster.cluster import PartitionSummary
@@ -264,6 +265,9 @@ class PlatformInfo(Frozen):
     limits_applied: LimitsApplied
     """When changed limits of projects and members apply: ``at_once``; ``after_sync``, once an
     administrator has synchronized Slurm's accounts; ``never``, the scheduler holds none."""
+    retention: Annotated[
+        RetentionSettings, Field(description="How long the site keeps ended jobs, in seconds.")
+    ]
     sessions_origin: str
     """Origin of sessions; JupyterHub's where each user has a host of its own."""
     shared_account: str | None

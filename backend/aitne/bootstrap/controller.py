@@ -61,6 +61,7 @@ def build_controller(settings: Settings, *, holder: str) -> ControllerParts:
         sessions_url=settings.sessions_base,
         poll_interval_s=settings.poll_interval_s,
         accounting=make_accounting(settings),
+        retention=settings.retention,
         outside=OutsideConfig(make_outside(settings), settings.cluster, settings.accounts.map),
         telling=NotificationConfig(
             make_channels(settings),

@@ -50,6 +50,7 @@ from aitne.services.jobs.advice import AdviceService
 from aitne.services.jobs.agents import AgentService
 from aitne.services.jobs.bulk import BulkCancel
 from aitne.services.jobs.comparison import ComparisonService
+from aitne.services.jobs.deletion import JobDeletion
 from aitne.services.jobs.extensions import ExtensionService
 from aitne.services.jobs.failures import FailureService
 from aitne.services.jobs.forecast import Forecaster
@@ -137,6 +138,7 @@ class PlatformServices:
     comparisons: ComparisonService
     reruns: RerunService
     bulk: BulkCancel
+    deletion: JobDeletion
     capacity: CapacityService
     advice: AdviceService
     failures: FailureService
@@ -248,7 +250,7 @@ def build(settings: Settings) -> PlatformServices:
             support,
             None if alone else settings.accounts.map,
         ),
-        project_life=ProjectLife(store, settings.projects, support, utc_now),
+        project_life=ProjectLife(store, settings.projects, support, utc_now, settings.retention),
         invitations=InvitationService(store, settings.portal_url, utc_now),
         reports=ReportService(store, usage, utc_now),
         sync=SyncService(
@@ -267,6 +269,7 @@ def build(settings: Settings) -> PlatformServices:
         events=events,
         cluster=cluster,
         bulk=BulkCancel(jobs, store, utc_now),
+        deletion=JobDeletion(jobs, store, utc_now),
         capacity=capacity,
         advice=AdviceService(store, cluster, capacity),
         failures=FailureService(jobs, admission),

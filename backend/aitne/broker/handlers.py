@@ -56,6 +56,7 @@ from aitne.core.broker.protocol import (
     SubmitResult,
     TaskArgs,
     ThrottleArgs,
+    TidyResult,
     UsageArgs,
     UsageResult,
 )
@@ -72,6 +73,7 @@ from aitne.core.models.limits import LimitUsage
 from aitne.core.models.node import Cluster
 from aitne.core.ports.accounting import Accounting, Associations
 from aitne.core.ports.attach import Attacher, AttachTarget
+from aitne.core.ports.files import FolderRemoval
 from aitne.core.ports.outside import OutsideScheduler
 from aitne.core.ports.scheduler import LimitHolder, Scheduler, SchedulerJob
 
@@ -268,6 +270,16 @@ class Handlers:
     async def outcome(self, args: TaskArgs) -> OutcomeResult:
         """Read the recorded outcome of a program under its account, in the per-user helper."""
         return await self._by_helper("outcome", args, OutcomeResult)
+
+    async def tidy(self, args: JobLocationArgs) -> TidyResult:
+        """Remove what an ended job needs no more and measure its folder under its account, in the
+        per-user helper.
+        """
+        return await self._by_helper("tidy", args, TidyResult)
+
+    async def remove(self, args: JobLocationArgs) -> FolderRemoval:
+        """Remove the folder of an ended job under its account, in the per-user helper."""
+        return await self._by_helper("remove", args, FolderRemoval)
 
     async def outside_list(self, args: OutsideListArgs) -> OutsideResult:
         """List jobs that were submitted past the platform, as the operator account; seal the paths

@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from aitne.adapters import files
+from aitne.adapters import ended_folders, files
 from aitne.adapters.looking import TimeoutExecutor, look_at, look_at_paths
 from aitne.core.broker.arguments import EmptyResult
 from aitne.core.broker.errors import error_to_wire
@@ -30,10 +30,12 @@ from aitne.core.broker.protocol import (
     MAX_READ_BYTES,
     CreateArgs,
     FenceResult,
+    JobLocationArgs,
     OutcomeResult,
     ReadLogArgs,
     ReadLogResult,
     TaskArgs,
+    TidyResult,
 )
 from aitne.core.broker.storage import AreasArgs, AreasResult, PathsArgs, PathsResult
 from aitne.core.errors import AitneError, InvalidInput, Unavailable
@@ -243,6 +245,11 @@ def _do_files(verb: str, args: dict[str, Any]) -> BaseModel:
         outside = OutsideLogArgs.model_validate(args)
         limit = min(outside.limit, MAX_READ_BYTES)
         return _piece(files.read_path(outside.log.path, offset=outside.offset, limit=limit))
+    if verb in ("tidy", "remove"):
+        place = JobLocationArgs.model_validate(args).place
+        if verb == "remove":
+            return ended_folders.remove(place)
+        return TidyResult(size=ended_folders.tidy(place))
     task = TaskArgs.model_validate(args)
     if verb == "fence":
         return FenceResult(fence=files.read_fence(task.place, task.task))

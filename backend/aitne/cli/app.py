@@ -14,7 +14,7 @@ from aitne.cli.options import DataDir, Url
 from aitne.cli.registry import CONTEXT, MARKUP, examples, registered
 from aitne.cli.table import COMMANDS
 
-ALIASES = {"run": "apply", "submit": "apply", "cancel": "stop", "kill": "stop"}
+ALIASES = {"run": "apply", "submit": "apply", "cancel": "stop", "kill": "stop", "delete": "rm"}
 """Names of other programs for commands of this one. The help does not list them."""
 
 EXAMPLES = """

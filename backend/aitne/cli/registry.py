@@ -18,7 +18,7 @@ WORK, LOOK, OPERATE = "Work", "Look", "Operate"
 
 ORDER = (
     *("session", "open", "extend", "keep", "apply", "plan", "import", "attach"),
-    *("ssh-config", "ssh-proxy", "resubmit", "hold", "release", "throttle", "stop"),
+    *("ssh-config", "ssh-proxy", "resubmit", "hold", "release", "throttle", "stop", "rm"),
     *("ps", "logs", "show", "watch", "snapshot", "files", "compare", "sweep", "profile"),
     *("template", "node", "image", "dataset", "secret", "project", "usage"),
     *("announce", "notifications", "webhook", "storage"),

@@ -50,6 +50,11 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
         "Set how many tasks of an array job run at once.",
     ),
     "stop": ("aitne.cli.commands.job", "Work", "Cancel jobs and stop sessions."),
+    "rm": (
+        "aitne.cli.commands.rm",
+        "Work",
+        "Delete jobs that have ended, with their logs, metrics and folders.",
+    ),
     "ps": ("aitne.cli.commands.job", "Look", "List jobs and sessions, newest first."),
     "logs": ("aitne.cli.commands.job", "Look", "Print the log of a job."),
     "show": (

@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     )
     from aitne.client.secrets import SecretRecord, Secrets
     from aitne.client.sessions import Sessions
-    from aitne.client.storage import StorageAreas, StorageViewRecord
+    from aitne.client.storage import JobFoldersRecord, StorageAreas, StorageViewRecord
     from aitne.client.terminals import TerminalConnection
     from aitne.client.transport import RequestTransport
     from aitne.client.trees import TreeLimitsRecord, TreeRecord, Trees
@@ -225,6 +225,15 @@ class AsyncJobs:
 
     async def cancel(self, job_id: str) -> Job:
         return await call(self._sync.cancel, job_id)
+
+    async def delete(self, job_id: str) -> Job:
+        return await call(self._sync.delete, job_id)
+
+    async def delete_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
+        return await call(self._sync.delete_many, job_ids)
+
+    async def delete_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
+        return await call(self._sync.delete_all, expected=expected, **where)
 
     async def extend(self, job_id: str, duration: str) -> Job:
         return await call(self._sync.extend, job_id, duration)
@@ -559,6 +568,17 @@ class AsyncProjects:
     async def set_budget(self, name: str, budget: Mapping[str, Any]) -> ProjectRecord:
         return await call(self._sync.set_budget, name, budget)
 
+    async def set_retention(
+        self,
+        name: str,
+        *,
+        keep_jobs: str | int | None = None,
+        keep_failed_jobs: str | int | None = None,
+    ) -> ProjectRecord:
+        return await call(
+            self._sync.set_retention, name, keep_jobs=keep_jobs, keep_failed_jobs=keep_failed_jobs
+        )
+
     async def balance(self, name: str) -> BalanceRecord:
         return await call(self._sync.balance, name)
 
@@ -744,6 +764,9 @@ class AsyncStorageAreas:
 
     async def get(self, project: str | None = None) -> StorageViewRecord:
         return await call(self._sync.get, project)
+
+    async def jobs(self) -> JobFoldersRecord:
+        return await call(self._sync.jobs)
 
 
 class AsyncAdministration:

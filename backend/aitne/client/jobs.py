@@ -248,6 +248,31 @@ class Jobs(Runs):
         path = f"/jobs/{segment(job_id)}/cancel"
         return Job(self._session.json("POST", path, repeatable=True))
 
+    def delete(self, job_id: str) -> Job:
+        """Delete a job that has ended, with its log, metrics and job folder. It can be seen until
+        its folder is removed.
+
+        Raises ``Conflict`` if it has not ended, is a task of an array, or another job depends on it.
+        """
+        return Job(self._session.json("DELETE", f"/jobs/{segment(job_id)}", repeatable=True))
+
+    def delete_many(self, job_ids: Sequence[str]) -> Sequence[dict[str, Any]]:
+        """Delete up to a thousand jobs that have ended and return the outcome for each."""
+        return self._deleted({"ids": [*job_ids]})
+
+    def delete_all(self, *, expected: int, **where: Any) -> Sequence[dict[str, Any]]:
+        """Delete all jobs that match and have ended, if their number is ``expected``.
+
+        Raises ``Conflict`` if the number differs; then no job is deleted.
+        """
+        return self._deleted({"filter": where, "expected": expected})
+
+    def _deleted(self, body: dict[str, Any]) -> Sequence[dict[str, Any]]:
+        outcomes: Sequence[dict[str, Any]] = self._session.json(
+            "POST", "/jobs:delete", body=body, repeatable=True
+        )["items"]
+        return outcomes
+
     def extend(self, job_id: str, duration: str) -> Job:
         """Extend the time limit of a running job or session, by ``"1h"`` or ``"30m"``, for
         example."""

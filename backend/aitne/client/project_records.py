@@ -45,6 +45,7 @@ class ProjectRecord(Record, budget=BudgetRecord, extension=ExtensionRequestRecor
     expires_at: datetime | None
     budget: BudgetRecord | None
     extension: ExtensionRequestRecord | None
+    retention: dict[str, Any] | None
 
 
 class MembershipRecord(Record):

@@ -126,6 +126,19 @@ class Projects:
         path = f"/projects/{segment(name)}/budget"
         return ProjectRecord(self._session.json("PUT", path, body=budget, repeatable=True))
 
+    def set_retention(
+        self,
+        name: str,
+        *,
+        keep_jobs: str | int | None = None,
+        keep_failed_jobs: str | int | None = None,
+    ) -> ProjectRecord:
+        """Set how long ended jobs of the project are kept, such as ``"30d"`` or ``"forever"``; None:
+        as the site keeps them. Managers only."""
+        path = f"/projects/{segment(name)}/retention"
+        body = {"keep_jobs": keep_jobs, "keep_failed_jobs": keep_failed_jobs}
+        return ProjectRecord(self._session.json("PUT", path, body=body, repeatable=True))
+
     def balance(self, name: str) -> BalanceRecord:
         """Return the budget of a project with the hours used and left."""
         return BalanceRecord(self._session.json("GET", f"/projects/{segment(name)}/balance"))

@@ -79,6 +79,10 @@ class Job(JobBase, resources=ResourcesRecord, stages=StageRecord):
     idle_ends_at: datetime | None
     gpu_idle_since: datetime | None
     url: str | None
+    folder_bytes: int | None
+    folder_files: int | None
+    delete_requested_at: datetime | None
+    delete_problem: str | None
     version: int
     container: dict[str, Any]
     environment: dict[str, Any]
@@ -391,6 +395,7 @@ class PlatformInfoRecord(Record):
     scheduler: str
     can_drain: bool
     limits_applied: str
+    retention: dict[str, Any]
     sessions_origin: str
     shared_account: str | None
     user_domains: bool

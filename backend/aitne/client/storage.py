@@ -57,6 +57,14 @@ class StorageViewRecord(Record, areas=AreaFactsRecord):
     as_of: datetime
 
 
+class JobFoldersRecord(Record):
+    """Job folders of the user's ended jobs, as they were measured when the jobs ended."""
+
+    jobs: int
+    size_bytes: int
+    files: int
+
+
 class StorageAreas:
     """Operations on storage areas, as ``client.storage``."""
 
@@ -70,3 +78,7 @@ class StorageAreas:
         Raises ``NotFound`` for a project that the user is not a member of.
         """
         return StorageViewRecord(self._session.json("GET", "/storage", query={"project": project}))
+
+    def jobs(self) -> JobFoldersRecord:
+        """Return the disk space of the job folders of the user's ended jobs."""
+        return JobFoldersRecord(self._session.json("GET", "/storage/jobs"))

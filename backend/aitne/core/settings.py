@@ -17,6 +17,7 @@ from aitne.core.platform.own_accounts import broker_dir
 from aitne.core.platform.tls_settings import TlsSettings
 from aitne.core.ports.scheduler import SchedulerCapabilities, scheduler_capabilities
 from aitne.core.projects.settings import ProjectSettings
+from aitne.core.retention import RetentionSettings
 from aitne.core.sessions.hosts import WILDCARD, check_wildcard
 from aitne.core.storage.settings import ContainerSettings, StorageSettings, TreeSettings
 from aitne.core.users.settings import AuditSettings, AuthSettings, RateSettings
@@ -164,6 +165,7 @@ class Settings(Strict):
     trees: TreeSettings = TreeSettings()
     limits: LimitSettings = LimitSettings()
     projects: ProjectSettings = ProjectSettings()
+    retention: RetentionSettings = RetentionSettings()
     auth: AuthSettings = AuthSettings()
     mail: MailSettings = MailSettings()
     webhooks: WebhookSettings = WebhookSettings()

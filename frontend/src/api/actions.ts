@@ -1,6 +1,6 @@
 /** What the portal asks the API to change. */
 import { client, done, must, setCsrfToken } from "@/api/client";
-import type { CancelResults, ClusterNode, DeviceLoginAnswer, ImportedJobFile, Job, JobFile, NewToken, NewUser, ResubmitOptions, TokenSecret, User, UserChanges } from "@/api/types";
+import type { CancelResults, ClusterNode, DeleteResults, DeviceLoginAnswer, ImportedJobFile, Job, JobFile, NewToken, NewUser, ResubmitOptions, TokenSecret, User, UserChanges } from "@/api/types";
 import type { JobSearch } from "@/lib/job-filters";
 
 export async function logout(): Promise<void> {
@@ -94,6 +94,27 @@ export function cancelJobs(ids: string[]): Promise<CancelResults> {
 /** All that match and still live; refused (409) if they are not as many as `expected`. */
 export function cancelMatching(filter: JobSearch, expected: number): Promise<CancelResults> {
   return must(client.POST("/api/v1/jobs:cancel", { body: { filter, expected } }));
+}
+
+/** The job can be seen until its folder is removed. */
+export function deleteJob(id: string): Promise<Job> {
+  return must(client.DELETE("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } } }));
+}
+
+/** Each is judged by itself: the answer says what became of it. */
+export function deleteJobs(ids: string[]): Promise<DeleteResults> {
+  return must(client.POST("/api/v1/jobs:delete", { body: { ids } }));
+}
+
+/** All that match and have ended; refused (409) if they are not as many as `expected`. */
+export function deleteMatching(filter: JobSearch, expected: number): Promise<DeleteResults> {
+  return must(client.POST("/api/v1/jobs:delete", { body: { filter, expected } }));
+}
+
+/** How many of the jobs that match have ended, each array counted once. */
+export async function countEnded(search: JobSearch): Promise<number> {
+  const counts = await must(client.GET("/api/v1/jobs:count", { params: { query: { ...search, top_level: true } } }));
+  return counts.total - counts.live;
 }
 
 /** How many of the jobs that match have not ended. */

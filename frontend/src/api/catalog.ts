@@ -21,6 +21,7 @@ export const catalogKeys = {
   datasets: ["datasets"],
   dataset: (name: string, version: string) => ["datasets", name, version],
   storage: ["storage"],
+  jobFolders: ["job-folders"],
 } as const;
 
 /** Without the packages of each. */
@@ -57,6 +58,13 @@ export const storageQuery = queryOptions({
   queryFn: async ({ signal }) => must(client.GET("/api/v1/storage", { signal })),
   staleTime: 60_000,
   retry: false,
+});
+
+/** The space that the folders of the user's ended jobs take. */
+export const jobFoldersQuery = queryOptions({
+  queryKey: catalogKeys.jobFolders,
+  queryFn: async ({ signal }) => must(client.GET("/api/v1/storage/jobs", { signal })),
+  staleTime: 60_000,
 });
 
 export function changeImage({ name, version }: Pick<Image, "name" | "version">, changes: ImageChanges): Promise<Image> {

@@ -24,6 +24,7 @@ export type InvitationPreview = Answered<Schemas["InvitationPreview"]>;
 export type WaitingJob = Answered<Schemas["WaitingJob"]>;
 export type NewProject = Omit<Schemas["NewProject"], "limits">;
 export type BudgetInput = Schemas["Budget"];
+export type RetentionInput = Schemas["Retention-Input"];
 export type Approval = Schemas["Approval"];
 export type MemberChanges = Partial<Schemas["MemberChanges"]>;
 export type NewInvitation = Schemas["NewInvitationBody"];
@@ -176,6 +177,11 @@ export function setProjectEnd(name: string, tag: string, expires_at: string | nu
 
 export function setProjectBudget(name: string, tag: string, body: BudgetInput): Promise<Project> {
   return must(client.PUT("/api/v1/projects/{name}/budget", { params: seen(name, tag), body }));
+}
+
+/** An empty value is the site's. */
+export function setProjectRetention(name: string, tag: string, body: RetentionInput): Promise<Project> {
+  return must(client.PUT("/api/v1/projects/{name}/retention", { params: seen(name, tag), body }));
 }
 
 export function askForTime(name: string, until: string, reason: string): Promise<Project> {

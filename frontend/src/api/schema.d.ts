@@ -879,6 +879,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/projects/{name}/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set how long ended jobs of the project are kept, for its managers, within what the site permits
+         * @description Set how long ended jobs of the project are kept, for its managers, within what the site
+         *     permits; an empty value is the site's.
+         */
+        put: operations["set_project_retention"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/projects/{name}/members": {
         parameters: {
             query?: never;
@@ -1322,6 +1343,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs:delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete many ended jobs at once, with their folders
+         * @description Delete many ended jobs at once, with their folders. Either those named, or all that match and
+         *     have ended, if their number is ``expected`` (otherwise 409, and none is deleted). Each has its
+         *     own outcome.
+         */
+        post: operations["delete_jobs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}": {
         parameters: {
             query?: never;
@@ -1336,7 +1379,12 @@ export interface paths {
         get: operations["get_job"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete an ended job with its log, metrics and job folder, which includes checkpoints written there
+         * @description Delete an ended job with its log, metrics and job folder, which includes checkpoints written
+         *     there. It can be seen until its folder is removed; usage stays counted.
+         */
+        delete: operations["delete_job"];
         options?: never;
         head?: never;
         /**
@@ -2210,6 +2258,26 @@ export interface paths {
          *     A value that could not be determined is null, and `problems` describes problems with the areas.
          */
         get: operations["get_storage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/storage/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Return the disk space of the job folders of your ended jobs
+         * @description Return the disk space of the job folders of your ended jobs.
+         */
+        get: operations["get_job_folders"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3146,7 +3214,7 @@ export interface components {
          * @description Action that the user may perform on the job now.
          * @enum {string}
          */
-        Action: "open" | "extend" | "stop" | "cancel" | "attach" | "hold" | "release" | "resubmit" | "continue";
+        Action: "open" | "extend" | "stop" | "cancel" | "attach" | "hold" | "release" | "resubmit" | "continue" | "delete";
         /** @description A piece of advice on a queued job: an action that would help, or when the job can start. */
         Advice: {
             /** @description A sentence, or its beginning where `at` or `jobs` complete it. */
@@ -3769,6 +3837,43 @@ export interface components {
             manifest: string;
             /** @description Number of missing or different files. */
             damaged_files: number;
+        };
+        /** @description Ended jobs to delete: either ``ids``, or ``filter`` and ``expected``. */
+        DeleteJobs: {
+            /** @description Jobs and sessions to delete. */
+            ids?: string[] | null;
+            /** @description Delete all that match and have ended. */
+            filter?: components["schemas"]["JobSearch"] | null;
+            /** @description Number of jobs that should match; required with filter. */
+            expected?: number | null;
+        };
+        /**
+         * @description Outcome of the request to delete one job, such as requested or refused.
+         * @enum {string}
+         */
+        DeleteOutcome: "requested" | "not_ended" | "array_task" | "needed" | "not_found" | "not_allowed";
+        /** @description Outcome of the deletion for each job. */
+        DeleteResults: {
+            /** @description Number of jobs that are being deleted. */
+            requested: number;
+            /** @description Entries of this page. */
+            items: components["schemas"]["Deleted"][];
+        };
+        /** @description One job of a request to delete several, and the outcome for this job. */
+        Deleted: {
+            /**
+             * Format: uuid
+             * @description Identifier, which never changes.
+             */
+            id: string;
+            /** @description Outcome for this job. */
+            outcome: components["schemas"]["DeleteOutcome"];
+            /** @description Name. */
+            name?: string | null;
+            /** @description Current state. */
+            state?: components["schemas"]["JobState"] | null;
+            /** @description Sentence that tells why nothing was done. */
+            reason?: string | null;
         };
         /** @description Last deliveries of a webhook, or of the user's mails, newest first. */
         DeliveryList: {
@@ -4842,6 +4947,15 @@ export interface components {
             /** @description Run it once for each parameter setting; only for jobs, instead of array. */
             sweep?: components["schemas"]["SweepFile"] | null;
         };
+        /** @description Job folders of a user's ended jobs, as they were measured when the jobs ended. */
+        JobFolders: {
+            /** @description Number of ended jobs with a folder that was measured. */
+            jobs: number;
+            /** @description Disk space of their folders. */
+            size_bytes: number;
+            /** @description Files and folders in them. */
+            files: number;
+        };
         /** @description Resources that a job used: each measurement, and a summary. */
         JobMetrics: {
             /** @description The measurements, oldest first. */
@@ -5195,6 +5309,14 @@ export interface components {
             gpu_idle_since: string | null;
             /** @description Sessions: URL of the default app, once READY. */
             url: string | null;
+            /** @description Disk space of the job folder, measured when the job ended; null: not measured. */
+            folder_bytes: number | null;
+            /** @description Files and folders in the job folder, itself included, measured when the job ended; null: not measured. */
+            folder_files: number | null;
+            /** @description Time from which the job is being deleted; null: it is not. */
+            delete_requested_at: string | null;
+            /** @description Why the job folder could not be removed yet, as a sentence. */
+            delete_problem: string | null;
             /**
              * @description Number that grows with every change: the ETag, and the optimistic lock.
              * @default 1
@@ -6433,6 +6555,8 @@ export interface components {
              *     administrator has synchronized Slurm's accounts; `never`, the scheduler holds none.
              */
             limits_applied: components["schemas"]["LimitsApplied"];
+            /** @description How long the site keeps ended jobs, in seconds. */
+            retention: components["schemas"]["RetentionSettings"];
             /** @description Origin of sessions; JupyterHub's where each user has a host of its own. */
             sessions_origin: string;
             /** @description Unix account under which all users' jobs run, where users trust each other; else null. */
@@ -6619,6 +6743,8 @@ export interface components {
             budget?: components["schemas"]["Budget"] | null;
             /** @description Request for a later end that is not yet decided. */
             extension?: components["schemas"]["ExtensionRequest"] | null;
+            /** @description How long its ended jobs are kept; null: as the site keeps them. */
+            retention?: components["schemas"]["Retention-Output"] | null;
         };
         /** @description Changes of a project's title and description; omitted fields keep their values. */
         ProjectChanges: {
@@ -7086,6 +7212,44 @@ export interface components {
              * @default []
              */
             notes: string[];
+        };
+        /** @description Time for which a project keeps its ended jobs. An omitted value is the site's. */
+        "Retention-Input": {
+            /**
+             * @description How long ended jobs are kept, in seconds, or `forever`.
+             * @example 30d
+             */
+            keep_jobs?: number | string | null;
+            /**
+             * @description The same for jobs that failed, timed out or were lost; they are never kept shorter than others.
+             * @example 90d
+             */
+            keep_failed_jobs?: number | string | null;
+        };
+        /** @description Time for which a project keeps its ended jobs. An omitted value is the site's. */
+        "Retention-Output": {
+            /**
+             * @description How long ended jobs are kept, in seconds, or `forever`.
+             * @example 30d
+             */
+            keep_jobs?: number | "forever" | null;
+            /**
+             * @description The same for jobs that failed, timed out or were lost; they are never kept shorter than others.
+             * @example 90d
+             */
+            keep_failed_jobs?: number | "forever" | null;
+        };
+        /** @description Retention of ended jobs with their logs, metrics and job folders; usage is always kept. */
+        RetentionSettings: {
+            /**
+             * @description How long ended jobs are kept, such as `90d`; `forever` keeps all.
+             * @default forever
+             */
+            keep_jobs: number | "forever";
+            /** @description The same for jobs that failed, timed out or were lost; not shorter than keep_jobs. Unset: as keep_jobs. */
+            keep_failed_jobs?: number | "forever" | null;
+            /** @description Longest time that a project's managers can set; unset: the site's own times, so that a project can only shorten them. */
+            max_keep_jobs?: number | "forever" | null;
         };
         /** @description Conditions and number of retries of a job that ended badly. */
         RetryFile: {
@@ -10706,6 +10870,61 @@ export interface operations {
             };
         };
     };
+    set_project_retention: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The ETag of the version that you read. If the object has changed since, the request is rejected (412). */
+                "If-Match"?: string | null;
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The project's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "keep_jobs": "30d",
+                 *       "keep_failed_jobs": "90d"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Retention-Input"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Project"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            412: components["responses"]["ChangedMeanwhile"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_members: {
         parameters: {
             query?: never;
@@ -11936,6 +12155,59 @@ export interface operations {
             };
         };
     };
+    delete_jobs: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "filter": {
+                 *         "owner": "ada",
+                 *         "state": [
+                 *           "FAILED"
+                 *         ]
+                 *       },
+                 *       "expected": 12
+                 *     }
+                 */
+                "application/json": components["schemas"]["DeleteJobs"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeleteResults"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            413: components["responses"]["TooLarge"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_job: {
         parameters: {
             query?: never;
@@ -11950,6 +12222,47 @@ export interface operations {
         responses: {
             /** @description Successful Response */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_job: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path: {
+                /** @description The id of a job, session or array task. */
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14165,6 +14478,39 @@ export interface operations {
             403: components["responses"]["NotAllowed"];
             414: components["responses"]["TooLong"];
             422: components["responses"]["InvalidInput"];
+            429: components["responses"]["RateLimited"];
+            503: components["responses"]["Unavailable"];
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_job_folders: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobFolders"];
+                };
+            };
+            401: components["responses"]["NotAuthenticated"];
+            403: components["responses"]["NotAllowed"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];
             /** @description A problem (RFC 9457). */

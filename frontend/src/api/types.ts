@@ -44,6 +44,7 @@ export type UserChanges = Schemas["UserChanges"];
 
 export type Scalar = string | number | boolean;
 export type CancelResults = Answered<Schemas["CancelResults"]>;
+export type DeleteResults = Answered<Schemas["DeleteResults"]>;
 export type Failure = Answered<Schemas["Failure"]>;
 export type Remedy = Failure["remedies"][number];
 export type ResubmitOptions = Schemas["ResubmitOptions"];

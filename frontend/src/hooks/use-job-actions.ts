@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import i18next from "i18next";
-import { cancelJob, extendJob, holdJob, openSession, releaseJob, resubmit, stopSession } from "@/api/actions";
+import { cancelJob, deleteJob, extendJob, holdJob, openSession, releaseJob, resubmit, stopSession } from "@/api/actions";
 import { keys } from "@/api/queries";
 import { continueSession } from "@/api/runs";
 import type { Job, ResubmitOptions } from "@/api/types";
@@ -38,6 +38,15 @@ export function useJobActions(job: Job) {
     mutationFn: () => (job.type === "session" ? stopSession(job.id) : cancelJob(job.id)),
     onSuccess: (answer) => updater.put(answer),
     onError: (error) => notifyProblem(i18next.t("{{name}} was not stopped", { name: job.name }), error),
+  });
+  const remove = useMutation({
+    mutationFn: () => deleteJob(job.id),
+    onSuccess: async (answer) => {
+      updater.put(answer);
+      notifyDone(i18next.t("{{name}} is being deleted.", { name: job.name }));
+      await navigate({ to: "/jobs" });
+    },
+    onError: (error) => notifyProblem(i18next.t("{{name}} was not deleted", { name: job.name }), error),
   });
   const hold = useMutation({
     mutationFn: () => holdJob(job.id),
@@ -82,5 +91,5 @@ export function useJobActions(job: Job) {
     onSuccess: onNewJob,
     onError: (error) => notifyProblem(i18next.t("{{name}} was not continued", { name: job.name }), error),
   });
-  return { stop, hold, release, open, extend, rerun, resume };
+  return { stop, remove, hold, release, open, extend, rerun, resume };
 }

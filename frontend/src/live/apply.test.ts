@@ -62,3 +62,17 @@ it.each([
   updater.stop();
   vi.useRealTimers();
 });
+
+it("takes a deleted job out of the lists", () => {
+  vi.useFakeTimers();
+  const cache = new QueryClient();
+  const updater = new CacheUpdater(cache, "mira");
+  const page = { items: ["a", "b"].map((id) => ({ id, state: "COMPLETED", version: 3 })), next_cursor: null, total: 2 };
+  cache.setQueryData(keys.recent, page);
+  cache.setQueryData(keys.list({}, "mira"), { pages: [page], pageParams: [null] });
+  updater.apply("job.deleted", { id: 9, kind: "job.deleted", job_id: "a", owner: "mira", data: { state: "COMPLETED", version: 4 } });
+  expect(cache.getQueryData<JobPage>(keys.recent)?.items.map((job) => job.id)).toEqual(["b"]);
+  expect(cache.getQueryData<{ pages: JobPage[] }>(keys.list({}, "mira"))?.pages[0]?.total).toBe(1);
+  updater.stop();
+  vi.useRealTimers();
+});

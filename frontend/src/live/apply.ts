@@ -6,7 +6,7 @@ import { fetchJob, keys } from "@/api/queries";
 import { runKeys } from "@/api/runs";
 import type { Job, JobEvent, JobPage } from "@/api/types";
 import type { JobFilters } from "@/lib/job-filters";
-import { isJobEvent, patchJob, patchPage, replaceJob } from "@/live/patch";
+import { isJobEvent, patchJob, patchPage, removeJob, replaceJob } from "@/live/patch";
 
 type Pages = InfiniteData<JobPage, string | null>;
 
@@ -75,6 +75,14 @@ export class CacheUpdater {
       this.invalidateSoon("lists", 1_500, keys.lists);
       return;
     }
+    if (event.kind === "job.folder") {
+      if (this.isWatched(id)) this.refreshDetails(id);
+      return;
+    }
+    if (event.kind === "job.deleted") {
+      this.remove(id);
+      return;
+    }
     if (this.cache.isFetching({ predicate: listsJobs }) > 0) this.pendingEvents.set(id, event);
     this.patchLists(event);
     // Only the platform knows which jobs a list filtered by state contains.
@@ -86,6 +94,16 @@ export class CacheUpdater {
     if (this.isWatched(id)) this.refreshDetails(id);
     // The job's page may be opening, as after a launch: the cached stages are older than this event.
     else void this.cache.invalidateQueries({ queryKey: keys.job(id), exact: true, refetchType: "none" });
+  }
+
+  /** Takes a deleted job out of the lists; its own page keeps what it shows until it is left. */
+  private remove(id: string): void {
+    const page = (old: JobPage | undefined) => old && removeJob(old, id);
+    this.cache.setQueryData<JobPage>(keys.sessions, page);
+    this.cache.setQueryData<JobPage>(keys.recent, page);
+    this.cache.setQueriesData<Pages>({ queryKey: keys.lists }, (old) => old && patchPages(old, (entry) => removeJob(entry, id)));
+    this.invalidateSoon("lists", 1_500, keys.lists);
+    void this.cache.invalidateQueries({ queryKey: keys.job(id), exact: true });
   }
 
   /** An event of several array tasks: only the platform knows which of them a list contains. */

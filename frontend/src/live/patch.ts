@@ -60,6 +60,12 @@ export function patchPage(page: JobPage, event: JobEvent): JobPage {
   return items === page.items ? page : { ...page, items };
 }
 
+/** The page without this job; the same object if the job is not on it. */
+export function removeJob(page: JobPage, id: string): JobPage {
+  const items = page.items.filter((job) => job.id !== id);
+  return items.length === page.items.length ? page : { ...page, items, total: page.total - 1 };
+}
+
 /** A fetched job in place of the one in a list, unless the list already has a newer one. */
 export function replaceJob<T extends Job>(jobs: T[], job: T): T[] {
   const index = jobs.findIndex((entry) => entry.id === job.id);

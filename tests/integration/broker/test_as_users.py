@@ -248,3 +248,30 @@ async def test_a_user_who_ends_his_own_helper_is_served_again(
         for pid in mine:
             as_uid(uid, lambda pid=pid: os.kill(pid, 9))
         assert (await files.read_log(place, None, offset=0, limit=1)).size == 0
+
+
+async def test_an_ended_job_keeps_four_inodes_and_is_removed_as_its_user(
+    shared_bench: BrokerBench, files: BrokerFiles
+) -> None:
+    place = shared_bench.place("anna", uuid4())
+    await files.create(place, {"agent.json": b"{}", "token": b"one", "script.sh": b"true"})
+    folder = Path(place.directory)
+    for name in ("fence", "outcome", "output.log"):
+        (folder / name).write_text("x")
+    (folder / "link").symlink_to("/etc")
+    size = await files.tidy(place)
+    assert sorted(path.name for path in folder.iterdir()) == ["fence", "link", "output.log"]
+    assert size is not None
+    assert size.files == 5  # with the user's own link
+    with pytest.raises(NotAllowed):
+        await files.remove(place.model_copy(update={"folder": "/etc"}))
+    foreign = folder / "of-root"
+    foreign.mkdir(mode=0o700)
+    (foreign / "file").write_text("x")
+    with pytest.raises(Unavailable, match="cannot be removed"):
+        await files.remove(place)
+    os.chown(foreign, shared_bench.uid("anna"), -1)
+    assert (await files.remove(place)).done
+    assert not folder.parent.exists()
+    assert Path("/etc/passwd").exists()
+    assert (await files.remove(place)).done

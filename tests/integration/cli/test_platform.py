@@ -157,3 +157,29 @@ def test_working_tree_travels_with_its_job(aitne: Aitne, tmp_path: Path) -> None
     repeated = aitne("resubmit", job["id"], "--yes", "--wait")
     assert repeated.returncode == 0, repeated.stderr
     assert repeated.stdout.startswith("first from ")
+
+
+def test_a_deleted_job_leaves_nothing_but_its_usage(
+    aitne: Aitne, platform: RunningPlatform, tmp_path: Path
+) -> None:
+    path = job_file(tmp_path, name="short-lived", commands=["echo done"])
+    record = json.loads(aitne("apply", "-f", path, "--yes", "--wait", "--json").stdout)
+    folder = platform.data_dir / "jobs" / record["id"]
+
+    def shown() -> Any:
+        return json.loads(aitne("show", record["id"], "--json").stdout)
+
+    eventually("its folder was measured", lambda: shown()["folder_files"] == 4)
+    assert sorted(str(each.relative_to(folder)) for each in folder.rglob("*")) == [
+        *("1", "1/fence", "1/output.log")
+    ]
+    assert "done" in aitne("logs", record["id"]).stdout
+    usage = aitne("usage", "--json").stdout
+    done = aitne("rm", "short-lived", "--yes", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [each["outcome"] for each in json.loads(done.stdout)] == ["requested"]
+    eventually("the job is gone", lambda: aitne("show", record["id"]).returncode != 0)
+    assert not folder.exists()
+    assert aitne("rm", record["id"], "--yes").returncode != 0
+    jobs = [each["jobs"] for each in json.loads(usage)["rows"]]
+    assert [each["jobs"] for each in json.loads(aitne("usage", "--json").stdout)["rows"]] == jobs

@@ -160,7 +160,7 @@ async def test_cancel_and_resubmit(stage: Stage) -> None:
         cancelled = await client.post(f"/api/v1/jobs/{job['id']}/cancel")
         assert cancelled.status_code == 202
         assert cancelled.json()["state"] == "CANCELLED"
-        assert cancelled.json()["actions"] == ["resubmit"]
+        assert cancelled.json()["actions"] == ["resubmit", "delete"]
         again = await client.post(f"/api/v1/jobs/{job['id']}/resubmit")
         assert again.status_code == 201
         assert again.json()["id"] != job["id"]

@@ -49,8 +49,12 @@ VIEW: dict[str, Any] = {
 }
 
 
+FOLDERS = {"jobs": 2, "size_bytes": 3 << 30, "files": 9}
+
+
 def test_a_row_for_each_area(api: FakeApi, aitne: Aitne) -> None:
     api.on("GET", "/storage", VIEW)
+    api.on("GET", "/storage/jobs", FOLDERS)
     done = aitne("storage")
     assert done.status == 0, done.err
     lines = [re.split("  +", line) for line in done.out.splitlines()]
@@ -67,11 +71,17 @@ def test_a_row_for_each_area(api: FakeApi, aitne: Aitne) -> None:
         ],
         ["tape", "/tape/alice", "missing"],
     ]
-    assert done.err.splitlines() == ["There is no folder /tape/alice.", "Evil \\x1b[31m"]
+    assert done.err.splitlines() == [
+        "The folders of 2 ended jobs take 3G in 9 files; `aitne rm` deletes jobs.",
+        "There is no folder /tape/alice.",
+        "Evil \\x1b[31m",
+    ]
 
 
 def test_json_and_one_project(api: FakeApi, aitne: Aitne) -> None:
     api.on("GET", "/storage", VIEW)
+    api.on("GET", "/storage/jobs", FOLDERS)
     done = aitne("storage", "--project", "vision", "--json")
-    assert done.json == VIEW
-    assert api.requests[-1].query == {"project": ["vision"]}
+    assert done.json == {**VIEW, "jobs": FOLDERS}
+    (sent,) = api.sent("GET", "/storage")
+    assert sent.query == {"project": ["vision"]}

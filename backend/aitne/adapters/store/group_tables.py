@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, ForeignKey, Integer, String, Table, Text
+from sqlalchemy import JSON, Column, ForeignKey, Index, Integer, String, Table, Text
 
-from aitne.adapters.store.column_types import UtcDateTime
+from aitne.adapters.store.column_types import BigId, UtcDateTime
 from aitne.adapters.store.tables import metadata
 
 invitations = Table(
@@ -36,4 +36,23 @@ usage_months = Table(
     Column("taken_at", UtcDateTime, nullable=False),
     Column("source", String(20), nullable=False),
     Column("data", JSON, nullable=False),
+)
+
+# What usage is computed from, of jobs that were deleted: one row for each job, task or task group.
+deleted_runs = Table(
+    "deleted_runs",
+    metadata,
+    Column("id", BigId, primary_key=True),
+    Column("project", String(40), nullable=False),
+    Column("owner", String(32), nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("task_count", Integer),
+    Column("nodes", Integer, nullable=False),
+    Column("cpus", Integer, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("gpu_type", String(40)),
+    Column("requested_at", UtcDateTime, nullable=False),
+    Column("began", UtcDateTime),
+    Column("ended_at", UtcDateTime),
+    Index("ix_deleted_runs_ended_at", "ended_at"),
 )

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart
+from aitne.adapters.store.deletion import FOLDER
 from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.portable import insert_if_absent, upsert
 from aitne.adapters.store.rows import JOB_COLUMNS, event_of, job_of, sample_of
@@ -32,7 +33,7 @@ _secrets = tables.job_secrets
 _samples = tables.samples
 PROFILE = "job.profile"
 """Kind of an event outside a job's history, which only reports that there is a newer profile."""
-_NO_HISTORY = (PROFILE, SNAPSHOT, SWEEP, SPLIT)
+_NO_HISTORY = (PROFILE, SNAPSHOT, SWEEP, SPLIT, FOLDER)
 
 
 class JobHistory(StorePart, JobStore):

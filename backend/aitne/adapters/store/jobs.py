@@ -118,6 +118,12 @@ class JobRecords(StorePart, JobStore):
         claimed = set((await tx.execute(claim, rows)).scalars())
         taken = [new.idempotency for key, new in wishes.items() if key not in claimed]
         existing = await _replays(tx, [wish for wish in taken if wish is not None])
+        for wish in taken:
+            if wish is not None and wish.key not in existing:
+                raise Conflict(
+                    f"The job that a request with the idempotency key {wish.key!r} created before was "
+                    "deleted. Use a new key for a new job."
+                )
         return {wishes[key].job.id: job for key, job in existing.items()}
 
     @override

@@ -18,7 +18,7 @@ from aitne.core.units import parse_array
 
 _jobs = tables.jobs
 _NOT_SHOWN = {
-    *("name_folded", "is_array", "task_count"),
+    *("name_folded", "is_array", "task_count", "folder_due_at"),
     *("spec", "gpus", "gpu_type", "template", "image"),
 }
 
@@ -108,6 +108,7 @@ def event_data(job: Job, previous: Job | None) -> dict[str, Any]:
         "array_job_id": None if job.array_job_id is None else str(job.array_job_id),
         **({"task_group": True} if job.is_task_group else {}),
         **({"origin": job.origin} if job.is_outside else {}),
+        **({"delete_requested": True} if job.delete_requested_at is not None else {}),
     }
 
 

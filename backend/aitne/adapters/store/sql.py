@@ -13,6 +13,7 @@ from aitne.adapters.store.array_tasks import ArrayTasks
 from aitne.adapters.store.audit import AuditTrail
 from aitne.adapters.store.catalog import Catalog
 from aitne.adapters.store.cluster import ClusterRecords
+from aitne.adapters.store.deletion import Deletion
 from aitne.adapters.store.deliveries import Deliveries
 from aitne.adapters.store.directory import Directory
 from aitne.adapters.store.engine import Clock, Database
@@ -50,6 +51,7 @@ class SqlStore(
     ArrayTasks,
     Outbox,
     JobHistory,
+    Deletion,
     OutsideRecords,
     ClusterRecords,
     LoadRecords,

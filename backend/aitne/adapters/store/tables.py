@@ -85,6 +85,13 @@ jobs = Table(
     Column("gpu_type", String(40)),
     Column("template", String(100)),
     Column("image", Text),
+    # Of the folder of an ended job.
+    Column("folder_bytes", BigInteger),
+    Column("folder_files", BigInteger),
+    # The controller measures the folder, or deletes the job, from this time on.
+    Column("folder_due_at", UtcDateTime),
+    Column("delete_requested_at", UtcDateTime),
+    Column("delete_problem", Prose),
     # Last, because it is long: a scan of the columns above does not read its overflow pages.
     Column("spec", JSON, nullable=False),
     UniqueConstraint("array_job_id", "array_task_id"),
@@ -111,6 +118,13 @@ jobs = Table(
         "scheduler_id",
         sqlite_where=text("origin = 'outside'"),
         postgresql_where=text("origin = 'outside'"),
+    ),
+    # Only the few folders that wait for the controller.
+    Index(
+        "ix_jobs_folder_due_at",
+        "folder_due_at",
+        sqlite_where=text("folder_due_at IS NOT NULL"),
+        postgresql_where=text("folder_due_at IS NOT NULL"),
     ),
     # Counts of jobs add the tasks of these few rows.
     Index(
@@ -276,6 +290,7 @@ projects = Table(
     Column("reminded_days", Integer),
     Column("budget", JSON(none_as_null=True)),
     Column("extension", JSON(none_as_null=True)),
+    Column("retention", JSON(none_as_null=True)),
 )
 
 members = Table(

@@ -39,7 +39,7 @@ _secrets = tables.job_secrets
 
 _FRESH: dict[str, Any] = {
     name: () if name == "nodes" else None for name in JobChanges.model_fields if name != "attempt"
-} | {"restart_count": 0}
+} | {"restart_count": 0, "folder_bytes": None, "folder_files": None}
 """Fields that a new attempt resets."""
 
 _BEGINNINGS = ("submitted_at", "allocated_at", "started_at")
@@ -123,6 +123,8 @@ class Transitions(StorePart, JobStore):
                 )
             if to is not None and job.cancel_requested_at is not None:
                 return job
+            if job.delete_requested_at is not None:
+                raise IllegalTransition(f"Job {job_id} is being deleted, so it is not retried.")
             values = {"state": JobState.PENDING_SUBMIT, "attempt": job.attempt + 1, **_FRESH}
             changed = await _change(tx, job, values)
             await queue(tx, OutboxKind.SUBMIT, [changed], self._clock())
@@ -404,8 +406,11 @@ async def change_all(
         different["version"] = job.version + 1
         changed = job.model_copy(update=different)
         result.append(changed)
-        updates[frozenset(different)].append({**columns_of(different), "row_id": job.id})
+        columns = columns_of(different)
         moved = changed.state is not job.state
+        if moved and (changed.state.terminal or job.state.terminal) and _has_folder(job):
+            columns["folder_due_at"] = changed.ended_at if changed.state.terminal else None
+        updates[frozenset(columns)].append({**columns, "row_id": job.id})
         has_id = changed.scheduler_id not in (None, job.scheduler_id)
         if has_id or (moved and changed.state.terminal):
             decided.append(job.id)
@@ -444,6 +449,11 @@ def _update(names: frozenset[str]) -> Update:
     """Return the statement that changes these columns of a job."""
     statement = update(_jobs).where(_jobs.c.id == bindparam("row_id"))
     return statement.values({name: bindparam(name) for name in sorted(names)})
+
+
+def _has_folder(job: Job) -> bool:
+    """Return whether the job has a folder; the tasks of an array share that of their array job."""
+    return job.array_job_id is None and not job.is_outside
 
 
 async def _roll_up(tx: Transaction, array: Job, tasks: Sequence[Job]) -> Job:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -10,7 +11,7 @@ from typing_extensions import override
 
 from aitne.adapters.store import tables
 from aitne.adapters.store.base import StorePart
-from aitne.adapters.store.group_tables import usage_months
+from aitne.adapters.store.group_tables import deleted_runs, usage_months
 from aitne.adapters.store.jobs import LIVE_STATES
 from aitne.adapters.store.portable import upsert
 from aitne.core.models.limits import Usage
@@ -18,6 +19,7 @@ from aitne.core.ports.store import GroupStore
 from aitne.core.ports.store.groups import JobTime, StoredMonth, WaitTime
 
 _jobs = tables.jobs
+_TIMES = ("project", "owner", "nodes", "cpus", "gpus", "gpu_type", "began", "ended_at")
 _began = func.coalesce(_jobs.c.allocated_at, _jobs.c.started_at)
 
 
@@ -63,9 +65,12 @@ class UsageRecords(StorePart, GroupStore):
         ended_jobs = ran.where(_jobs.c.ended_at > start)
         # Separate queries, so that each uses its index: there may be years of jobs.
         live = ran.where(_jobs.c.ended_at.is_(None), _jobs.c.state.in_(LIVE_STATES))
+        deleted = select(*(deleted_runs.c[name] for name in _TIMES)).where(
+            deleted_runs.c.began < end, deleted_runs.c.ended_at > start
+        )
         times: list[JobTime] = []
         async with self._db.read() as connection:
-            for query in (ended_jobs, live):
+            for query in (ended_jobs, live, deleted):
                 times += [JobTime._make(row) for row in await connection.execute(query)]
         return times
 
@@ -78,10 +83,15 @@ class UsageRecords(StorePart, GroupStore):
             _began >= start,
             _began < end,
         )
+        runs = deleted_runs.c
+        deleted = select(runs.owner, runs.requested_at.label("asked"), runs.began).where(
+            runs.project == project, runs.began >= start, runs.began < end
+        )
         async with self._db.read() as connection:
             return [
                 WaitTime(row.owner, max(0.0, (row.began - row.asked).total_seconds()))
-                for row in await connection.execute(query)
+                for part in (query, deleted)
+                for row in await connection.execute(part)
             ]
 
     @override
@@ -96,5 +106,15 @@ class UsageRecords(StorePart, GroupStore):
             )
             .group_by(_jobs.c.state)
         )
+        runs = deleted_runs.c
+        deleted = (
+            select(runs.state, func.sum(func.coalesce(runs.task_count, 1)).label("jobs"))
+            .where(runs.project == project, runs.ended_at >= start, runs.ended_at < end)
+            .group_by(runs.state)
+        )
+        counts: Counter[str] = Counter()
         async with self._db.read() as connection:
-            return {row.state: row.jobs for row in await connection.execute(query)}
+            for part in (query, deleted):
+                for row in await connection.execute(part):
+                    counts[row.state] += row.jobs
+        return counts

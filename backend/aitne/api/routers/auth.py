@@ -302,6 +302,7 @@ def _me(caller: Caller, platform: PlatformServices) -> Me:
             scheduler=settings.scheduler,
             can_drain=settings.capabilities.drains,
             limits_applied=platform.projects.support.applied,
+            retention=settings.retention,
             sessions_origin=settings.sessions_origin,
             shared_account=shared_account(settings) if settings.trusted_users else None,
             user_domains=settings.user_domains,

@@ -16,6 +16,8 @@ from aitne.api.bulk_views import (
     BatchResults,
     CancelJobs,
     CancelResults,
+    DeleteJobs,
+    DeleteResults,
     JobBatch,
     JobCounts,
 )
@@ -147,6 +149,21 @@ async def cancel_jobs(
     return CancelResults.of(results)
 
 
+@router.post("/jobs:delete", status_code=202)
+async def delete_jobs(
+    body: DeleteJobs, actor: Writer, platform: PlatformDep, notes: NotesDep
+) -> DeleteResults:
+    """Delete many ended jobs at once, with their folders. Either those named, or all that match and
+    have ended, if their number is ``expected`` (otherwise 409, and none is deleted). Each has its
+    own outcome."""
+    if body.filter is not None and body.expected is not None:
+        results = await platform.deletion.by_filter(actor, body.filter.where(), body.expected)
+    else:
+        results = await platform.deletion.by_ids(actor, body.ids or [])
+    notes["asked"] = body.model_dump(mode="json", exclude_none=True)
+    return DeleteResults.of(results)
+
+
 @router.get("/jobs/{job_id}")
 async def get_job(
     job_id: JobId, actor: Reader, platform: PlatformDep, response: Response
@@ -155,6 +172,13 @@ async def get_job(
     job = await platform.jobs.get(actor, job_id)
     response.headers["ETag"] = f'"{job.version}"'
     return present(job, actor, platform)
+
+
+@router.delete("/jobs/{job_id}", status_code=202)
+async def delete_job(job_id: JobId, actor: Writer, platform: PlatformDep) -> JobView:
+    """Delete an ended job with its log, metrics and job folder, which includes checkpoints written
+    there. It can be seen until its folder is removed; usage stays counted."""
+    return present(await platform.deletion.one(actor, job_id), actor, platform)
 
 
 @router.post("/jobs/{job_id}/cancel", status_code=202)

@@ -24,7 +24,7 @@ from aitne.api.routers import V1
 from aitne.api.views import ProjectList, ProjectQuery
 from aitne.core.models.base import ProjectName, UserName
 from aitne.core.models.limits import Limits
-from aitne.core.models.project import Budget
+from aitne.core.models.project import Budget, Retention
 from aitne.core.models.user import Project
 from aitne.services.projects.projects import Member, ProjectLimits
 from aitne.services.projects.sync import SyncReport
@@ -146,6 +146,15 @@ async def set_project_budget(
     """Set the hours that the project may use, for administrators; an empty budget removes the
     limit."""
     return tags.of(await platform.project_life.set_budget(actor, name, body, check=tags.expect))
+
+
+@router.put("/projects/{name}/retention", tags=["projects"])
+async def set_project_retention(
+    name: Name, body: Retention, actor: Writer, platform: PlatformDep, tags: TagsDep
+) -> Project:
+    """Set how long ended jobs of the project are kept, for its managers, within what the site
+    permits; an empty value is the site's."""
+    return tags.of(await platform.project_life.set_retention(actor, name, body, check=tags.expect))
 
 
 @router.get("/projects/{name}/members", tags=["projects"])

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from aitne.api.deps import PlatformDep, Reader
 from aitne.api.routers import V1
 from aitne.core.models.base import ProjectName
+from aitne.core.ports.store.deletion import JobFolders
 from aitne.services.storage import StorageView
 
 router = APIRouter(prefix=V1)
@@ -28,3 +29,9 @@ async def get_storage(
     A value that could not be determined is null, and `problems` describes problems with the areas.
     """
     return await platform.storage.mine(actor, project)
+
+
+@router.get("/storage/jobs", tags=["storage"])
+async def get_job_folders(actor: Reader, platform: PlatformDep) -> JobFolders:
+    """Return the disk space of the job folders of your ended jobs."""
+    return await platform.deletion.folders(actor)

@@ -22,6 +22,7 @@ from aitne.cli.options import (
 from aitne.cli.project_limits import limits_verb
 from aitne.cli.registry import WORK, examples, group
 from aitne.cli.times import utc
+from aitne.core.units import format_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,6 +173,59 @@ projects.command(
         "aitne project limits vision --user ada --max-gpus h200=1 --max-wall 12h"
     ),
 )(limits_verb(granted=False))
+
+
+@projects.command(
+    "retention",
+    epilog=examples(
+        "aitne project retention vision\naitne project retention vision --jobs 30d --failed 90d"
+    ),
+)
+def retention(
+    name: ProjectArgument,
+    jobs: Annotated[
+        str | None,
+        typer.Option("--jobs", metavar="TIME", help="Such as 30d; `forever`; `site`: as the site."),
+    ] = None,
+    failed: Annotated[
+        str | None, typer.Option("--failed", metavar="TIME", help="The same for failed jobs.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> int:
+    """Show or set how long a project keeps its ended jobs, within what the site permits.
+
+    Then they are deleted with their logs, metrics and folders. Usage stays counted.
+    """
+    client = connect(url, data_dir)
+    kept = _kept(client.projects.get(name))
+    given = {"keep_jobs": jobs, "keep_failed_jobs": failed}
+    changes = {field: text for field, text in given.items() if text is not None}
+    if changes:
+        wish = kept | {field: None if text == "site" else text for field, text in changes.items()}
+        kept = _kept(client.projects.set_retention(name, **wish))
+    if as_json:
+        output.answer_json(kept)
+        return 0
+    output.facts(
+        [
+            ("Ended jobs", _time(kept["keep_jobs"])),
+            ("Failed jobs", _time(kept["keep_failed_jobs"])),
+        ]
+    )
+    return 0
+
+
+def _kept(project: ProjectRecord) -> dict[str, int | str | None]:
+    own = project.retention or {}
+    return {name: own.get(name) for name in ("keep_jobs", "keep_failed_jobs")}
+
+
+def _time(keep: int | str | None) -> str:
+    if keep is None:
+        return "as the site keeps them"
+    return keep if isinstance(keep, str) else format_duration(keep)
 
 
 @projects.command("remove", epilog=examples("aitne project remove vision ada --yes"))

@@ -30,9 +30,10 @@ def storage(
 
     Home, scratch and the folders of your projects, as your own account sees them.
     """
-    view = connect(url, data_dir).storage.get(project)
+    client = connect(url, data_dir)
+    view = client.storage.get(project)
     if as_json:
-        output.answer_json(view.raw)
+        output.answer_json({**view.raw, "jobs": client.storage.jobs().raw})
         return 0
     output.table(
         ("AREA", "PATH", "USED", "FREE", "FILES", "PROBLEM"),
@@ -48,6 +49,13 @@ def storage(
             for facts in view.areas
         ],
     )
+    folders = client.storage.jobs()
+    if folders.jobs:
+        jobs = "1 ended job" if folders.jobs == 1 else f"{folders.jobs} ended jobs"
+        output.say(
+            f"The folders of {jobs} take {output.memory(folders.size_bytes)} in {folders.files} "
+            "files; `aitne rm` deletes jobs."
+        )
     for problem in view.problems:
         output.say(output.plain(problem))
     return 0

@@ -47,6 +47,8 @@ def show(job: Job, advice: Sequence[AdviceRecord], failure: FailureRecord | None
             ("Started", output.moment(job.started_at)),
             ("Ends", output.moment(job.expires_at if not job.ended else None)),
             ("Ended", output.moment(job.ended_at)),
+            ("Folder", folder_size(job)),
+            ("Deletion", _deletion(job)),
             ("Opens at", job.url if job.state == "READY" else None),
             *(
                 (app["title"], f"aitne open {job.short_id} --app {app['name']}")
@@ -78,6 +80,21 @@ def repo_of(job: Job | JobSpecRecord) -> str | None:
         return None
     subdir = f", in {repo['subdir']}" if repo["subdir"] else ""
     return output.plain(f"{repo['url']} at {repo['ref']}{subdir}")
+
+
+def folder_size(job: Job) -> str | None:
+    """Return the size of the folder of an ended job as text; None if it was not measured."""
+    if job.folder_bytes is None or job.folder_files is None:
+        return None
+    files = "1 file" if job.folder_files == 1 else f"{job.folder_files} files"
+    return f"{output.memory(job.folder_bytes)} in {files}"
+
+
+def _deletion(job: Job) -> str | None:
+    if job.delete_requested_at is None:
+        return None
+    since = f"requested {output.moment(job.delete_requested_at)}"
+    return since if job.delete_problem is None else f"{since}. {output.plain(job.delete_problem)}"
 
 
 def _command(job: Job, remedy: RemedyRecord) -> str:

@@ -41,7 +41,13 @@ from aitne.core.models.limits import HeldLimit, HeldLimits, LimitUsage, Usage
 from aitne.core.models.node import Cluster
 from aitne.core.models.resources import Resources, ResourcesFile
 from aitne.core.ports.accounting import Associations, Change
-from aitne.core.ports.files import Fence, JobLocation, ProgramOutcome
+from aitne.core.ports.files import (
+    Fence,
+    FolderRemoval,
+    FolderSize,
+    JobLocation,
+    ProgramOutcome,
+)
 from aitne.core.ports.scheduler import Forecast, Run, SchedulerJob, SubmitRequest
 
 PROTOCOL = 2
@@ -343,6 +349,12 @@ class OutcomeResult(Frozen):
     outcome: ProgramOutcome | None
 
 
+class TidyResult(Frozen):
+    """Size of the job folder; None if it has too many files to be measured."""
+
+    size: FolderSize | None
+
+
 class UsageResult(Frozen):
     """Usage rows of the requested period."""
 
@@ -399,6 +411,8 @@ VERBS: Mapping[str, Verb] = {
         Verb("fence", TaskArgs, FenceResult, 15, Unavailable, audited="refused"),
         Verb("close_fence", TaskArgs, FenceResult, 15, Unavailable),
         Verb("outcome", TaskArgs, OutcomeResult, 15, Unavailable, audited="refused"),
+        Verb("tidy", JobLocationArgs, TidyResult, 30, Unavailable),
+        Verb("remove", JobLocationArgs, FolderRemoval, 30, Unavailable),
         Verb("outside_list", OutsideListArgs, OutsideResult, 90, audited="refused", bulk=True),
         Verb("outside_ended", OutsideEndedArgs, OutsideResult, 90, audited="refused", bulk=True),
         Verb("outside_act", OutsideActArgs, EmptyResult, 60),

@@ -3,6 +3,7 @@ single source of these paths."""
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 from uuid import UUID
 
@@ -13,6 +14,11 @@ TOKEN = "token"  # noqa: S105 - a file's name
 
 FENCE = "fence"
 OUTCOME = "outcome"
+UNNEEDED = re.compile(
+    r"script\.sh|agent\.json|token|ssh-host-key|(?:command|params)-[0-9]+(?:\.json)?"
+    r"|outcome(?:-[0-9]+)?|run(?:-[0-9]+)?|tls"
+)
+"""Names of what a job that has ended needs no more in the folder of an attempt."""
 
 
 def job_dir(jobs_dir: PurePath, job_id: UUID, attempt: int) -> PurePath:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -142,6 +142,18 @@ Seconds = Annotated[
     BeforeValidator(read_duration, json_schema_input_type=int | DurationText),
 ]
 """Seconds, read from ``4h`` too."""
+FOREVER: Literal["forever"] = "forever"
+
+
+def _read_keep_time(value: object) -> object:
+    return value if value == FOREVER else read_duration(value)
+
+
+KeepTime = Annotated[
+    Annotated[int, Field(strict=True, ge=1, le=100 * 365 * 86_400)] | Literal["forever"],
+    BeforeValidator(_read_keep_time, json_schema_input_type=int | DurationText),
+]
+"""Seconds, read from ``90d`` too, or ``forever``."""
 
 Flag = Annotated[bool, Field(strict=True)]
 """In a body: true or false. A number or a word is a mistake, not a truth value."""

@@ -245,6 +245,21 @@ class JobStatus(Frozen):
         description="Time since which its GPUs have been almost idle; null: they are not.",
     )
     url: str | None = Field(None, description="Sessions: URL of the default app, once READY.")
+    folder_bytes: int | None = Field(
+        None,
+        description="Disk space of the job folder, measured when the job ended; null: not measured.",
+    )
+    folder_files: int | None = Field(
+        None,
+        description="Files and folders in the job folder, itself included, measured when the job "
+        "ended; null: not measured.",
+    )
+    delete_requested_at: UtcTime | None = Field(
+        None, description="Time from which the job is being deleted; null: it is not."
+    )
+    delete_problem: str | None = Field(
+        None, description="Why the job folder could not be removed yet, as a sentence."
+    )
     version: int = Field(
         1, description="Number that grows with every change: the ETag, and the optimistic lock."
     )

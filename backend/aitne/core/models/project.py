@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from aitne.core.errors import IllegalTransition
-from aitne.core.models.base import Frozen, ProjectName, Strict, UserName, UtcTime
+from aitne.core.models.base import Frozen, KeepTime, ProjectName, Strict, UserName, UtcTime
 
 MONTH = r"^2[0-9]{3}-(0[1-9]|1[0-2])$"
 MonthName = Annotated[str, Field(pattern=MONTH, examples=["2026-03"])]
@@ -88,6 +88,27 @@ class Budget(Strict):
     def empty(self) -> bool:
         """Return whether no limit is set."""
         return self.gpu_hours is None and self.cpu_hours is None
+
+
+class Retention(Strict):
+    """Time for which a project keeps its ended jobs. An omitted value is the site's."""
+
+    keep_jobs: KeepTime | None = Field(
+        None,
+        description="How long ended jobs are kept, in seconds, or `forever`.",
+        examples=["30d"],
+    )
+    keep_failed_jobs: KeepTime | None = Field(
+        None,
+        description="The same for jobs that failed, timed out or were lost; they are never kept "
+        "shorter than others.",
+        examples=["90d"],
+    )
+
+    @property
+    def empty(self) -> bool:
+        """Return whether nothing is set."""
+        return self.keep_jobs is None and self.keep_failed_jobs is None
 
 
 class ExtensionRequest(Frozen):

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from aitne.core.models.base import Frozen, ProjectName, UserName, UtcTime
-from aitne.core.models.project import Budget, ExtensionRequest, ProjectState
+from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Retention
 
 
 class Role(StrEnum):
@@ -72,6 +72,9 @@ class Project(Frozen):
     budget: Budget | None = Field(None, description="Hours that it may use; null: no budget.")
     extension: ExtensionRequest | None = Field(
         None, description="Request for a later end that is not yet decided."
+    )
+    retention: Retention | None = Field(
+        None, description="How long its ended jobs are kept; null: as the site keeps them."
     )
 
 

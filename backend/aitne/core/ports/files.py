@@ -75,6 +75,23 @@ class ProgramOutcome(Frozen):
     ended_at: UtcTime
 
 
+class FolderSize(Frozen):
+    """Space that a job folder takes."""
+
+    size_bytes: int
+    files: int
+    """Number of files and folders, the job folder included; 0: there is no folder."""
+
+
+class FolderRemoval(Frozen):
+    """State of a job folder while it is removed in steps."""
+
+    done: bool
+    """Nothing of it is left, as far as can be seen."""
+    root_visible: bool = True
+    """Whether the folder of all jobs of the account was there: if not, it may be out of reach."""
+
+
 class JobFiles(Protocol):
     """Port that reads and writes the job folder of an attempt, under the Unix account of the job.
     ``task`` is the index of a task of an array job, or None.
@@ -122,5 +139,22 @@ class JobFiles(Protocol):
     async def outcome(self, place: JobLocation, task: int | None) -> ProgramOutcome | None:
         """Return how the program ended; None if the agent has recorded no end, because the program
         still runs or was killed together with the agent.
+        """
+        ...
+
+    async def tidy(self, place: JobLocation) -> FolderSize | None:
+        """Remove what a job that has ended needs no more from the folders of its attempts, up to
+        this one: its script, the agent's specification, the outcome. Logs, fences and what the job
+        wrote itself stay. Return the size of the job folder; None if it has too many files to be
+        measured.
+
+        Without the specification no agent starts a program, whatever the scheduler does.
+        """
+        ...
+
+    async def remove(self, place: JobLocation) -> FolderRemoval:
+        """Remove the job folder with all attempts and all that the job wrote there.
+
+        A large folder takes several calls, each of a few seconds.
         """
         ...

@@ -34,6 +34,8 @@ class PolicyAction(StrEnum):
     JOB_CREATE = "job.create"
     """In the project that is given."""
     JOB_CANCEL = "job.cancel"
+    JOB_DELETE = "job.delete"
+    """Once it has ended: its record and its folder."""
     JOB_EXTEND = "job.extend"
     JOB_HOLD = "job.hold"
     """Hold and release it while it waits; limit how many of its tasks run at once."""
@@ -124,6 +126,9 @@ TABLE: dict[PolicyAction, Rule] = {
         frozenset({_R.MEMBER, _R.ADMIN}), Scope.WRITE, PolicyAction.PROJECT_READ
     ),
     PolicyAction.JOB_CANCEL: Rule(
+        frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, PolicyAction.JOB_READ
+    ),
+    PolicyAction.JOB_DELETE: Rule(
         frozenset({_R.OWNER, _R.ADMIN}), Scope.WRITE, PolicyAction.JOB_READ
     ),
     PolicyAction.JOB_EXTEND: Rule(

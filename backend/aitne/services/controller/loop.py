@@ -14,6 +14,7 @@ from aitne.core.ports.files import JobFiles
 from aitne.core.ports.hub import Hub
 from aitne.core.ports.scheduler import Scheduler
 from aitne.core.ports.store import Store
+from aitne.core.retention import RetentionSettings
 from aitne.services.controller.actions import OutboxActions
 from aitne.services.controller.connector import SessionConnector
 from aitne.services.controller.counts import ControllerCounters, CountedScheduler
@@ -26,6 +27,7 @@ from aitne.services.controller.outside import OutsideConfig, OutsideWatch
 from aitne.services.controller.poll import Poller
 from aitne.services.controller.projects import ProjectWatch
 from aitne.services.controller.reminder import SessionReminderWatch
+from aitne.services.controller.retention import RetentionWatch
 from aitne.services.controller.submit import Submitter
 from aitne.services.controller.telling import NotificationConfig, NotificationTasks
 from aitne.services.controller.timetable import ScheduleWatch
@@ -66,6 +68,7 @@ class Controller:
         accounting: Accounting | None = None,
         telling: NotificationConfig | None = None,
         outside: OutsideConfig | None = None,
+        retention: RetentionSettings | None = None,
     ) -> None:
         self._store = store
         counts = ControllerCounters()
@@ -84,6 +87,9 @@ class Controller:
         self._reminder = SessionReminderWatch(store, live, clock)
         self._telling = NotificationTasks(
             telling or NotificationConfig(), store, files, renderer.place, leader, live, clock
+        )
+        self._retention = RetentionWatch(
+            store, files, renderer.place, leader, clock, retention or RetentionSettings()
         )
         self._timetable = ScheduleWatch(store, clock)
         self._load = LoadSampler(store, leader, clock)
@@ -135,6 +141,7 @@ class Controller:
                 group.create_task(self._node_hold.watch())
                 group.create_task(self._load.watch())
                 group.create_task(self._outside.watch())
+                group.create_task(self._retention.watch())
         finally:
             await connector.close()
 
@@ -143,6 +150,7 @@ class Controller:
         while True:
             for event in await self._live.catch_up():
                 self._limits.on_event(event)
+                self._retention.on_event(event)
                 await connector.on_event(event)
             if connector.interrupted:
                 connector.resume()

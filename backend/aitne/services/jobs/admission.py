@@ -327,6 +327,8 @@ class Admission:
 def _check_dependency(kind: str, job: Job, problems: Problems) -> None:
     """Add a problem if the dependency can never be satisfied."""
     completed = job.state is JobState.COMPLETED
+    if job.delete_requested_at is not None:
+        problems.add(kind, f"job {job.id} is being deleted", job.id, "jobs that are kept")
     if kind == "aftercorr" and (not job.is_array or job.spec.retry.max):
         what = (
             "has retries, which are other jobs for the scheduler" if job.is_array else "is no array"

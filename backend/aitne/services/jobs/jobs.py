@@ -354,7 +354,8 @@ class JobService:
     def actions(self, actor: Actor, job: Job) -> builtins.list[str]:
         """List the actions that the actor may take on the job now.
 
-        They are among open, extend, stop, cancel, attach, hold, release, resubmit, continue.
+        They are among open, extend, stop, cancel, attach, hold, release, resubmit, continue,
+        delete.
         """
         live = not job.state.terminal and job.cancel_requested_at is None
         session = job.type is JobType.SESSION
@@ -377,6 +378,10 @@ class JobService:
             "release": (live and waits and job.spec.hold, PolicyAction.JOB_HOLD),
             "resubmit": (job.state.terminal and not job.is_outside, PolicyAction.JOB_RESUBMIT),
             "continue": (session and job.state.terminal, PolicyAction.JOB_RESUBMIT),
+            "delete": (
+                job.state.terminal and job.array_job_id is None and job.delete_requested_at is None,
+                PolicyAction.JOB_DELETE,
+            ),
         }
         return [
             name

@@ -8,11 +8,12 @@ from typing import Any
 
 from aitne.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.models.limits import Limits
-from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Step
+from aitne.core.models.project import Budget, ExtensionRequest, ProjectState, Retention, Step
 from aitne.core.models.user import Actor, Project
 from aitne.core.ports.store import Check, Store
 from aitne.core.ports.store.groups import ProjectChange
 from aitne.core.projects.settings import ProjectSettings
+from aitne.core.retention import RetentionSettings, exceeding
 from aitne.core.users.policy import PolicyAction, require
 from aitne.services.projects.balance import month_of
 from aitne.services.projects.limits import LimitSupport
@@ -33,8 +34,10 @@ class ProjectLife:
         settings: ProjectSettings,
         support: LimitSupport,
         clock: Callable[[], datetime],
+        retention: RetentionSettings | None = None,
     ) -> None:
         self._store = store
+        self._retention = retention or RetentionSettings()
         self._support = support
         self._settings = settings
         self._clock = clock
@@ -238,6 +241,21 @@ class ProjectLife:
         """
         require(PolicyAction.PROJECT_ADMINISTER, actor, "project", name, project=name)
         change = ProjectChange("budget", {"budget": self._dated(budget)})
+        return await self._store.change_project(name, change, actor=actor.name, check=check)
+
+    async def set_retention(
+        self, actor: Actor, name: str, retention: Retention, *, check: Check[Project] = None
+    ) -> Project:
+        """Set how long the project keeps its ended jobs; an empty value is the site's.
+
+        Raises ``NotFound``, ``NotAllowed``; ``InvalidInput`` if the site does not permit it.
+        """
+        require(PolicyAction.PROJECT_MANAGE, actor, "project", name, project=name)
+        problems = list(exceeding(retention, self._retention))
+        if problems:
+            raise InvalidInput(f"{problems[0].field}: it {problems[0].message}.", problems)
+        value = None if retention.empty else retention
+        change = ProjectChange("retention", {"retention": value})
         return await self._store.change_project(name, change, actor=actor.name, check=check)
 
     def _dated(self, budget: Budget | None) -> Budget | None:

@@ -1,4 +1,4 @@
-import { Anchor, Button, Tabs, Title } from "@mantine/core";
+import { Alert, Anchor, Button, Tabs, Title } from "@mantine/core";
 import { useDocumentTitle } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
@@ -10,6 +10,7 @@ import type { Job } from "@/api/types";
 import { ChangeButton } from "@/components/ChangeButton";
 import { MetricsPanel } from "@/components/MetricsPanel";
 import { TaskLog } from "@/features/jobs/log/TaskLog";
+import { DeleteButton } from "@/features/jobs/table/DeleteButton";
 import { NodeLinks } from "@/components/NodeLinks";
 import { PageError } from "@/components/PageError";
 import { BackLink, PageHead } from "@/components/PageHead";
@@ -85,6 +86,7 @@ function LoadedJob({ job }: { job: Job }) {
       <Head job={job} />
       <EndingAlert job={job} />
       <IdleAlert job={job} mb="md" />
+      <DeletionAlert job={job} />
       <GpuIdleHint job={job} />
       <section className={`card ${classes.panel ?? ""}`} aria-label={t("Progress")}>
         <Stages job={job}>{isFailure(job.state) ? <FailureDetail job={job} onShowLine={showLine} /> : undefined}</Stages>
@@ -248,6 +250,17 @@ function Head({ job }: { job: Job }) {
   );
 }
 
+/** A note that the job is being deleted, and why its folder is still there. */
+function DeletionAlert({ job }: { job: Job }) {
+  const { t } = useTranslation();
+  if (job.delete_requested_at === null) return null;
+  return (
+    <Alert color={job.delete_problem === null ? "blue" : "orange"} mb="md" title={t("The job is being deleted.")} data-testid="job-deletion">
+      {job.delete_problem === null ? t("It disappears as soon as its folder is removed.") : <ServerText>{job.delete_problem}</ServerText>}
+    </Alert>
+  );
+}
+
 function Actions({ job }: { job: Job }) {
   const { t } = useTranslation();
   const { stop, hold, release } = useJobActions(job);
@@ -310,6 +323,7 @@ function Actions({ job }: { job: Job }) {
           {session ? t("Stop") : t("Cancel")}
         </Button>
       )}
+      <DeleteButton job={job} />
       <StopConfirm job={job} opened={confirming} stop={stop} onClose={() => setConfirming(false)} />
     </>
   );

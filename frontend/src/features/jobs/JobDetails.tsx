@@ -100,6 +100,11 @@ export function JobDetails({ job }: { job: Job }) {
             </span>
           </DetailRow>
         )}
+        {job.folder_bytes !== null && job.folder_files !== null && (
+          <DetailRow name={t("Folder size")}>
+            {t("{{size}} in {{count}} files", { size: formatBytes(job.folder_bytes), count: job.folder_files })}
+          </DetailRow>
+        )}
         {job.expires_at !== null && job.ended_at === null && (
           <DetailRow name={t("Ends")}>
             <RelativeTime at={job.expires_at} />

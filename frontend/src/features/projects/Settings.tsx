@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import type { Seen } from "@/api/client";
 import {
   closeProject, describeProject, limitsQuery, type LimitsInput, type Project, type ProjectLimits, projectKeys, setGrantedLimits,
-  setOwnLimits, setProjectBudget, setProjectEnd,
+  type RetentionInput, setOwnLimits, setProjectBudget, setProjectEnd, setProjectRetention,
 } from "@/api/projects";
 import { meQuery } from "@/api/queries";
 import { ChangeButton } from "@/components/ChangeButton";
@@ -14,6 +14,7 @@ import { Confirm } from "@/components/Confirm";
 import { FormProblem } from "@/components/FormProblem";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { PageError } from "@/components/PageError";
+import { RetentionForm } from "./RetentionForm";
 import { TableSkeleton } from "@/components/TableSkeleton";
 import { type LimitsApplied, limitsApplied, limitsSaved } from "./limits";
 import { LimitsForm } from "./LimitsForm";
@@ -60,6 +61,9 @@ export function Settings({ seen, rights }: Props) {
           <BudgetForm key={JSON.stringify(project.budget)} seen={seen} />
         </Panel>
       )}
+      <Panel id="retention" title={t("Deletion of ended jobs")} about={t("Ended jobs are deleted after this time, with their logs, metrics and job folders.")}>
+        <RetentionPanel key={JSON.stringify(project.retention)} seen={seen} />
+      </Panel>
       <Panel id="end" title={t("End date")}>
         <EndDateForm key={project.expires_at} seen={seen} rights={rights} />
       </Panel>
@@ -135,6 +139,12 @@ function DescriptionForm({ seen: { value: project, tag } }: { seen: Seen<Project
       </Group>
     </div>
   );
+}
+
+function RetentionPanel({ seen: { value: project, tag } }: { seen: Seen<Project> }) {
+  const { t } = useTranslation();
+  const save = useSave((times: RetentionInput) => setProjectRetention(project.name, tag, times), t("Saved."));
+  return <RetentionForm project={project} busy={save.isPending} error={save.error} onSave={(times) => save.mutate(times)} />;
 }
 
 function OwnLimits({ limits, applied }: { limits: ProjectLimits; applied: LimitsApplied }) {

@@ -23,6 +23,7 @@ EXPECTED: dict[PolicyAction, tuple[str, Scope]] = {
     PolicyAction.JOB_READ: ("yes yes yes yes no", Scope.READ),
     PolicyAction.JOB_CREATE: ("no yes yes yes no", Scope.WRITE),
     PolicyAction.JOB_CANCEL: ("yes no no yes no", Scope.WRITE),
+    PolicyAction.JOB_DELETE: ("yes no no yes no", Scope.WRITE),
     PolicyAction.JOB_EXTEND: ("yes no no yes no", Scope.WRITE),
     PolicyAction.JOB_HOLD: ("yes no no yes no", Scope.WRITE),
     PolicyAction.JOB_OPEN: ("yes no no no no", Scope.WRITE),

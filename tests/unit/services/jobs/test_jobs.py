@@ -117,8 +117,8 @@ async def test_actions_follow_state_and_actor(bench: Bench) -> None:
     assert not (await bench.jobs.release(ADA, job.id)).spec.hold
     assert bench.jobs.actions(BOB, job) == []
     ended = await bench.walk(job, JobState.FAILED)
-    assert bench.jobs.actions(ADA, ended) == ["resubmit"]
-    assert bench.jobs.actions(ROOT, ended) == []
+    assert bench.jobs.actions(ADA, ended) == ["resubmit", "delete"]
+    assert bench.jobs.actions(ROOT, ended) == ["delete"]
     waiting = await bench.create(type="session")
     assert bench.jobs.actions(ADA, waiting) == ["stop", "hold"]
     ready = await bench.ready()

@@ -14,6 +14,7 @@ from aitne.core.ports.store.administration import AdministrationStore
 from aitne.core.ports.store.audit import AuditStore
 from aitne.core.ports.store.catalog import CatalogStore
 from aitne.core.ports.store.cluster import ClusterStore
+from aitne.core.ports.store.deletion import DeletionStore
 from aitne.core.ports.store.gpus import GpuStore, GpuUse
 from aitne.core.ports.store.groups import GroupStore
 from aitne.core.ports.store.jobs import JobStore
@@ -46,6 +47,7 @@ __all__ = [
     "Check",
     "ClusterStore",
     "CreatedJob",
+    "DeletionStore",
     "DocumentKind",
     "GpuStore",
     "GpuUse",
@@ -76,6 +78,7 @@ __all__ = [
 
 class Store(
     JobStore,
+    DeletionStore,
     OutsideStore,
     ClusterStore,
     LoadStore,

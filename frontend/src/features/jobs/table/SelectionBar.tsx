@@ -8,6 +8,7 @@ import { cancelJobs, cancelMatching, countLive } from "@/api/actions";
 import { keys } from "@/api/queries";
 import type { CancelResults, Job } from "@/api/types";
 import { Confirm } from "@/components/Confirm";
+import { DeleteSelection } from "./DeleteSelection";
 import { notifyDone, notifyProblem } from "@/components/notify";
 import { comparePath, MOST_RUNS } from "@/lib/compared-runs";
 import type { JobSearch } from "@/lib/job-filters";
@@ -95,6 +96,7 @@ export function SelectionBar({ jobs, total, search, allMatching, onSelectAll, on
         >
           {t("Cancel jobs")}
         </Button>
+        <DeleteSelection jobs={jobs} search={search} allMatching={allMatching} onDone={onClear} />
         <Button size="xs" variant="subtle" color="gray" leftSection={<X size={15} />} onClick={onClear}>
           {t("Clear selection")}
         </Button>

@@ -14,6 +14,7 @@ import { describeResources } from "@/lib/describe";
 import { shortId } from "@/lib/id";
 import { isTerminal } from "@/lib/states";
 import { formatAbsolute, formatRelative } from "@/lib/time";
+import { formatBytes } from "@/lib/units";
 import type { ColumnName } from "./job-columns";
 import { RunTime } from "./RunTime";
 import classes from "./JobTable.module.css";
@@ -57,6 +58,7 @@ const CELLS: Record<Exclude<ColumnName, "name">, (job: Job) => ReactNode> = {
   started: (job) => timestamp(job.started_at),
   ended: (job) => timestamp(job.ended_at),
   duration: (job) => <RunTime job={job} />,
+  folder: (job) => (job.folder_bytes === null ? null : formatBytes(job.folder_bytes)),
   message: (job) => (job.message === null ? null : <Message text={job.message} />),
   id: (job) => <code title={job.id}>{shortId(job)}</code>,
   scheduler_id: (job) => job.scheduler_id,

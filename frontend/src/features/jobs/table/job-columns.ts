@@ -28,6 +28,7 @@ export const COLUMNS = [
   { name: "started", label: msg("Started"), track: "104px", sort: "started" },
   { name: "ended", label: msg("Ended"), track: "104px", sort: "ended" },
   { name: "duration", label: msg("Run time"), track: "104px", sort: "duration", number: true },
+  { name: "folder", label: msg("Folder size"), track: "104px", number: true },
   { name: "message", label: msg("Message"), track: "minmax(200px, 3fr)" },
   { name: "id", label: msg("ID"), track: "84px" },
   { name: "scheduler_id", label: msg("Scheduler ID"), track: "110px" },

@@ -8,7 +8,7 @@ from alembic import op
 from aitne.adapters.store.column_types import UtcDateTime
 
 revision = "0023"
-down_revision = "0020"
+down_revision = "0021"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,142 @@
+"""The folder of a job that has ended: removal of what is needed no more, its size, its removal.
+
+As in ``files``, this process runs as the job's account, and no link below the jobs directory is
+followed. Each call takes a few seconds at most, so that the account's other jobs need not wait.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from contextlib import suppress
+
+from aitne.adapters.job_folder import FOLDER, as_unavailable, job_part, jobs_folder, opened
+from aitne.core.jobs.layout import UNNEEDED
+from aitne.core.ports.files import FolderRemoval, FolderSize, JobLocation
+
+MOST_ENTRIES = 100_000
+"""Number of files and folders up to which a folder is measured."""
+STEP_S = 4.0
+"""Seconds after which a call stops."""
+DEEPEST = 50
+"""Levels of folders that are visited from one folder."""
+_BLOCK_BYTES = 512
+_BELOW = FOLDER | os.O_NOFOLLOW
+
+
+class _OutOfTimeError(Exception):
+    """Error: the call has taken as long as it may."""
+
+
+class _Limits:
+    """Limits of one call: its time, and the number of entries that it visits."""
+
+    def __init__(self, most_entries: int | None = None) -> None:
+        self._until = time.monotonic() + STEP_S
+        self._most = most_entries
+        self.entries = 0
+
+    def count(self) -> None:
+        """Count one entry. Raises ``_OutOfTimeError``."""
+        self.entries += 1
+        if time.monotonic() > self._until or (self._most and self.entries > self._most):
+            raise _OutOfTimeError
+
+
+def tidy(place: JobLocation) -> FolderSize | None:
+    """Remove what the ended job needs no more, from the folders of its attempts up to this one;
+    return the size of the job folder, None if it has too many files to be measured.
+
+    Raises:
+        Unavailable: the folder cannot be read or changed.
+    """
+    limits = _Limits(MOST_ENTRIES)
+    with as_unavailable(place, "cannot be tidied"), jobs_folder(place) as root:
+        try:
+            with opened(job_part(place), _BELOW, root) as job:
+                for name in os.listdir(job):
+                    if name.isascii() and name.isdecimal() and int(name) <= place.attempt:
+                        with opened(name, _BELOW, job) as attempt:
+                            _remove_unneeded(attempt, _Limits())
+                return FolderSize(size_bytes=_used_bytes(job, limits), files=limits.entries + 1)
+        except FileNotFoundError:
+            return FolderSize(size_bytes=0, files=0)
+        except _OutOfTimeError:
+            return None
+
+
+def remove(place: JobLocation) -> FolderRemoval:
+    """Remove the job folder, or a part of it if that takes long.
+
+    Raises:
+        Unavailable: it cannot be removed.
+    """
+    with as_unavailable(place, "cannot be removed"):
+        try:
+            with jobs_folder(place) as root:
+                try:
+                    _remove_tree(root, job_part(place), _Limits())
+                except _OutOfTimeError:
+                    return FolderRemoval(done=False)
+                os.fsync(root)
+        except FileNotFoundError:
+            return FolderRemoval(done=True, root_visible=False)
+    return FolderRemoval(done=True)
+
+
+def _remove_unneeded(attempt: int, limits: _Limits) -> None:
+    # First the specification: without it nothing starts the program, whatever is left.
+    for name in sorted(os.listdir(attempt)):
+        if UNNEEDED.fullmatch(name):
+            _remove_tree(attempt, name, limits)
+
+
+def _used_bytes(folder: int, limits: _Limits, depth: int = 0) -> int:
+    """Return the disk space of a folder with all that is in it."""
+    if depth > DEEPEST:
+        raise _OutOfTimeError
+    total = os.fstat(folder).st_blocks * _BLOCK_BYTES
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            limits.count()
+            with suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False):
+                    with opened(entry.name, _BELOW, folder) as below:
+                        total += _used_bytes(below, limits, depth + 1)
+                else:
+                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
+    return total
+
+
+def _remove_tree(
+    folder: int, name: str, limits: _Limits, top: int | None = None, depth: int = 0
+) -> None:
+    """Remove a file, or a folder with all that is in it; one that is missing is no error."""
+    limits.count()
+    with suppress(FileNotFoundError):
+        if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=folder)
+            return
+        if top is not None and depth > DEEPEST:
+            # Each level needs a descriptor: what is deeper is removed from the top.
+            os.rename(name, f".{os.urandom(8).hex()}", src_dir_fd=folder, dst_dir_fd=top)
+            return
+        try:
+            below = os.open(name, _BELOW, dir_fd=folder)
+        except PermissionError:
+            # The job took the rights to its own folder away.
+            os.chmod(name, 0o700, dir_fd=folder)
+            below = os.open(name, _BELOW, dir_fd=folder)
+        try:
+            while names := os.listdir(below):
+                for entry in names:
+                    _remove_tree(below, entry, limits, below if top is None else top, depth + 1)
+        except PermissionError:
+            if os.fstat(below).st_mode & stat.S_IRWXU == stat.S_IRWXU:
+                raise
+            os.fchmod(below, 0o700)
+            raise _OutOfTimeError from None  # the next call continues
+        finally:
+            os.close(below)
+        os.rmdir(name, dir_fd=folder)

@@ -1,0 +1,71 @@
+"""The folder of a job, opened such that no other account could have placed what is found there."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+
+from aitne.core.errors import Unavailable
+from aitne.core.ports.files import JobLocation
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def root_path(place: JobLocation) -> PurePath:
+    """Return the path of the folder of the account's jobs."""
+    return PurePath(place.folder).parent
+
+
+def job_part(place: JobLocation) -> str:
+    """Return the name of the job folder in that folder."""
+    return PurePath(place.folder).name
+
+
+@contextmanager
+def as_unavailable(place: JobLocation, what: str) -> Iterator[None]:
+    """Convert an error of the file system to ``Unavailable``; ``what`` says what failed."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"The job's folder {place.directory} {what}: {error.strerror or error}"
+            f"{'' if error.filename is None else f' ({error.filename})'}. Ask an administrator to "
+            "check its file system."
+        ) from error
+
+
+@contextmanager
+def opened(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
+    """Open a file or folder, in the folder with this descriptor."""
+    file = os.open(name, flags, dir_fd=folder)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def jobs_folder(place: JobLocation) -> Iterator[int]:
+    """Open the folder of the account's jobs.
+
+    Another owner of the folder could replace a job's files, which run as the account.
+
+    Raises:
+        Unavailable: another user owns the folder, or can write to it.
+    """
+    with opened(str(root_path(place)), FOLDER) as root:
+        facts = os.fstat(root)
+        others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not facts.st_mode & stat.S_ISVTX
+        # A platform that runs as root without a broker creates its folders itself.
+        is_own = os.geteuid() in (0, facts.st_uid)
+        if not is_own and (facts.st_uid != 0 or others):
+            raise Unavailable(
+                f"{root_path(place)} belongs to uid {facts.st_uid} (mode "
+                f"{stat.S_IMODE(facts.st_mode):04o}), which could change what the job runs. "
+                "Nothing is written or read there: ask an administrator to make uid "
+                f"{os.geteuid()} its owner."
+            )
+        yield root

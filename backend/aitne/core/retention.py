@@ -1,0 +1,113 @@
+"""Retention of ended jobs: how long the platform keeps them, at the site and in a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from aitne.core.errors import FieldProblem
+from aitne.core.jobs.states import TERMINAL, JobState
+from aitne.core.models.base import FOREVER, KeepTime, Strict
+from aitne.core.models.project import Retention
+from aitne.core.units import format_duration
+
+FAILURES = TERMINAL - {JobState.COMPLETED, JobState.CANCELLED}
+"""States of jobs for which ``keep_failed_jobs`` applies."""
+LEAST_IN_PROJECT_S = 86_400
+"""Shortest time that a project can set."""
+
+
+class RetentionSettings(Strict):
+    """Retention of ended jobs with their logs, metrics and job folders; usage is always kept."""
+
+    keep_jobs: KeepTime = Field(
+        FOREVER, description="How long ended jobs are kept, such as `90d`; `forever` keeps all."
+    )
+    keep_failed_jobs: KeepTime | None = Field(
+        None,
+        description="The same for jobs that failed, timed out or were lost; not shorter than "
+        "keep_jobs. Unset: as keep_jobs.",
+    )
+    max_keep_jobs: KeepTime | None = Field(
+        None,
+        description="Longest time that a project's managers can set; unset: the site's own times, "
+        "so that a project can only shorten them.",
+    )
+
+    @model_validator(mode="after")
+    def _failed_are_kept_longer(self) -> Self:
+        for name in ("keep_failed_jobs", "max_keep_jobs"):
+            value = getattr(self, name)
+            if value is not None and _shorter(value, self.keep_jobs):
+                raise ValueError(f"{name} must not be shorter than keep_jobs")
+        return self
+
+
+class KeepTimes(NamedTuple):
+    """Seconds for which jobs are kept after their end; None: forever."""
+
+    ended_s: int | None
+    failed_s: int | None
+
+    def expired(self, state: JobState, ended_at: datetime | None, now: datetime) -> bool:
+        """Return whether a job in this state, which ended at this time, is kept no longer."""
+        keep_s = self.failed_s if state in FAILURES else self.ended_s
+        if state not in TERMINAL or ended_at is None or keep_s is None:
+            return False
+        return ended_at <= now - timedelta(seconds=keep_s)
+
+
+def keep_times(settings: RetentionSettings, project: Retention | None = None) -> KeepTimes:
+    """Return how long the jobs of a project are kept: as it has set, at most as the site permits.
+
+    Failed jobs are never kept shorter than others.
+    """
+    site_failed = settings.keep_failed_jobs or settings.keep_jobs
+    own = project or Retention()
+    ended = _least(
+        own.keep_jobs or settings.keep_jobs, settings.max_keep_jobs or settings.keep_jobs
+    )
+    failed = _least(own.keep_failed_jobs or site_failed, settings.max_keep_jobs or site_failed)
+    return KeepTimes(_seconds(ended), _seconds(ended if _shorter(failed, ended) else failed))
+
+
+def exceeding(wish: Retention, settings: RetentionSettings) -> Iterator[FieldProblem]:
+    """Yield a problem for each time of a project that the site does not permit."""
+    site = {
+        "keep_jobs": settings.keep_jobs,
+        "keep_failed_jobs": settings.keep_failed_jobs or settings.keep_jobs,
+    }
+    for name, default in site.items():
+        value, most = getattr(wish, name), settings.max_keep_jobs or default
+        if value is None:
+            continue
+        if value != FOREVER and value < LEAST_IN_PROJECT_S:
+            yield FieldProblem(name, "is too short", in_words(value), "at least 1d")
+        elif _shorter(most, value):
+            yield FieldProblem(
+                name,
+                "is longer than this site keeps jobs",
+                in_words(value),
+                f"at most {in_words(most)}",
+            )
+
+
+def in_words(keep: KeepTime) -> str:
+    """Return a time as it is written in settings, such as ``90d``."""
+    return keep if isinstance(keep, str) else format_duration(keep)
+
+
+def _seconds(keep: KeepTime) -> int | None:
+    return None if isinstance(keep, str) else keep
+
+
+def _shorter(first: KeepTime, second: KeepTime) -> bool:
+    first_s, second_s = _seconds(first), _seconds(second)
+    return first_s is not None and (second_s is None or first_s < second_s)
+
+
+def _least(first: KeepTime, second: KeepTime) -> KeepTime:
+    return first if _shorter(first, second) else second

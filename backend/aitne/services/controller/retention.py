@@ -1,0 +1,182 @@
+"""Deletion of ended jobs, by request or when they are kept no longer, and work on their folders."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from aitne.core.errors import AitneError, StaleEpoch, StoreUnavailable, Unavailable
+from aitne.core.models.event import Event
+from aitne.core.models.job import Job
+from aitne.core.ports.files import FolderSize, JobFiles, JobLocation
+from aitne.core.ports.store import Store
+from aitne.core.ports.store.deletion import FolderResult
+from aitne.core.retention import RetentionSettings, keep_times
+from aitne.services.controller.leader import Leader
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 5.0
+EXPIRE_EVERY = timedelta(minutes=1)
+FOLDERS_AT_ONCE = 100
+EXPIRED_AT_ONCE = 200
+ACCOUNTS_AT_ONCE = 4
+STEPS_AT_ONCE = 5
+"""Number of calls, of a few seconds each, for one large folder; the rest is removed later."""
+SOONEST_RETRY, LATEST_RETRY = timedelta(seconds=30), timedelta(hours=1)
+
+
+class RetentionWatch:
+    """Task that requests the deletion of jobs that are kept no longer, carries out requested
+    deletions, and tidies and measures the folders of jobs that have ended.
+
+    A job is deleted when its folder is gone. A folder that cannot be removed is tried again, at
+    growing intervals, and the job says why it is still there.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        files: JobFiles,
+        place: Callable[[Job], JobLocation],
+        leader: Leader,
+        clock: Callable[[], datetime],
+        settings: RetentionSettings,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._place = place
+        self._leader = leader
+        self._clock = clock
+        self._settings = settings
+        self._requested = asyncio.Event()
+        self._expire_at: datetime | None = None
+
+    def on_event(self, event: Event) -> None:
+        """Note that a user has requested a deletion, so that it is carried out at once."""
+        if "delete_requested" in event.data:
+            self._requested.set()
+
+    async def watch(self) -> None:
+        """Check every few seconds, and at once after a request, until cancelled."""
+        while True:
+            more = await self.look()
+            if more:
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._requested.wait()
+            self._requested.clear()
+
+    async def look(self) -> bool:
+        """Process one batch of jobs that are kept no longer, and of folders; return whether there
+        may be more.
+        """
+        now = self._clock()
+        expired = await self._expire(now)
+        jobs = await self._store.due_folders(now, FOLDERS_AT_ONCE)
+        by_account: dict[str | None, list[Job]] = defaultdict(list)
+        for job in jobs:
+            by_account[job.account].append(job)
+        turns = asyncio.Semaphore(ACCOUNTS_AT_ONCE)
+
+        async def process(account_jobs: Sequence[Job]) -> None:
+            async with turns:
+                await self._process(account_jobs)
+
+        async with asyncio.TaskGroup() as group:
+            for account_jobs in by_account.values():
+                group.create_task(process(account_jobs))
+        return expired or len(jobs) == FOLDERS_AT_ONCE
+
+    async def _expire(self, now: datetime) -> bool:
+        if self._expire_at is not None and now < self._expire_at:
+            return False
+        site = keep_times(self._settings)
+        by_project = {
+            name: keep_times(self._settings, own)
+            for name, own in (await self._store.retention_of_projects()).items()
+        }
+        count = 0
+        if any(keep_s is not None for times in (site, *by_project.values()) for keep_s in times):
+            count = await self._store.expire_jobs(
+                site, by_project, now, limit=EXPIRED_AT_ONCE, epoch=self._leader.epoch
+            )
+            if count:
+                log.info("%d jobs are kept no longer and will be deleted.", count)
+        more = count == EXPIRED_AT_ONCE
+        self._expire_at = None if more else now + EXPIRE_EVERY
+        return more
+
+    async def _process(self, jobs: Sequence[Job]) -> None:
+        """Process the folders of one account, one after the other."""
+        results: list[FolderResult] = []
+        problem: str | None = None
+        for job in jobs:
+            if problem is None:
+                try:
+                    result = await self._work(job)
+                except (StaleEpoch, StoreUnavailable):
+                    raise
+                except AitneError as error:
+                    # Probably the others cannot be reached either.
+                    problem = error.message
+                    log.warning("The folder of job %s: %s", job.id, problem)
+                else:
+                    if result is not None:
+                        results.append(result)
+                    continue
+            results.append(self._later(job, problem))
+        if results:
+            await self._store.note_folders(results, epoch=self._leader.epoch)
+
+    async def _work(self, job: Job) -> FolderResult | None:
+        """Delete the job, or tidy and measure its folder; return what is to be stored about it."""
+        if job.delete_requested_at is None:
+            size = await self._tidy(job)
+            return FolderResult(job.id, job.attempt, size=size)
+        if not job.is_outside and not await self._remove(job):
+            return FolderResult(job.id, job.attempt, due_at=self._clock())
+        if await self._store.delete_job(job.id, epoch=self._leader.epoch):
+            return None
+        return self._later(job, "A job that has not ended depends on it.")
+
+    async def _tidy(self, job: Job) -> FolderSize | None:
+        try:
+            return await self._files.tidy(self._place(job))
+        except AitneError:
+            if _was_accepted(job):
+                raise
+            return None  # its account may never have had a job, and so no folder
+
+    async def _remove(self, job: Job) -> bool:
+        """Remove the job's folder; return False if a part of it is left.
+
+        Raises ``Unavailable``, also if the folder may only be out of reach.
+        """
+        place = self._place(job)
+        for _ in range(STEPS_AT_ONCE):
+            removal = await self._files.remove(place)
+            if not removal.root_visible and _was_accepted(job):
+                raise Unavailable(
+                    f"The folder {place.folder} is out of reach: the folder that contains it does not "
+                    "exist. Ask an administrator to check its file system."
+                )
+            if removal.done:
+                return True
+        return False
+
+    def _later(self, job: Job, problem: str) -> FolderResult:
+        now = self._clock()
+        since = job.delete_requested_at or job.ended_at or now
+        delay = min(max((now - since) / 2, SOONEST_RETRY), LATEST_RETRY)
+        return FolderResult(job.id, job.attempt, due_at=now + delay, problem=problem)
+
+
+def _was_accepted(job: Job) -> bool:
+    """Return whether the job may have run, and so certainly has a folder."""
+    return job.scheduler_id is not None or job.started_at is not None

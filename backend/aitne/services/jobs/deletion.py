@@ -1,0 +1,162 @@
+"""Deletion of ended jobs on request, one or many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from aitne.core.errors import Conflict, InvalidInput, NotFound
+from aitne.core.jobs.states import TERMINAL, JobState
+from aitne.core.models.base import Frozen
+from aitne.core.models.job import Job, JobFilter
+from aitne.core.models.user import Actor
+from aitne.core.ports.store import Store
+from aitne.core.ports.store.deletion import DeleteRefusal, JobFolders
+from aitne.core.users.policy import PolicyAction, decide, require
+from aitne.services.jobs.bulk import MOST
+from aitne.services.jobs.jobs import JobService
+
+
+class DeleteOutcome(StrEnum):
+    """Outcome of the request to delete one job, such as requested or refused."""
+
+    REQUESTED = "requested"
+    """The job and its folder are being deleted."""
+    NOT_ENDED = "not_ended"
+    """The job has not ended; nothing was done."""
+    ARRAY_TASK = "array_task"
+    """The job is a task: only whole array jobs are deleted."""
+    NEEDED = "needed"
+    """A job that has not ended depends on it."""
+    NOT_FOUND = "not_found"
+    """There is no such job that the actor may see."""
+    NOT_ALLOWED = "not_allowed"
+
+
+class Deleted(Frozen):
+    """One job of a request to delete several, and the outcome for this job."""
+
+    id: UUID
+    outcome: DeleteOutcome
+    """Outcome for this job."""
+    name: str | None = None
+    state: JobState | None = None
+    reason: str | None = None
+    """Sentence that tells why nothing was done."""
+
+
+class JobDeletion:
+    """Service that deletes ended jobs with their folders. The controller carries it out; until then
+    the jobs can be seen.
+    """
+
+    def __init__(self, jobs: JobService, store: Store, clock: Callable[[], datetime]) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._clock = clock
+
+    async def one(self, actor: Actor, job_id: UUID) -> Job:
+        """Request the deletion of one job; a second request is no error.
+
+        Raises:
+            NotFound, NotAllowed: as for its cancellation.
+            Conflict: the job has not ended, is a task of an array, or another job depends on it.
+        """
+        job = await self._store.get_job(job_id)
+        require(PolicyAction.JOB_DELETE, actor, "job", job_id, owner=job.owner, project=job.project)
+        request = (await self._store.request_delete([job_id], self._clock())).get(job_id)
+        if request is None:
+            raise NotFound("job", job_id)
+        if request.refusal is not None:
+            raise Conflict(_sentence(request.job, request.refusal))
+        return request.job
+
+    async def folders(self, actor: Actor) -> JobFolders:
+        """Return the disk space of the folders of the actor's ended jobs. Raises ``NotAllowed``."""
+        require(PolicyAction.STORAGE_READ, actor, "storage", actor.name, owner=actor.name)
+        return await self._store.job_folders(actor.name)
+
+    async def by_ids(self, actor: Actor, ids: Sequence[UUID]) -> list[Deleted]:
+        """Request the deletion of the jobs with these IDs. Each is decided separately.
+
+        Return one result for each distinct ID, in the order given.
+        """
+        jobs_by_id = {
+            job.id: job for job in await self._store.get_jobs(ids) if not job.is_task_group
+        }
+        results: dict[UUID, Deleted] = {}
+        permitted: list[UUID] = []
+        for job_id in dict.fromkeys(ids):
+            job = jobs_by_id.get(job_id)
+            results[job_id] = _unknown(job_id)
+            if job is None:
+                continue
+            decision = decide(PolicyAction.JOB_DELETE, actor, owner=job.owner, project=job.project)
+            if decision.allowed:
+                permitted.append(job_id)
+            elif decision.visible:
+                results[job_id] = _result(job, DeleteOutcome.NOT_ALLOWED, decision.reason)
+        requests = await self._store.request_delete(permitted, self._clock()) if permitted else {}
+        for job_id, (job, refusal) in requests.items():
+            results[job_id] = (
+                _result(job, DeleteOutcome.REQUESTED, None)
+                if refusal is None
+                else _result(job, DeleteOutcome(refusal.value), _sentence(job, refusal))
+            )
+        return list(results.values())
+
+    async def by_filter(self, actor: Actor, job_filter: JobFilter, expected: int) -> list[Deleted]:
+        """Request the deletion of all jobs that match ``job_filter`` and have ended, if their number
+        is ``expected``, which the user has confirmed.
+
+        Raises:
+            Conflict: more or fewer jobs than ``expected`` match; then none is deleted.
+            InvalidInput: more jobs match than one request may delete.
+        """
+        if expected > MOST:
+            raise InvalidInput.field(
+                "expected", "too many jobs for one request", value=expected, allowed=f"0 to {MOST}"
+            )
+        states = (job_filter.states or TERMINAL) & TERMINAL
+        if not states:
+            return []
+        ended_filter = job_filter.model_copy(update={"states": states, "top_level_only": True})
+        page = await self._jobs.list(actor, ended_filter, cursor=None, limit=MOST)
+        if page.total != expected:
+            raise Conflict(
+                f"{page.total} ended jobs match, not {expected}. Nothing was deleted; reload the "
+                "list."
+            )
+        return await self.by_ids(actor, [job.id for job in page.items])
+
+
+def _result(job: Job, outcome: DeleteOutcome, reason: str | None) -> Deleted:
+    return Deleted(id=job.id, outcome=outcome, name=job.name, state=job.state, reason=reason)
+
+
+def _sentence(job: Job, refusal: DeleteRefusal) -> str:
+    if refusal is DeleteRefusal.ARRAY_TASK:
+        return (
+            f"Job {job.id} is a task of the array job {job.array_job_id}: only the whole array job "
+            "can be deleted."
+        )
+    if refusal is DeleteRefusal.NEEDED:
+        return (
+            f"A job that has not ended depends on job {job.id}. Delete this one after that job has "
+            "ended."
+        )
+    return (
+        f"Job {job.id} has not ended (it is {job.state}). Cancel it first (cancel), and delete it "
+        "when it has ended."
+    )
+
+
+def _unknown(job_id: UUID) -> Deleted:
+    """Return the result for a job that does not exist or is not visible; both look the same."""
+    return Deleted(
+        id=job_id,
+        outcome=DeleteOutcome.NOT_FOUND,
+        reason="There is no job with this ID that you may see.",
+    )

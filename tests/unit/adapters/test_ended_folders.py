@@ -1,0 +1,148 @@
+"""The folder of an ended job: what stays, what it takes, and its removal."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from aitne.adapters import ended_folders, files
+from aitne.agent import fence
+from aitne.core.errors import Unavailable
+from aitne.core.ports.files import FolderRemoval, FolderSize, JobLocation
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> JobLocation:
+    job_id = uuid4()
+    folder = tmp_path / "jobs" / str(job_id)
+    return JobLocation(job_id=job_id, attempt=2, folder=str(folder))
+
+
+def ended(place: JobLocation, tasks: int = 0) -> Path:
+    """The folder of an attempt as a job leaves it."""
+    files.create(
+        place, {"script.sh": b"x", "agent.json": b"{}", "token": b"s", "command-0": b"true"}
+    )
+    folder = Path(str(place.directory))
+    for task in range(tasks) if tasks else (None,):
+        fence.take(str(folder), task, "7", 0)
+        fence.leave_outcome(str(folder), task, "7", 0, 0, interrupted=False)
+        name = "output.log" if task is None else f"output-{task}.log"
+        (folder / name).write_bytes(b"said\n")
+        if task is not None:
+            (folder / f"params-{task}.json").write_text("{}")
+    (folder / "run" / "0").mkdir(parents=True)
+    (folder / "run" / "0" / "n1.json").write_text("{}")
+    return folder
+
+
+def inodes(folder: str) -> int:
+    found = {os.stat(folder).st_ino}
+    for path, folders, names in os.walk(folder):
+        found |= {os.lstat(os.path.join(path, name)).st_ino for name in (*folders, *names)}
+    return len(found)
+
+
+def test_four_inodes_remain_of_an_ended_job(place: JobLocation) -> None:
+    folder = ended(place)
+    size = ended_folders.tidy(place)
+    assert sorted(os.listdir(folder)) == ["fence", "output.log"]
+    assert size is not None
+    assert size.files == inodes(place.folder) == 4
+    assert size.size_bytes >= 2 * 4_096
+    assert files.read_log(place, None, offset=0, limit=9).data == b"said\n"
+    held = files.read_fence(place, None)
+    assert held is not None
+    assert held.owner == "7"
+    with pytest.raises(fence.DuplicateRunError):
+        fence.take(str(folder), None, "8", 0)
+    assert ended_folders.tidy(place) == size  # a second call changes nothing
+
+
+def test_tasks_keep_their_logs_and_users_their_files(place: JobLocation) -> None:
+    first = JobLocation(job_id=place.job_id, attempt=1, folder=place.folder)
+    ended(first)
+    folder = ended(place, tasks=2)
+    (folder / "model.pt").write_bytes(bytes(8_192))
+    checkpoints = Path(place.folder) / "checkpoints"
+    checkpoints.mkdir()
+    (checkpoints / "step-1").write_bytes(bytes(100_000))
+    later = JobLocation(job_id=place.job_id, attempt=3, folder=place.folder)
+    ended(later)
+    size = ended_folders.tidy(place)
+    assert sorted(os.listdir(folder)) == [
+        *("fence-0", "fence-1", "model.pt", "output-0.log", "output-1.log")
+    ]
+    assert sorted(os.listdir(str(first.directory))) == ["fence", "output.log"]
+    assert "agent.json" in os.listdir(str(later.directory))  # this attempt may still run
+    assert size is not None
+    assert size.size_bytes > 100_000
+    assert (checkpoints / "step-1").exists()
+
+
+def test_a_folder_is_removed_with_all_that_is_in_it_and_nothing_else(
+    place: JobLocation, tmp_path: Path
+) -> None:
+    folder = ended(place)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "thesis.tex").write_text("years of work")
+    (folder / "link").symlink_to(outside)
+    (Path(place.folder) / "3").symlink_to(outside)
+    locked = folder / "locked"
+    (locked / "below").mkdir(parents=True)
+    (locked / "below").chmod(0o000)
+    locked.chmod(0o500)
+    other = Path(place.folder).parent / str(uuid4())
+    other.mkdir()
+    for _ in range(5):
+        if (removal := ended_folders.remove(place)).done:
+            break
+    assert removal == FolderRemoval(done=True)
+    assert not Path(place.folder).exists()
+    assert (outside / "thesis.tex").read_text() == "years of work"
+    assert other.exists()
+    assert ended_folders.remove(place) == FolderRemoval(done=True)
+    assert ended_folders.tidy(place) == FolderSize(size_bytes=0, files=0)
+
+
+def test_a_job_folder_that_is_a_link_is_not_followed(place: JobLocation, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "2").mkdir(parents=True)
+    (outside / "2" / "agent.json").write_text("{}")
+    Path(place.folder).parent.mkdir()
+    Path(place.folder).symlink_to(outside)
+    with pytest.raises(Unavailable):
+        ended_folders.tidy(place)
+    assert ended_folders.remove(place).done
+    assert (outside / "2" / "agent.json").exists()
+    assert not Path(place.folder).is_symlink()
+
+
+def test_a_deep_and_a_large_folder_take_several_calls(place: JobLocation, monkeypatch: Any) -> None:
+    folder = ended(place)
+    where = os.open(folder, os.O_RDONLY)
+    for _ in range(1_500):  # deeper than any path may be long
+        os.mkdir("d", dir_fd=where)
+        below = os.open("d", os.O_RDONLY, dir_fd=where)
+        os.close(where)
+        where = below
+    os.close(where)
+    assert ended_folders.tidy(place) is None
+    assert "agent.json" not in os.listdir(folder)
+    monkeypatch.setattr(ended_folders, "STEP_S", 0.0)
+    assert ended_folders.remove(place) == FolderRemoval(done=False)
+    monkeypatch.undo()
+    while not ended_folders.remove(place).done:
+        continue
+    assert not Path(place.folder).exists()
+
+
+def test_a_home_that_is_out_of_reach_proves_nothing(place: JobLocation) -> None:
+    with pytest.raises(Unavailable):
+        ended_folders.tidy(place)
+    assert ended_folders.remove(place) == FolderRemoval(done=True, root_visible=False)
