@@ -183,3 +183,25 @@ def test_a_deleted_job_leaves_nothing_but_its_usage(
     assert aitne("rm", record["id"], "--yes").returncode != 0
     jobs = [each["jobs"] for each in json.loads(usage)["rows"]]
     assert [each["jobs"] for each in json.loads(aitne("usage", "--json").stdout)["rows"]] == jobs
+
+
+def test_repository_is_cloned_for_its_job(aitne: Aitne, tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    name = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    subprocess.run(["git", "init", "--quiet", "--initial-branch=main", repository], check=True)
+    commit = ["git", "-C", repository, *name, "commit", "--quiet", "--allow-empty", "-m", "first"]
+    subprocess.run(commit, check=True)
+    repo = {"url": f"file://{repository}", "ref": "main"}
+    done = aitne(
+        "apply",
+        job_file(tmp_path, repo=repo, commands=["git log -1 --format=%s"]),
+        "--yes",
+        "--wait",
+    )
+    assert (done.returncode, done.stdout) == (0, "first\n"), done.stderr
+    missing = job_file(tmp_path, repo={**repo, "ref": "never"}, commands=["true"])
+    refused = aitne("apply", missing, "--yes", "--wait", "--json")
+    assert refused.returncode == 1
+    job = json.loads(refused.stdout)
+    assert "has no branch, tag or commit never" in job["message"]
+    assert f"file://{repository} at never" in aitne("show", job["id"]).stdout

@@ -338,3 +338,17 @@ async def test_launching_again_begins_a_workspace_of_its_own(stage: Stage) -> No
         made = (await client.post(f"/api/v1/sessions/{old.id}/relaunch")).json()
     spec = (await stage.store.get_job(UUID(made["id"]))).spec
     assert (spec.continues, spec.lineage) == (None, None)
+
+
+async def test_resubmission_of_a_repository_says_that_it_is_fetched_again(stage: Stage) -> None:
+    """The clone lies in the folder of the old job and says nothing about the next one."""
+    ada = await stage.add_user("ada")
+    repo = {"url": "https://example.org/a", "ref": "main"}
+    job = make_job(owner="ada", project="ada", spec={"repo": repo, "commands": ("true",)})
+    await stage.store.create_job(job)
+    await run(stage, job)
+    await tell(stage, job.id, snapshot={**TAKEN, "environment": None})
+    async with stage.client(await stage.token(ada)) as client:
+        found = (await client.get(f"/api/v1/jobs/{job.id}/resubmit")).json()
+    assert "It ran commit aaaaaaaaaa. main is fetched again" in found["notes"][0]
+    assert [change for change in found["changes"] if change["kind"] == "code"] == []

@@ -94,7 +94,14 @@ class RerunService:
                 "What it ran on is not known: its agent reported nothing. Compare its folder manually."
             )
         else:
-            differences, unseen = await self._look(snapshot.taken, resolved_job.account.name)
+            taken, repo = snapshot.taken, job.spec.repo
+            if repo is not None and taken.git is not None:
+                commit = (taken.git.commit or "unknown")[:10]
+                notes.append(
+                    f"It ran commit {commit}. {repo.ref} is fetched again, and may be another one now."
+                )
+                taken = taken.model_copy(update={"git": None})  # the clone is fetched anew
+            differences, unseen = await self._look(taken, resolved_job.account.name)
             changes += differences
             notes += unseen
         return Rerun(

@@ -201,6 +201,24 @@ def test_tasks_share_their_arrays_folder(renderer: Renderer) -> None:
     assert sent(renderer, again).job_id == array.id
 
 
+def test_agent_receives_what_fills_the_folder_of_the_job(renderer: Renderer) -> None:
+    """All attempts and tasks have one folder, beside those of the attempts."""
+    repo = {"url": "https://example.org/a", "ref": "v1", "subdir": "code"}
+    array, _ = make_array("0-1", spec={"repo": repo, "commands": ("true",)})
+    spec = renderer.agent_spec(array)
+    assert spec.tree is not None
+    folder = Path(renderer.place(array).folder)
+    assert spec.tree.model_dump(exclude_none=True) == {"path": f"{folder}/tree", **repo}
+    assert spec.workdir == f"{folder}/tree/code"
+    tree = {"digest": "a" * 64, "files": 1, "size_bytes": 1}
+    job = make_job(spec={"tree": tree, "commands": ("true",)}, attempt=2)
+    spec = renderer.agent_spec(job)
+    assert spec.tree is not None
+    assert (spec.tree.digest, spec.tree.url) == ("a" * 64, None)
+    assert spec.workdir == spec.tree.path == f"{renderer.place(job).folder}/tree"
+    assert renderer.agent_spec(make_job(spec={"commands": ("true",)})).tree is None
+
+
 def test_a_runtime_that_is_gone_is_named(renderer: Renderer) -> None:
     job = make_job(spec={"image": "old", "runtime": "docker"})
     with pytest.raises(InvalidInput, match="needs the runtime docker"):
