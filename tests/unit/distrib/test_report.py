@@ -50,7 +50,7 @@ def test_overlap_is_not_known_where_a_worker_communicates_and_nobody_says_who_wa
     assert document({0: inline}, (0,), final=True)["overlap"] == 0.0
 
 
-def test_nothing_is_said_of_the_time_of_collectives_that_are_queued_on_gpus() -> None:
+def test_collectives_queued_on_gpus_have_no_times() -> None:
     late = message(blocked_s=0.2, queued=True)
     history = [{"t_s": 1.0, "steps": 1, "step_s": 1.0, "communicating": 0.4, "blocked": 0.3}]
     found = document({0: message(queued=True), 1: late}, (0, 0), history, final=True)
