@@ -45,6 +45,13 @@ class QueuedCollectives:
         after.record(stream)
         self._events.append((before, after))
 
+    @property
+    def used(self) -> bool:
+        """Return whether collectives were queued on GPUs, where the program's thread, whose times
+        are recorded, does not wait for them.
+        """
+        return bool(self._events)
+
     def in_progress(self) -> bool:
         """Return whether a GPU has reached a collective and has not completed it."""
         return any(before.query() and not after.query() for before, after in list(self._events))

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from aitne.distrib.devices import QUEUED
 from aitne.distrib.recording import STEP, WAIT, Entry, RecordRing
 from aitne.distrib.report import History, document, totals
 from aitne.distrib.summary import CollectiveSummary
@@ -120,7 +121,8 @@ class Profiler:
         if not entries and not final:
             return
         self._summary.add(entries)
-        payload = {"totals": self._summary.message(self._ring.dropped), "final": final}
+        message = self._summary.message(self._ring.dropped) | {"queued": QUEUED.used}
+        payload = {"totals": message, "final": final}
         if self._rank == 0:
             self._trace.extend(entries)
             self.take(0, payload)

@@ -25,6 +25,9 @@ The document, ``profile.json``, is an object of at most ``LIMIT_BYTES``:
 ``history``         rows ``{t_s, steps, step_s, communicating, blocked}`` over time, at most ``MOST_POINTS``,
                     ``t_s`` since the first row's begin, for a chart.
 
+Where collectives are queued on GPUs, only the time to queue them is recorded: ``communicating``, ``blocked``,
+``overlap``, ``own_s`` and ``straggler`` are then null, and ``bus_bytes_per_s`` is 0.
+
 Bus bandwidth is what NVIDIA's nccl-tests calls so (doc/PERFORMANCE.md there): bytes over time, times the
 part of them that any algorithm must move, such as 2 (n - 1) / n for all-reduce. It is that of the mean
 collective, waiting for late ranks included.
@@ -41,6 +44,8 @@ from typing import Any
 from aitne.distrib.summary import bounds_of
 
 SCHEMA = 1
+_TIMED = ("communicating", "blocked", "overlap", "own_s")
+"""Values of a rank that follow from the times of its collectives."""
 LIMIT_BYTES = 256 * 1024
 MOST_RANKS = 512
 MOST_POINTS = 240
@@ -101,7 +106,7 @@ def totals(messages: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
 def document(
     messages: Mapping[int, Mapping[str, Any]],
     nodes: Sequence[int],
-    history: Sequence[Mapping[str, Any]] = (),
+    history: Sequence[dict[str, Any]] = (),
     *,
     final: bool,
     now: datetime | None = None,
@@ -112,6 +117,10 @@ def document(
         message["elsewhere"] for message in messages.values()
     )
     rows = [_rank(rank, nodes[rank], messages[rank], waits_known) for rank in sorted(messages)]
+    queued = any(message.get("queued") for message in messages.values())
+    if queued:
+        rows = [row | dict.fromkeys(_TIMED) for row in rows]
+        history = [point | dict.fromkeys(("communicating", "blocked")) for point in history]
     steps = min((row["steps"] for row in rows), default=0)
     communicating = sum(message["communicating_s"] for message in messages.values())
     hidden = sum(message["hidden_s"] for message in messages.values())
@@ -126,9 +135,9 @@ def document(
         "elapsed_s": _rounded(max((m["elapsed_s"] for m in messages.values()), default=0.0)),
         "communicating": _mean([row["communicating"] for row in rows]),
         "blocked": _mean([row["blocked"] for row in rows]),
-        "overlap": _share(hidden, communicating) if waits_known else None,
+        "overlap": _share(hidden, communicating) if waits_known and not queued else None,
         "straggler": _straggler(rows),
-        "table": _table(messages),
+        "table": [row | {"bus_bytes_per_s": 0} if queued else row for row in _table(messages)],
         "ranks": _most_behind(rows),
         "history": list(history),
     }

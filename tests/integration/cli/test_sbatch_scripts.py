@@ -152,6 +152,9 @@ def test_scripts_run_as_with_sbatch(
         return codes.keys() >= plain.keys() and not live
 
     eventually("all have ended", ended, within_s=PATIENCE_S, poll_s=1.0)
+    logs = sorted((folder / "aitne" / "log-files").glob("log-files*.out"))
+    assert [path.read_text() for path in logs] == ["task 0\n", "task 1\n"]
+    assert len([*(folder / "aitne" / "log-files").glob("*.err")]) == 2
     different = {}
     for name in imported:
         job = rows[imported[name]]

@@ -214,13 +214,17 @@ async def test_capacity_tells_of_nobody(stage: Stage) -> None:
 
 async def test_a_batch_script_becomes_a_job_file(stage: Stage) -> None:
     ada = await stage.add_user("ada")
-    script = "#!/bin/bash\n#SBATCH -t 90\n#SBATCH -o x\npython a.py\n"
+    script = "#!/bin/bash\n#SBATCH -t 90\n#SBATCH -e x\npython a.py\n"
     async with stage.client(await stage.token(ada)) as client:
         found = (await client.post("/api/v1/jobs:import", json={"script": script})).json()
-        assert found["file"] == {"commands": ["python a.py"], "max_duration": "1h30m"}
+        assert found["file"] == {
+            "commands": ["python a.py"],
+            "max_duration": "1h30m",
+            "log_files": ["x"],
+        }
         assert found["yaml"].startswith("commands:\n  - python a.py\n")
         noted = [(note["line"], note["option"]) for note in found["notes"]]
-        assert noted == [(1, "workdir"), (3, "--output")]
+        assert noted == [(1, "workdir"), (3, "--error")]
         bad = await client.post("/api/v1/jobs:import", json={"script": "\0"})
         assert (bad.status_code, bad.json()["problems"][0]["field"]) == (422, "script")
 

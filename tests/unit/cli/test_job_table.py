@@ -17,7 +17,7 @@ def test_a_script_is_printed_as_a_job_file(aitne: Aitne, api: FakeApi, tmp_path:
     done = aitne("import", str(source))
     assert done.status == 0
     assert "gpu: 2\n" in done.out
-    assert "job.sbatch:3: --output" in done.err
+    assert "log_files:\n  - x.log\n" in done.out
     assert "job.sbatch:3: --begin '16:00' has no time zone" in done.err
     strict = aitne("import", str(source), "--strict", "-o", str(tmp_path / "no.yml"))
     assert (strict.status, strict.out) == (1, "")

@@ -50,6 +50,19 @@ def test_overlap_is_not_known_where_a_worker_communicates_and_nobody_says_who_wa
     assert document({0: inline}, (0,), final=True)["overlap"] == 0.0
 
 
+def test_collectives_queued_on_gpus_have_no_times() -> None:
+    late = message(blocked_s=0.2, queued=True)
+    history = [{"t_s": 1.0, "steps": 1, "step_s": 1.0, "communicating": 0.4, "blocked": 0.3}]
+    found = document({0: message(queued=True), 1: late}, (0, 0), history, final=True)
+    shares = ("communicating", "blocked", "overlap", "straggler")
+    assert [found[name] for name in shares] == [None] * 4
+    assert (found["steps"], found["step_s"]) == (10, 1.0)
+    assert {row["own_s"] for row in found["ranks"]} == {None}
+    assert found["history"][0]["communicating"] is None
+    assert found["table"][0]["count"] == 10
+    assert found["table"][0]["bus_bytes_per_s"] == 0
+
+
 def test_names_the_rank_the_others_wait_for() -> None:
     late = message(blocked_s=0.2)
     found = document({0: message(), 1: message(), 2: late, 3: message()}, (0, 0, 1, 1), final=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 from aitne.cli import output
 from aitne.cli.lookup import connect
-from aitne.client.record import LIVE, TERMINAL
+from aitne.client.record import TERMINAL
 from aitne.client.records import Job, ResourcesRecord
 
 ENDED_SHOWN = 10
@@ -33,10 +33,11 @@ def ps(
     """List jobs, newest first: the live ones and the last that ended, or ``everything``."""
     jobs = connect(url, data_dir).jobs
 
-    def listed(among: tuple[str, ...] | list[str], limit: int | None = limit) -> list[Job]:
+    def listed(among: list[str], limit: int | None = limit, *, live: bool = False) -> list[Job]:
         return list(
             jobs.list(
                 states=among,
+                live=live,
                 type=kind,
                 owner=owner,
                 project=project,
@@ -52,7 +53,7 @@ def ps(
     if everything or states or sort or limit:
         selected = listed([state.upper() for state in states or ()])
     else:
-        selected = listed(LIVE) + listed(sorted(TERMINAL), ENDED_SHOWN)
+        selected = listed([], live=True) + listed(sorted(TERMINAL), ENDED_SHOWN)
         selected.sort(key=lambda job: job.created_at, reverse=True)
     if as_json:
         output.answer_json([job.raw for job in selected])
