@@ -135,7 +135,7 @@ def test_a_taken_port_is_named(platform: RunningPlatform, offset: int, setting: 
     [
         ("port = ", "cannot be read"),
         ("colour = 1", "colour is not a setting"),
-        ("poll_interval_s = -1", "poll_interval_s = -1: Input should be greater than"),
+        ("poll_interval_s = -1", "poll_interval_s = -1: is too small (at least"),
         ('scheduler = "nope"', "There is no scheduler 'nope'; there is: local"),
     ],
 )

@@ -23,6 +23,7 @@ from aitne.bootstrap.platform import PlatformServices
 from aitne.core.errors import AitneError, InvalidInput
 from aitne.core.models.base import Strict
 from aitne.core.sessions.attach_protocol import Size, Start
+from aitne.core.validation import explain
 from aitne.services.sessions.terminal import WINDOW_BYTES, InputAcknowledged, Terminal, TerminalExit
 
 log = logging.getLogger(__name__)
@@ -240,7 +241,7 @@ def _parsed(adapter: TypeAdapter[Any], text: str) -> Any:
         # The field and what is wrong with it, never its value: that may be the ticket.
         first = error.errors(include_input=False, include_url=False)[0]
         path = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(f"A message cannot be read: {path}: {first['msg']}") from None
+        raise InvalidInput(f"A message cannot be read: {path}: {explain(first)}") from None
 
 
 async def _tell(websocket: WebSocket, error: AitneError) -> None:

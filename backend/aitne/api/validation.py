@@ -20,6 +20,7 @@ from starlette.requests import HTTPConnection
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.jobs.other_words import job_file_field
 from aitne.core.models.base import NAME_RULES
+from aitne.core.validation import allowed_by, message_of
 
 M = TypeVar("M", bound=BaseModel)
 MAX_ERRORS = 50
@@ -28,54 +29,7 @@ _MAX_SUGGESTIONS = 5
 _MAX_SUGGESTION_CHARACTERS = 64
 _MAX_EXAMPLE_CHARACTERS = 60
 _BODY, _QUERY = "body", "query"
-_BOUNDS = {
-    "ge": "at least {}",
-    "gt": "more than {}",
-    "le": "at most {}",
-    "lt": "less than {}",
-    "pattern": "text that matches {}",
-    "expected": "{}",
-}
 _NEVER_SHOWN = frozenset({"password", "current_password", "token"})
-# pydantic's own messages for these address programmers.
-_MESSAGES = {
-    "missing": "is required",
-    "json_invalid": "is not JSON",
-    "model_attributes_type": "must be an object with named fields",
-    "model_type": "must be an object with named fields",
-    "dict_type": "must be an object with named fields",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
-    "string_type": "must be text",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "uuid_type": "must be the full id, such as 1a2b3c4d-0000-4000-8000-000000000000",
-    "uuid_parsing": "must be the full id, such as 1a2b3c4d-0000-4000-8000-000000000000",
-    "greater_than_equal": "is too small",
-    "greater_than": "is too small",
-    "less_than_equal": "is too large",
-    "less_than": "is too large",
-    "enum": "has no such value",
-    "literal_error": "has no such value",
-    "string_pattern_mismatch": "is not in the right form",
-    "string_too_short": "is too short",
-    "string_too_long": "is too long",
-    "too_short": "has too few entries",
-    "too_long": "has too many entries",
-}
-
-
-_LENGTHS = {
-    "string_too_short": ("at least {}", "min_length", "character"),
-    "string_too_long": ("at most {}", "max_length", "character"),
-    "too_short": ("at least {}", "min_length", "entry"),
-    "too_long": ("at most {}", "max_length", "entry"),
-}
 
 
 async def refuse_repeated_parameters(connection: HTTPConnection) -> None:
@@ -179,31 +133,18 @@ def _unknown_field(
 
 
 def _problem(field: str, part: Mapping[str, Any]) -> FieldProblem:
-    kind, context = str(part["type"]), part.get("ctx") or {}
-    allowed = [text.format(context[key]) for key, text in _BOUNDS.items() if key in context]
-    rule = NAME_RULES.get(str(context.get("pattern")))
+    kind = str(part["type"])
+    rule = NAME_RULES.get(str((part.get("ctx") or {}).get("pattern")))
     if isinstance(part["input"], bytes):  # a body of another media type is not parsed
         return FieldProblem(
             field, "was not sent as JSON: set Content-Type", None, "application/json"
         )
-    message = _MESSAGES.get(kind) or str(part["msg"]).removeprefix("Value error, ")
-    if rule is not None:
-        message, allowed = rule, []
-    elif kind in ("list_type", "tuple_type") and isinstance(part["input"], str | int | float):
+    message, allowed = (message_of(part), allowed_by(part)) if rule is None else (rule, None)
+    if kind in ("list_type", "tuple_type") and isinstance(part["input"], str | int | float):
         message += f": write `- {str(part['input'])[:_MAX_EXAMPLE_CHARACTERS]}`"
-    elif kind in _LENGTHS:
-        allowed = [_length_of(kind, context)]
     hidden = kind in ("missing", "json_invalid") or field in _NEVER_SHOWN
     value = None if hidden else _text(part["input"])
-    return FieldProblem(field, _begun(message), value, ", ".join(allowed) or None)
-
-
-def _length_of(kind: str, context: Mapping[str, Any]) -> str:
-    """Return the permitted length in words, such as ``at most 200 characters``."""
-    text, bound, unit = _LENGTHS[kind]
-    count = context[bound]
-    plural = {"entry": "entries"}.get(unit, f"{unit}s")
-    return text.format(f"{count} {unit if count == 1 else plural}")
+    return FieldProblem(field, _begun(message), value, allowed)
 
 
 def _begun(message: str) -> str:

@@ -17,6 +17,7 @@ from aitne.core.errors import SetupError
 from aitne.core.models.base import Seconds, Strict
 from aitne.core.settings import AccountSettings, LocalSettings, Settings
 from aitne.core.storage.settings import StorageSettings
+from aitne.core.validation import explain
 
 _MOST_BYTES = 1 << 20
 
@@ -93,7 +94,7 @@ def load_config(path: Path) -> BrokerConfig:
         return BrokerConfig.model_validate(tomllib.loads(text))
     except ValidationError as error:
         wrong = "; ".join(
-            f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors()
+            f"{'.'.join(map(str, part['loc']))}: {explain(part)}" for part in error.errors()
         )
         raise SetupError(f"The settings in {path} are wrong: {wrong}") from error
     except tomllib.TOMLDecodeError as error:

@@ -41,6 +41,7 @@ from aitne.core.errors import (
     SetupError,
     Unavailable,
 )
+from aitne.core.validation import allowed_by, message_of
 
 _LOG = logging.getLogger("aitne.broker")
 _CREDENTIALS = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
@@ -430,7 +431,7 @@ def _invalid(what: str, error: ValidationError) -> InvalidInput:
     The values may be secrets.
     """
     problems = [
-        FieldProblem(_field(part["loc"]), part["msg"])
+        FieldProblem(_field(part["loc"]), message_of(part), allowed=allowed_by(part))
         for part in error.errors(include_input=False, include_url=False)
     ]
     details = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])

@@ -17,6 +17,7 @@ from pydantic_settings import (
 from aitne.core.errors import SetupError
 from aitne.core.platform.dev_cluster import DEV_CLUSTER_SCHEDULERS
 from aitne.core.settings import BrokerClientSettings, Settings
+from aitne.core.validation import explain
 from aitne.host.dev_cluster import find_dev_cluster
 from aitne.host.folders import default_data_dir
 
@@ -125,7 +126,7 @@ def _said(part: ErrorDetails) -> str:
     value = part["input"]
     # Longer input is not a single value, and the URL of a database contains a password.
     shown = isinstance(value, bool | int | float | str) and "://" not in str(value)
-    return f"{name}{f' = {value!r}' if shown else ''}: {part['msg'].removeprefix('Value error, ')}"
+    return f"{name}{f' = {value!r}' if shown else ''}: {explain(part)}"
 
 
 def load_settings(data_dir: Path | None = None, **overrides: Any) -> Settings:

@@ -3,8 +3,10 @@
  * unchanged and marked as English.
  */
 import i18next from "i18next";
+import type { JobState } from "@/api/types";
 import { locale } from "@/i18n/locale";
 import { msg } from "@/i18n/msg";
+import { lookOf } from "@/lib/states";
 
 interface Sentence {
   key: string;
@@ -31,7 +33,7 @@ export function translateServerText(text: string): { text: string; lang?: "en" }
   for (const { key, pattern } of sentences) {
     const match = pattern.exec(text);
     if (match === null) continue;
-    const groups = Object.entries(match.groups ?? {}).map(([name, value]) => [name, amounts(value)]);
+    const groups = Object.entries(match.groups ?? {}).map(([name, value]) => [name, valueOf(name, value)]);
     return { text: i18next.t(key, Object.fromEntries(groups) as Record<string, string>) };
   }
   return { text, lang: "en" };
@@ -39,15 +41,25 @@ export function translateServerText(text: string): { text: string; lang?: "en" }
 
 /** States of tasks after their number. */
 const TASK_STATES: Partial<Record<string, string>> = {
-  queued: msg("queued"), running: msg("running"), completed: msg("completed"), failed: msg("failed"), cancelled: msg("cancelled"),
+  "pending submit": msg("pending"), submitting: msg("pending"), uncertain: msg("pending"), queued: msg("queued"),
+  starting: msg("starting"), running: msg("running"), ready: msg("running"), suspended: msg("suspended"),
+  completing: msg("finishing"), completed: msg("completed"), failed: msg("failed"), cancelled: msg("cancelled"),
+  "timed out": msg("timed out"), "out of memory": msg("out of memory"), "node failed": msg("with a failed node"),
+  preempted: msg("preempted"), lost: msg("lost"), unknown: msg("in an unknown state"),
 };
 
-/** Translates amounts in a message: "16 CPUs, 1.5 GiB and 4 GPUs", "3 of 4" or "4 running, 8 queued". */
+/** The value of a placeholder: the label of a job's state, "4 running, 8 queued", or amounts. */
+function valueOf(name: string, value: string): string {
+  if (name === "state") return lookOf(value as JobState).label;
+  if (name === "states") return value.replace(/(\d+) ([a-z ]+)/g, (_, count: string, state: string) => `${count} ${i18next.t(TASK_STATES[state] ?? state)}`);
+  return amounts(value);
+}
+
+/** Translates amounts in a message: "16 CPUs, 1.5 GiB and 4 GPUs" or "3 of 4". */
 function amounts(value: string): string {
   return value
     .replace(/\b(\d+\.\d) ([KMGTP]iB)\b/g, (_, number: string, unit: string) => `${Number(number).toLocaleString(locale())} ${unit}`)
     .replace(/(\d+(?: [KMGTP]?i?B)?) of (\d[\d.,]*(?: [KMGTP]?i?B)?)/g, (_, used: string, total: string) => i18next.t("{{used}} of {{total}}", { used, total }))
-    .replace(/\b(queued|running|completed|failed|cancelled)\b/g, (state) => i18next.t(TASK_STATES[state] ?? state))
     .replace(/(\d\w*|\w+s|[KMGTP]?i?B) and (\d)/g, (_, before: string, after: string) => `${before} ${i18next.t("and")} ${after}`);
 }
 

@@ -25,9 +25,22 @@ SEED = ("--seed", "1") if os.environ.get("CI") else ()
 """CI judges a change by the same requests each time; other runs explore."""
 
 
-@pytest.mark.long
+OBJECTS = ("announcements", "secrets", "tokens")
+"""Tags of operations of which sequences create, change, read and delete the same object."""
+
+
 @pytest.mark.timeout(900)
-def test_the_description_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("phases", "examples", "tags"),
+    [
+        pytest.param("stateful", 20, OBJECTS, id="objects"),
+        pytest.param("stateful", 40, (), id="sequences", marks=pytest.mark.long),
+        pytest.param("examples,coverage,fuzzing", 8, (), id="requests", marks=pytest.mark.long),
+    ],
+)
+def test_api_keeps_its_description(
+    tmp_path: Path, phases: str, examples: int, tags: tuple[str, ...]
+) -> None:
     server = Server(tmp_path, free_port(), **UNHURRIED)
     server.prepare()
     ensure_secrets(tmp_path / "secrets")
@@ -43,6 +56,10 @@ def test_the_description_is_kept(tmp_path: Path) -> None:
                 *(Path(sys.executable).with_name("schemathesis"), "--config-file", CONFIGURATION),
                 *("run", description, "--url", server.url),
                 *("--header", f"Authorization: Bearer {server.token}"),
+                *("--phases", phases, "--max-examples", str(examples)),
+                # A sequence with an invalid request ends early.
+                *("--mode", "positive" if phases == "stateful" else "all"),
+                *(part for tag in tags for part in ("--include-tag", tag)),
                 *("--checks", "all", "--continue-on-failure", "--no-color"),
                 *("--workers", "2", "--request-timeout", "30"),
                 *SEED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,7 @@ RENAMED = {
     "WebhookView": {"disabled_why": "disabled_reason"},
 }
 """The old and the new name of each renamed field, by the schema that has it."""
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "rest-api.md"
 ANNOTATIONS = ("description", "deprecated", "readOnly", "default", "examples")
 
 
@@ -85,6 +87,16 @@ def test_openapi_marks_the_old_route_of_invitations_as_deprecated(openapi: dict[
         if operation.get("deprecated")
     }
     assert operations == {"post /api/v1/invitations/look"}
+
+
+def test_reference_lists_exactly_the_renamed_fields() -> None:
+    rows = {
+        f"| `{name}` | `{old}` | `{new}` |"
+        for name, names in RENAMED.items()
+        for old, new in names.items()
+    }
+    _, _, table = REFERENCE.read_text().partition("## Old names of fields")
+    assert {line for line in table.splitlines() if line.startswith("| `")} == rows
 
 
 async def test_answers_carry_the_old_names_as_well(stage: Stage) -> None:

@@ -64,7 +64,7 @@ def test_the_data_dir_comes_from_the_environment_or_home(
     ("text", "message"),
     [
         ("prot = 8000", "prot is not a setting"),
-        ('port = "many"', "port = 'many': Input should be a valid integer"),
+        ('port = "many"', "port = 'many': must be a whole number"),
         ("[limits]\nmax_duration = '4x'", "limits.max_duration = '4x': '4x' is not a dur"),
         ("[local]\ncpu = 2", "local.cpu is not a setting"),
         ("port = ", "cannot be read"),

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from aitne.core.errors import InvalidInput
 from aitne.core.models.image import IMAGE_NAME, ImageFile
+from aitne.core.validation import explain
 from aitne.host.folders import shipped
 
 FILE = "image.yaml"
@@ -125,7 +126,7 @@ def load(folder: Path) -> ImageFile:
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))
-        raise InvalidInput(f"{path}: {location}: {first['msg']}.") from error
+        raise InvalidInput(f"{path}: {location}: {explain(first)}.") from error
     _check(path, image)
     return image
 

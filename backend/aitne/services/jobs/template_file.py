@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from aitne.core.errors import TemplateError
 from aitne.core.models.template import Template
+from aitne.core.validation import explain
 from aitne.services.jobs.parameters import check_value
 
 MAX_BYTES = 1 << 20
@@ -149,12 +150,10 @@ def _dotted(location: Sequence[str | int]) -> str:
 def _reason(location: Sequence[str | int], error: Any) -> str:
     """Return a description of a validation error.
 
-    Such as ``resources.cpu.max: Input should be a valid integer``, or clearer words where pydantic
-    has none.
+    Such as ``resources.cpu.max: must be a whole number``.
     """
-    message = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "missing":
         return f"{_dotted([*location, error['loc'][-1]])} is missing"
     if error["type"] == "extra_forbidden":
         return f"{_dotted(location)} is not a known field"
-    return f"{_dotted(location)}: {message}" if location else message
+    return f"{_dotted(location)}: {explain(error)}" if location else explain(error)

@@ -34,7 +34,7 @@ function MaintenanceStatus({ maintenance }: { maintenance: Maintenance }) {
   const { phase, starts_at, ends_at, message, created_by } = maintenance;
   const end = useMutation({
     mutationFn: endMaintenance,
-    onSuccess: () => notifyDone(t("Maintenance is off.")),
+    onSuccess: () => notifyDone(phase === "on" ? t("Maintenance ended.") : t("Maintenance cancelled.")),
     onError: (error) => notifyProblem(t("Could not end maintenance"), error),
     onSettled: () => {
       setEnding(false);

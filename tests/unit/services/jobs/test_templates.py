@@ -56,9 +56,14 @@ def refused(tmp_path: Path, text: str) -> TemplateError:
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [
-        ("version: 1.0.0", "version: one", 2, "version: String should match"),
+        (
+            "version: 1.0.0",
+            "version: one",
+            2,
+            "version: is not in the right form (text that matches ",
+        ),
         ("title: Train\n", "", 1, "title is missing"),
-        ("type: job", "type: jobs", 4, "type: Input should be 'job' or 'session'"),
+        ("type: job", "type: jobs", 4, "type: must be 'job' or 'session'"),
         ("minimum: 1,", "minumum: 1,", 6, "parameters.0.minumum is not a known field"),
         ("default: 3", "default: 11", 6, "parameters.0.default: 11 is more than 10"),
         ("default: fast", "default: quick", 8, "parameters.2.default: 'quick' is not one"),

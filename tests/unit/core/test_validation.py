@@ -1,0 +1,44 @@
+"""Words for errors of validation."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, get_args
+
+import pytest
+from pydantic import AfterValidator, AwareDatetime, Field, TypeAdapter, ValidationError
+from pydantic_core import core_schema
+
+from aitne.core.validation import explain, message_of
+
+
+def _odd(value: int) -> int:
+    if not value % 2:
+        raise ValueError("must be odd")
+    return value
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        (Annotated[int, Field(le=64)], 65, "is too large (at most 64)"),
+        (Annotated[str, Field(max_length=1)], "ab", "is too long (at most 1 character)"),
+        (Annotated[list[int], Field(min_length=2)], [], "has too few entries (at least 2 entries)"),
+        (Literal["gloo", "nccl"], "mpi", "must be 'gloo' or 'nccl'"),
+        (Annotated[int, AfterValidator(_odd)], 2, "must be odd"),
+        (datetime, "soon", "must be a date and a time with its zone, such as 2026-01-31T14:00:00Z"),
+        (AwareDatetime, "2026-01-31T14:00:00", "must be a date and a time with its zone, such as "),
+    ],
+)
+def test_explanation_names_problem_and_permitted_values(kind: Any, value: Any, words: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(kind).validate_python(value)
+    [error] = caught.value.errors()
+    assert explain(error).startswith(words)
+
+
+def test_no_message_of_the_library_is_shown() -> None:
+    raw = "Input should be something else"
+    kinds = {*get_args(core_schema.ErrorType)} - {"value_error", "assertion_error"}
+    assert "timezone_aware" in kinds
+    assert [kind for kind in kinds if raw in message_of({"type": kind, "msg": raw})] == []
