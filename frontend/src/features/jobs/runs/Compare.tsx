@@ -200,7 +200,7 @@ function Rows({ section, labels }: { section: Section; labels: readonly string[]
         </th>
       </tr>
       {section.rows.map((row) => (
-        <tr key={row.field} className={row.equal ? undefined : classes.different}>
+        <tr key={row.field}>
           <th scope="row">{nameOf(section, row)}</th>
           {labels.map((label, index) => (
             <Cell key={label} row={row} index={index} label={label} />
@@ -211,13 +211,11 @@ function Rows({ section, labels }: { section: Section; labels: readonly string[]
   );
 }
 
-/** Where runs differ, those that differ from the first are highlighted. */
 function Cell({ row, index, label }: { row: Row; index: number; label: string }) {
   const value = row.values[index] ?? null;
-  const differs = row.values.length === 2 || value !== (row.values[0] ?? null);
   const text = textOf(value, row.unit);
   return (
-    <td className={`${classes.value ?? ""} ${differs ? (classes.other ?? "") : ""}`} data-label={label}>
+    <td className={`${classes.value ?? ""} ${row.different[index] === true ? (classes.other ?? "") : ""}`} data-label={label}>
       {text ?? <span className={classes.none}>–</span>}
     </td>
   );

@@ -16,6 +16,8 @@ export interface Row {
   field: string;
   unit: PairRow["unit"];
   values: Value[];
+  /** Which runs differ from the first; of two, both. */
+  different: boolean[];
   equal: boolean;
 }
 
@@ -42,7 +44,9 @@ export function letterOf(index: number): string {
 /** One comparison of the first run with all others, from those with each. A field that one of them omits is equal in it. */
 export function mergeComparisons(pairs: readonly [Comparison, ...Comparison[]]): RunComparison {
   const first = pairs[0];
-  const keys = [...new Set(pairs.flatMap((pair) => pair.sections.map((section) => section.key)))];
+  const keys = [...new Set([...Object.keys(SECTIONS), ...pairs.flatMap((pair) => pair.sections.map((section) => section.key))])].filter((key) =>
+    pairs.some((pair) => pair.sections.some((section) => section.key === key)),
+  );
   const sections = keys.map((key) => mergeSections(key, pairs.map((pair) => pair.sections.find((section) => section.key === key))));
   return {
     runs: [first.a, ...pairs.map((pair) => pair.b)],
@@ -63,6 +67,7 @@ function mergeSections(key: string, sections: readonly (PairSection | undefined)
       unit: known?.unit ?? null,
       // With a note, an omitted field is unknown rather than equal.
       values: [reference, ...pairs.map((pair, index) => (pair !== undefined ? pair.b : sections[index]?.note == null ? reference : null))],
+      different: [pairs.length === 1 && pairs[0]?.equal === false, ...pairs.map((pair) => pair?.equal === false)],
       equal: pairs.every((pair) => pair?.equal ?? true),
     };
   });
@@ -93,6 +98,7 @@ const FIELDS: Partial<Record<string, string>> = {
   template: msg("Template"),
   commands: msg("Commands"),
   workdir: msg("Folder"),
+  array: msg("Array"),
   max_duration_s: msg("Time limit"),
   nodes: msg("Nodes"),
   cpu: msg("CPUs"),
