@@ -30,7 +30,7 @@ export function LoadPanel() {
           size="xs"
           aria-label={t("Period")}
           value={period}
-          onChange={(value) => setPeriod(value as LoadPeriod)}
+          onChange={setPeriod}
           data={[
             { value: "day", label: t("24 hours") },
             { value: "week", label: t("7 days") },

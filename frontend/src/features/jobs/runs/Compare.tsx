@@ -96,6 +96,7 @@ function ComparisonTable({ comparison }: { comparison: RunComparison }) {
           )}
         </Group>
       </Group>
+      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard */}
       <section className={`card ${classes.wrap ?? ""}`} tabIndex={many ? 0 : undefined} aria-label={t("Job comparison")}>
         <table className={`${classes.table ?? ""} ${many ? (classes.many ?? "") : ""} tabular`} style={many ? { minWidth: 200 + 170 * runs.length } : undefined} aria-label={t("Job comparison")} data-testid="compare">
           <thead>

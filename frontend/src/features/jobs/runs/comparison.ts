@@ -66,12 +66,12 @@ function mergeSections(key: string, sections: readonly (PairSection | undefined)
       field,
       unit: known?.unit ?? null,
       // With a note, an omitted field is unknown rather than equal.
-      values: [reference, ...pairs.map((pair, index) => (pair !== undefined ? pair.b : sections[index]?.note == null ? reference : null))],
+      values: [reference, ...pairs.map((pair, index) => (pair !== undefined ? pair.b : (sections[index]?.note ?? null) === null ? reference : null))],
       different: [pairs.length === 1 && pairs[0]?.equal === false, ...pairs.map((pair) => pair?.equal === false)],
       equal: pairs.every((pair) => pair?.equal ?? true),
     };
   });
-  const notes = sections.flatMap((section, index) => (section?.note == null ? [] : [{ runs: `${letterOf(0)}, ${letterOf(index + 1)}`, text: section.note }]));
+  const notes = sections.flatMap((section, index) => (section === undefined || section.note === null ? [] : [{ runs: `${letterOf(0)}, ${letterOf(index + 1)}`, text: section.note }]));
   const omitted = sections[0]?.equal_omitted ?? 0;
   const listedLater = fields.filter((field) => rows[0]?.has(field) !== true).length;
   return { key, rows: merged, equal_omitted: Math.max(0, omitted - listedLater), notes };
