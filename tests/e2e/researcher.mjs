@@ -34,6 +34,14 @@ resources: {cpu: 1, memory: 100M}
 max_duration: 5m
 `;
 
+const GREEDY = `
+name: days-memory
+commands:
+  - "echo 'Traceback (most recent call last):'; echo MemoryError; exit 1"
+resources: {cpu: 1, memory: 100M}
+max_duration: 5m
+`;
+
 await step("an administrator lets her set a password", async () => {
   const admin = await administrator();
   const link = await resetLink(admin, "alice");
@@ -147,6 +155,17 @@ await step("she runs it again, as it was", async () => {
   await page.getByTestId("rerun-yes").click(SLOW);
   await page.waitForURL((url) => /\/jobs\/[0-9a-f-]{36}$/.test(url.pathname) && url.href !== failed, PATIENT);
   await reaches(page, page.url().match(/[0-9a-f-]{36}/)[0], "FAILED");
+});
+await step("one press runs a job that had too little memory again with more", async () => {
+  const greedy = await compose(page, GREEDY);
+  await reaches(page, greedy, "FAILED");
+  await page.goto(`${portal}/jobs/${greedy}`);
+  await page.getByTestId("remedy-resubmit").filter({ hasText: "200 MiB" }).click(SLOW);
+  await page.waitForURL((url) => /\/jobs\/[0-9a-f-]{36}$/.test(url.pathname) && !url.href.includes(greedy), PATIENT);
+  const again = page.url().match(/[0-9a-f-]{36}/)[0];
+  const { resources } = await ask(page, `/jobs/${again}`);
+  expect(resources.memory_bytes === 200 * 1024 ** 2, `it has ${resources.memory_bytes} bytes`);
+  await reaches(page, again, "FAILED");
 });
 
 await finish();

@@ -30,7 +30,7 @@ export function LoadPanel() {
           size="xs"
           aria-label={t("Period")}
           value={period}
-          onChange={(value) => setPeriod(value as LoadPeriod)}
+          onChange={setPeriod}
           data={[
             { value: "day", label: t("24 hours") },
             { value: "week", label: t("7 days") },
@@ -71,6 +71,11 @@ function Loads({ history, period }: { history: LoadHistory; period: LoadPeriod }
   );
 }
 
+/** The middle of the axis is a whole number too. */
+function evenAbove(peak: number): number {
+  return Math.max(2, 2 * Math.ceil(peak / 2));
+}
+
 interface ChartProps {
   history: LoadHistory;
   title: string;
@@ -100,7 +105,7 @@ function LoadChart({ history, title, used, total, format, colour }: ChartProps) 
         </Text>
       </div>
       <Suspense fallback={<Skeleton h={132} />}>
-        <UsageChart label={title} series={series} limit={Math.max(1, peakOf(history, total ?? used))} format={format} colour={colour} gaps />
+        <UsageChart label={title} series={series} limit={total === undefined ? evenAbove(peakOf(history, used)) : peakOf(history, total)} format={format} colour={colour} gaps />
       </Suspense>
     </div>
   );

@@ -81,6 +81,9 @@ function RemedyButton({ job, remedy }: { job: Job; remedy: Remedy }) {
     <ChangeButton
       size="xs"
       variant="default"
+      h="auto"
+      mih={30}
+      styles={{ label: { whiteSpace: "normal" } }}
       leftSection={<RotateCcw size={14} />}
       loading={rerun.isPending}
       onClick={() => rerun.mutate(optionsOf(remedy))}

@@ -96,6 +96,7 @@ function ComparisonTable({ comparison }: { comparison: RunComparison }) {
           )}
         </Group>
       </Group>
+      {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling area needs the keyboard */}
       <section className={`card ${classes.wrap ?? ""}`} tabIndex={many ? 0 : undefined} aria-label={t("Job comparison")}>
         <table className={`${classes.table ?? ""} ${many ? (classes.many ?? "") : ""} tabular`} style={many ? { minWidth: 200 + 170 * runs.length } : undefined} aria-label={t("Job comparison")} data-testid="compare">
           <thead>
@@ -200,7 +201,7 @@ function Rows({ section, labels }: { section: Section; labels: readonly string[]
         </th>
       </tr>
       {section.rows.map((row) => (
-        <tr key={row.field} className={row.equal ? undefined : classes.different}>
+        <tr key={row.field}>
           <th scope="row">{nameOf(section, row)}</th>
           {labels.map((label, index) => (
             <Cell key={label} row={row} index={index} label={label} />
@@ -211,13 +212,11 @@ function Rows({ section, labels }: { section: Section; labels: readonly string[]
   );
 }
 
-/** Where runs differ, those that differ from the first are highlighted. */
 function Cell({ row, index, label }: { row: Row; index: number; label: string }) {
   const value = row.values[index] ?? null;
-  const differs = row.values.length === 2 || value !== (row.values[0] ?? null);
   const text = textOf(value, row.unit);
   return (
-    <td className={`${classes.value ?? ""} ${differs ? (classes.other ?? "") : ""}`} data-label={label}>
+    <td className={`${classes.value ?? ""} ${row.different[index] === true ? (classes.other ?? "") : ""}`} data-label={label}>
       {text ?? <span className={classes.none}>–</span>}
     </td>
   );

@@ -12,8 +12,8 @@ const PAIR: Comparison = {
   differences: 1,
   sections: [
     { key: "job", rows: [row("name", "x", "x")], equal_omitted: 0, note: null },
-    { key: "metrics", rows: [row("name", 1, 2), row("loss", 3, 3)], equal_omitted: 0, note: null },
     { key: "packages", rows: [], equal_omitted: 0, note: "Not known." },
+    { key: "metrics", rows: [row("name", 1, 2), row("loss", 3, 3)], equal_omitted: 0, note: null },
   ],
 };
 
@@ -24,7 +24,7 @@ beforeAll(startTexts);
 describe("a comparison", () => {
   it("shows only differences, or all rows", () => {
     expect(shownSections(COMPARISON, true).map((each) => [each.key, each.rows.length])).toEqual([["metrics", 1]]);
-    expect(shownSections(COMPARISON, false).map((each) => each.key)).toEqual(["job", "metrics", "packages"]);
+    expect(shownSections(COMPARISON, false).map((each) => each.key)).toEqual(["job", "packages", "metrics"]);
   });
 
   it("merges several runs with the first as their reference", () => {
@@ -40,16 +40,16 @@ describe("a comparison", () => {
       pair("b", [packages([row("torch", "2.1", "2.2")], 10)]),
       pair("c", [{ ...packages([], 0), note: "Not known." }]),
     ]).sections[0]).toMatchObject({ rows: [{ values: ["2.1", "2.2", null] }], notes: [{ runs: "A, C", text: "Not known." }] });
-    const [software, parameters] = merged.sections;
+    const [parameters, software] = merged.sections;
     expect(software?.rows.map((each) => [each.field, each.values])).toEqual([["torch", ["2.1", "2.2", "2.1"]], ["numpy", ["1", "1", null]]]);
     expect(software?.equal_omitted).toBe(9);
-    expect(parameters?.rows[0]).toMatchObject({ values: [1, 1, 2], equal: false });
+    expect(parameters?.rows[0]).toMatchObject({ values: [1, 1, 2], different: [false, false, true], equal: false });
   });
 
   it("labels the platform's fields and keeps the user's names", () => {
     const names = COMPARISON.sections.map((section) => section.rows.map((each) => nameOf(section, each)));
-    expect(names).toEqual([["Name"], ["name", "loss"], []]);
-    expect(COMPARISON.sections.map(titleOf)).toEqual(["Job file", "Metrics", "Software"]);
+    expect(names).toEqual([["Name"], [], ["name", "loss"]]);
+    expect(COMPARISON.sections.map(titleOf)).toEqual(["Job file", "Software", "Metrics"]);
   });
 
   it("formats values with their units", () => {

@@ -16,6 +16,8 @@ export interface Row {
   field: string;
   unit: PairRow["unit"];
   values: Value[];
+  /** Which runs differ from the first; of two, both. */
+  different: boolean[];
   equal: boolean;
 }
 
@@ -42,7 +44,9 @@ export function letterOf(index: number): string {
 /** One comparison of the first run with all others, from those with each. A field that one of them omits is equal in it. */
 export function mergeComparisons(pairs: readonly [Comparison, ...Comparison[]]): RunComparison {
   const first = pairs[0];
-  const keys = [...new Set(pairs.flatMap((pair) => pair.sections.map((section) => section.key)))];
+  const keys = [...new Set([...Object.keys(SECTIONS), ...pairs.flatMap((pair) => pair.sections.map((section) => section.key))])].filter((key) =>
+    pairs.some((pair) => pair.sections.some((section) => section.key === key)),
+  );
   const sections = keys.map((key) => mergeSections(key, pairs.map((pair) => pair.sections.find((section) => section.key === key))));
   return {
     runs: [first.a, ...pairs.map((pair) => pair.b)],
@@ -62,11 +66,12 @@ function mergeSections(key: string, sections: readonly (PairSection | undefined)
       field,
       unit: known?.unit ?? null,
       // With a note, an omitted field is unknown rather than equal.
-      values: [reference, ...pairs.map((pair, index) => (pair !== undefined ? pair.b : sections[index]?.note == null ? reference : null))],
+      values: [reference, ...pairs.map((pair, index) => (pair !== undefined ? pair.b : (sections[index]?.note ?? null) === null ? reference : null))],
+      different: [pairs.length === 1 && pairs[0]?.equal === false, ...pairs.map((pair) => pair?.equal === false)],
       equal: pairs.every((pair) => pair?.equal ?? true),
     };
   });
-  const notes = sections.flatMap((section, index) => (section?.note == null ? [] : [{ runs: `${letterOf(0)}, ${letterOf(index + 1)}`, text: section.note }]));
+  const notes = sections.flatMap((section, index) => (section === undefined || section.note === null ? [] : [{ runs: `${letterOf(0)}, ${letterOf(index + 1)}`, text: section.note }]));
   const omitted = sections[0]?.equal_omitted ?? 0;
   const listedLater = fields.filter((field) => rows[0]?.has(field) !== true).length;
   return { key, rows: merged, equal_omitted: Math.max(0, omitted - listedLater), notes };
@@ -93,6 +98,7 @@ const FIELDS: Partial<Record<string, string>> = {
   template: msg("Template"),
   commands: msg("Commands"),
   workdir: msg("Folder"),
+  array: msg("Array"),
   max_duration_s: msg("Time limit"),
   nodes: msg("Nodes"),
   cpu: msg("CPUs"),
