@@ -16,6 +16,7 @@ import { PageError } from "@/components/PageError";
 import { BackLink, PageHead } from "@/components/PageHead";
 import { PageLoading } from "@/components/PageLoading";
 import { QueuePosition } from "@/components/QueuePosition";
+import { ServerText } from "@/components/ServerText";
 import { Stages } from "@/components/Stages";
 import { StateBadge } from "@/components/StateBadge";
 import { TemplateIcon } from "@/components/TemplateIcon";
