@@ -72,9 +72,7 @@ def apply(
         raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")
     from aitne.cli import job_source, submit
 
-    paths = [*(files or ()), *(file_option or ())]
-    if not paths or paths.count("-") > 1:
-        raise InvalidInput("Name a job file, such as job.aitne.yml; - is standard input.")
+    paths = _several(files or [], file_option or [])
     sources = [source for path in paths for source in job_source.read_all(path)]
     if len(sources) > 1 and wait:
         raise InvalidInput("--wait follows one job, and these are several job files.")
@@ -205,6 +203,19 @@ def import_(
     else:
         output.say(f"Wrote {to}. `aitne plan {to}` shows the resulting job.")
     return 0
+
+
+def _several(arguments: list[str], options: list[str]) -> list[str]:
+    """Return the job files. Raises ``InvalidInput`` if there is none, or for a command."""
+    paths = [*arguments, *options]
+    if not paths or paths.count("-") > 1:
+        raise InvalidInput("Name a job file, such as job.aitne.yml; - is standard input.")
+    if len(arguments) > 1 and arguments[0] != "-" and not os.path.exists(arguments[0]):
+        raise InvalidInput(
+            f"{arguments[0]} does not exist. This submits job files; write a command there: "
+            f"`commands: {' '.join(arguments)}`."
+        )
+    return paths
 
 
 def _only(argument: str | None, option: str | None) -> str:
