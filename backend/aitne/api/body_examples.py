@@ -80,6 +80,7 @@ BODY_EXAMPLES: dict[str, Any] = {
     "accept_invitation": _INVITATION,
     "plan_job": _JOB,
     "create_job": _JOB,
+    "create_jobs": {"items": [_JOB]},
     "cancel_jobs": {"filter": {"owner": "ada", "state": ["QUEUED"]}, "expected": 12},
     "create_session": _SESSION,
     "resubmit_job": {"memory": "16G"},

@@ -6,12 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Self
 from uuid import UUID
 
-from pydantic import Field, model_validator
+from pydantic import Field, SkipValidation, model_validator
 
+from aitne.api.job_views import JobView
+from aitne.api.problems import Problem
 from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.base import Frozen, Strict, deprecated_copy
+from aitne.core.models.job_file import JobFile
 from aitne.core.models.job_search import JobSearch
 from aitne.services.jobs.bulk import MOST, Cancelled, CancelOutcome
+
+MOST_SUBMITTED = 100
+"""Maximum number of job files in one request."""
 
 
 class CancelJobs(Strict):
@@ -47,6 +53,32 @@ class CancelResults(Frozen):
         """Return the outcomes with the number of jobs that are cancelled."""
         count = sum(result.outcome is CancelOutcome.ASKED for result in items)
         return cls(requested=count, items=list(items))
+
+
+class JobBatch(Strict):
+    """Job files to submit together."""
+
+    # Each file is validated by itself: what is wrong with one does not affect the others.
+    items: list[SkipValidation[JobFile]] = Field(
+        min_length=1, max_length=MOST_SUBMITTED, description="Job files, each of one job."
+    )
+
+
+class BatchResult(Frozen):
+    """The job of one job file, or the problem for which the file was refused."""
+
+    job: JobView | None = Field(description="The new job; null if the file was refused.")
+    problem: Problem | None = Field(description="Reason of the refusal; null if there is a job.")
+    replayed: bool = Field(
+        False, description="Whether an earlier request with the same key created the job."
+    )
+
+
+class BatchResults(Frozen):
+    """Results of a request to submit several jobs, in its order."""
+
+    created: int = Field(description="Number of new jobs.")
+    items: list[BatchResult]
 
 
 class JobCounts(Frozen):

@@ -18,7 +18,7 @@ from fastapi.routing import iter_route_contexts
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from aitne.api.validation import problems_of
+from aitne.api.validation import invalid_input
 from aitne.core.errors import (
     AitneError,
     ChangedMeanwhile,
@@ -114,7 +114,22 @@ def problem_response(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """Return a response with one problem document."""
-    problem = Problem(
+    problem = _problem(status, code, detail, instance, problems)
+    return Response(
+        problem.model_dump_json(), status, media_type=MEDIA_TYPE, headers=dict(headers or {})
+    )
+
+
+def problem_of(error: AitneError, instance: str) -> Problem:
+    """Return the problem document of an error that concerns a part of the request ``instance``."""
+    problems = error.problems if isinstance(error, InvalidInput) else ()
+    return _problem(status_of(error), error.code, error.message, instance, problems)
+
+
+def _problem(
+    status: int, code: str, detail: str, instance: str, problems: Sequence[FieldProblem]
+) -> Problem:
+    return Problem(
         type=f"urn:aitne:problem:{code}",
         title=HTTPStatus(status).phrase,
         status=status,
@@ -124,9 +139,6 @@ def problem_response(
         problems=tuple(
             FieldProblemView(**_shown(field_problem)) for field_problem in problems[:_MAX_PROBLEMS]
         ),
-    )
-    return Response(
-        problem.model_dump_json(), status, media_type=MEDIA_TYPE, headers=dict(headers or {})
     )
 
 
@@ -171,13 +183,7 @@ async def _domain(request: Request, error: Exception) -> Response:
 
 async def _validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101
-    problems, left_out = problems_of(error, request.scope.get("endpoint"))
-    detail = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
-    if (more := len(problems[5:]) + left_out) > 0:
-        detail += f"; and {more} more"
-    return problem_response(
-        422, "invalid_input", detail, instance=request.url.path, problems=problems
-    )
+    return await _domain(request, invalid_input(error, request.scope.get("endpoint")))
 
 
 async def _http(request: Request, error: Exception) -> Response:

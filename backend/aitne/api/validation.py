@@ -10,17 +10,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from types import UnionType
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import params
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from starlette.requests import HTTPConnection
 
 from aitne.core.errors import FieldProblem, InvalidInput
 from aitne.core.jobs.other_words import job_file_field
 from aitne.core.models.base import NAME_RULES
 
+M = TypeVar("M", bound=BaseModel)
 MAX_ERRORS = 50
 """Maximum number of errors of one request that are reported; further ones are only counted."""
 _MAX_SUGGESTIONS = 5
@@ -85,6 +86,26 @@ async def refuse_repeated_parameters(connection: HTTPConnection) -> None:
         fields = [model.model_fields[name] for model in models if name in model.model_fields]
         if not any(typing.get_origin(field.annotation) in (list, tuple) for field in fields):
             raise InvalidInput.field(name, "is sent more than once and takes one value")
+
+
+def invalid_input(error: RequestValidationError, endpoint: object) -> InvalidInput:
+    """Return the error that names the invalid fields of a request to the function ``endpoint``."""
+    problems, left_out = problems_of(error, endpoint)
+    detail = "; ".join(f"{problem.field}: {problem.message}" for problem in problems[:5])
+    if (more := len(problems[5:]) + left_out) > 0:
+        detail += f"; and {more} more"
+    return InvalidInput(detail, problems)
+
+
+def parsed(model: type[M], value: Any, endpoint: object) -> M | InvalidInput:
+    """Return a part of a request as ``model``, or the error that a request to ``endpoint`` would get
+    whose body is this part.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        errors = [{**part, "loc": (_BODY, *part["loc"])} for part in error.errors()]
+        return invalid_input(RequestValidationError(errors, body=value), endpoint)
 
 
 def problems_of(error: RequestValidationError, endpoint: object) -> tuple[list[FieldProblem], int]:

@@ -41,7 +41,7 @@ def report(error: Exception, *, as_json: bool) -> int:
         error = AitneError(message)
     _say(error)
     if as_json and not isinstance(error, JobFailed):
-        output.answer_json({"error": _document(error)})
+        output.answer_json({"error": document(error)})
     return status_of(error)
 
 
@@ -90,7 +90,8 @@ def _line(error: AitneError, problem: FieldProblem) -> int | None:
     return line
 
 
-def _document(error: AitneError) -> dict[str, Any]:
+def document(error: AitneError) -> dict[str, Any]:
+    """Return an error as it is printed with ``--json``."""
     document: dict[str, Any] = {"code": error.code, "message": error.message}
     if isinstance(error, InvalidInput) and error.problems:
         document["problems"] = [

@@ -15,8 +15,6 @@ def of(error: Any) -> str | None:
     context = getattr(error, "ctx", None)
     if context is None or context.info_name not in SUBMITTING:
         return None
-    if context.info_name == "run" and str(error.format_message()).startswith("Got unexpected"):
-        return "It submits a job file; write the command there: `commands: python train.py`."
     option = getattr(error, "option_name", None)
     field = None if option is None else job_file_field(option)
     if field is None:

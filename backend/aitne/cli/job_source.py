@@ -16,6 +16,8 @@ import yaml
 from aitne.core.errors import InvalidInput
 
 MAX_BYTES = 4 << 20
+MAX_FILES = 1_000
+"""Maximum number of job files in one file."""
 MAX_FIELDS = 100_000
 """Maximum number of fields, more than any job has: nested aliases could multiply them without
 limit."""
@@ -102,6 +104,17 @@ def read(path: str) -> JobFileSource:
         InvalidInput: the file cannot be read, or is not one YAML mapping; the message names file
             and line.
     """
+    sources = read_all(path)
+    if len(sources) > 1:
+        raise InvalidInput(
+            f"{sources[0].name} has {len(sources)} job files, separated by `---`, and this takes "
+            "one. `aitne apply` submits them all."
+        )
+    return sources[0]
+
+
+def read_all(path: str) -> list[JobFileSource]:
+    """Read the job files that are separated by ``---`` in one file. Raises as ``read``."""
     name = "standard input" if path == "-" else path
     try:
         if path == "-":
@@ -113,25 +126,32 @@ def read(path: str) -> JobFileSource:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}.") from error
     if len(text) > MAX_BYTES:
         raise InvalidInput(f"{name} is larger than 4 MiB: this is not a job file.")
-    content, lines = _parse(name, text)
-    _absolute_paths(content, None if path == "-" else path)
-    return JobFileSource(name, content, lines)
+    sources = _parse(name, text)
+    for source in sources:
+        _absolute_paths(source.content, None if path == "-" else path)
+    return sources
 
 
-def _parse(name: str, text: bytes) -> tuple[dict[str, Any], dict[str, int]]:
+def _parse(name: str, text: bytes) -> list[JobFileSource]:
+    sources: list[JobFileSource] = []
     try:
         loader = _Loader(text)
         try:
-            node = loader.get_single_node()
-            if not isinstance(node, yaml.MappingNode):
-                raise InvalidInput(
-                    f"{name} is not a job file: it has no fields. Write `name: value` lines, such "
-                    "as `commands: [python train.py]`."
-                )
-            lines: dict[str, int] = {}
-            _note_lines(name, node, "", lines)
-            _keep_env_texts(node)
-            content: dict[str, Any] = loader.construct_document(node)
+            while loader.check_node() or not sources:
+                node = loader.get_node()
+                if _is_empty(node) and (sources or loader.check_node()):
+                    continue  # nothing between two lines with ---
+                if not isinstance(node, yaml.MappingNode):
+                    raise InvalidInput(
+                        f"{name} is not a job file: it has no fields. Write `name: value` lines, "
+                        "such as `commands: [python train.py]`."
+                    )
+                lines: dict[str, int] = {}
+                _note_lines(name, node, "", lines)
+                _keep_env_texts(node)
+                sources.append(JobFileSource(name, loader.construct_document(node), lines))
+                if len(sources) > MAX_FILES:
+                    raise InvalidInput(f"{name} has more than {MAX_FILES} job files.")
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
@@ -140,7 +160,11 @@ def _parse(name: str, text: bytes) -> tuple[dict[str, Any], dict[str, int]]:
         raise InvalidInput(f"{name} is not a job file: it is nested too deeply.") from None
     except (ValueError, KeyError) as error:
         raise InvalidInput(f"{name} is not YAML: {error} is not what its tag says.") from error
-    return content, lines
+    return sources
+
+
+def _is_empty(node: yaml.Node | None) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.value == ""
 
 
 def _note_lines(name: str, node: yaml.Node, prefix: str, lines: dict[str, int]) -> None:

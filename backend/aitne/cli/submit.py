@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, TextIO
 
-from aitne.cli import follow, output
+from aitne.cli import failure, follow, output
 from aitne.cli.views.job_table import resources
 from aitne.client import Client, Job, Plan
 from aitne.client.records import JobSpecRecord
 from aitne.client.session import new_key
+from aitne.core.errors import AitneError, InvalidInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from aitne.cli.job_source import JobFileSource
 
 MOST_SETTINGS = 50
 """Maximum number of lines that are shown on a terminal."""
@@ -47,6 +53,37 @@ def submit(
         output.answer(job.url or "")
     follow.check(job)
     return job
+
+
+def submit_many(
+    client: Client, sources: Sequence[JobFileSource], *, yes: bool, as_json: bool
+) -> int:
+    """Ask unless ``yes``, without plans, submit all job files, and print the IDs of the jobs; return 1 if any job
+    file was refused, else 0.
+    """
+    if not yes:
+        output.confirm(f"Start {len(sources)} jobs?")
+    results = client.jobs.submit_many([source.content for source in sources], key=new_key())
+    errors: dict[int, AitneError] = {}
+    for number, (source, result) in enumerate(zip(sources, results, strict=True), start=1):
+        if isinstance(result, Job):
+            if not as_json:
+                output.answer(result.id)
+            continue
+        errors[number] = source.locate(result) if isinstance(result, InvalidInput) else result
+        output.say(f"Job file {number} ({source.name}) was refused.")
+        failure.report(errors[number], as_json=False)
+    output.say(f"Submitted {len(results) - len(errors)} of {len(results)} jobs.")
+    if as_json:
+        output.answer_json(
+            [
+                result.raw
+                if isinstance(result, Job)
+                else {"error": failure.document(errors[number])}
+                for number, result in enumerate(results, start=1)
+            ]
+        )
+    return 1 if errors else 0
 
 
 def attend(client: Client, job: Job, *, as_json: bool) -> Job:
@@ -107,8 +144,6 @@ def _show_settings(settings: list[dict[str, Any]], *, file: TextIO) -> None:
 def refuse_unfit(plan: Plan) -> None:
     """Raise ``InvalidInput`` if the plan could never run."""
     if not plan.fits:
-        from aitne.core.errors import InvalidInput
-
         raise InvalidInput(
             f"This can never start here: {plan.pending_reason or 'no node is large enough'}. "
             "`aitne node ls` shows the nodes."

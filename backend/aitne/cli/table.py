@@ -18,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str | None, str]] = {
     "apply": (
         "aitne.cli.commands.job_file",
         "Work",
-        "Submit a job file: show the plan, ask, submit.",
+        "Submit job files: show the plan, ask, submit.",
     ),
     "plan": ("aitne.cli.commands.job_file", "Work", "Show what a job file would become."),
     "import": ("aitne.cli.commands.job_file", "Work", "Convert a batch script to a job file."),

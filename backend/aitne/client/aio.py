@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from aitne.client.storage import StorageAreas, StorageViewRecord
     from aitne.client.terminals import TerminalConnection
     from aitne.client.transport import RequestTransport
+    from aitne.core.errors import AitneError
 
 
 class AsyncJobs:
@@ -111,6 +112,11 @@ class AsyncJobs:
 
     async def create(self, job_file: Mapping[str, Any], *, key: str | None = None) -> Job:
         return await call(self._sync.create, job_file, key=key)
+
+    async def submit_many(
+        self, job_files: Iterable[Mapping[str, Any]], *, key: str | None = None
+    ) -> builtins.list[Job | AitneError]:
+        return await call(self._sync.submit_many, job_files, key=key)
 
     async def resubmit(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 
 from aitne.client.events import events
 from aitne.client.http import SILENCE, ConnectionFailed
@@ -12,17 +13,21 @@ from aitne.client.session import RequestBackoff, new_key, segment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from aitne.client.session import ApiSession
     from aitne.client.terminals import TerminalConnection
+    from aitne.core.errors import AitneError
 
 FOLLOW_SILENCE_S = 60.0
 REOPEN_S = 0.5
 TAIL_BYTES = 1 << 16
 """Size of the first piece in which the last lines of a log are searched."""
 READ_BYTES = 1 << 20
+FILES_AT_ONCE = 100
+BYTES_AT_ONCE = 900_000
+"""Maximum number and size of the job files in one request."""
 
 
 class Jobs(Runs):
@@ -41,6 +46,21 @@ class Jobs(Runs):
         """Submit a job file. Repeated requests with the same ``key`` create one job and return
         it."""
         return self._create("/jobs", job_file, key)
+
+    def submit_many(
+        self, job_files: Iterable[Mapping[str, Any]], *, key: str | None = None
+    ) -> builtins.list[Job | AitneError]:
+        """Submit job files, many in each request, and return for each its job, or the error for
+        which it was refused.
+
+        Repeated calls with the same ``key`` and job files create each job once.
+        """
+        results: builtins.list[Job | AitneError] = []
+        for number, files in enumerate(_requests(job_files)):
+            name = f"{key}-{number}" if key is not None else new_key()
+            answer = self._session.json("POST", "/jobs:batch", body={"items": files}, key=name)
+            results += map(_submitted, answer["items"])
+        return results
 
     def resubmit(
         self,
@@ -374,6 +394,30 @@ class Jobs(Runs):
 
     def _create(self, path: str, body: object, key: str | None) -> Job:
         return Job(self._session.json("POST", path, body=body, key=key or new_key()))
+
+
+def _requests(job_files: Iterable[Mapping[str, Any]]) -> Iterator[builtins.list[object]]:
+    """Yield the job files in as many parts as one request may have."""
+    files: builtins.list[object] = []
+    size = 0
+    for file in job_files:
+        length = len(json.dumps(file))
+        if files and (len(files) == FILES_AT_ONCE or size + length > BYTES_AT_ONCE):
+            yield files
+            files, size = [], 0
+        files.append(file)
+        size += length
+    if files:
+        yield files
+
+
+def _submitted(item: Mapping[str, Any]) -> Job | AitneError:
+    problem = item["problem"]
+    if problem is None:
+        return Job(item["job"])
+    from aitne.client.errors import from_problem
+
+    return from_problem(problem["status"], {}, json.dumps(problem).encode())
 
 
 def _is_about(event: Event, job: Job) -> bool:

@@ -1259,6 +1259,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs:batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Submit up to 100 job files in one transaction
+         * @description Submit up to 100 job files in one transaction. Each is validated by itself: a refused one has
+         *     a problem in place of its job, and the others are submitted.
+         */
+        post: operations["create_jobs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs:count": {
         parameters: {
             query?: never;
@@ -3385,6 +3406,25 @@ export interface components {
             /** @description Whether new jobs are refused because the budget is used up. */
             spent: boolean;
         };
+        /** @description The job of one job file, or the problem for which the file was refused. */
+        BatchResult: {
+            /** @description The new job; null if the file was refused. */
+            job: components["schemas"]["JobView"] | null;
+            /** @description Reason of the refusal; null if there is a job. */
+            problem: components["schemas"]["Problem"] | null;
+            /**
+             * @description Whether an earlier request with the same key created the job.
+             * @default false
+             */
+            replayed: boolean;
+        };
+        /** @description Results of a request to submit several jobs, in its order. */
+        BatchResults: {
+            /** @description Number of new jobs. */
+            created: number;
+            /** @description Entries of this page. */
+            items: components["schemas"]["BatchResult"][];
+        };
         /** @description A batch script for sbatch. */
         BatchScript: {
             /**
@@ -4376,6 +4416,95 @@ export interface components {
         InvitationToken: {
             /** @description The secret part of the link. */
             token: string;
+        };
+        /** @description Job files to submit together. */
+        JobBatch: {
+            /** @description Job files, each of one job. */
+            items: {
+                /** @description Options of the container; only with an image. */
+                container?: components["schemas"]["ContainerOptions"] | null;
+                /** @description Environment to load on the node; only without an image. */
+                environment?: components["schemas"]["EnvironmentOptions"] | null;
+                /**
+                 * @description The owner's secrets, set as environment variables of the same names.
+                 * @example [
+                 *       "WANDB_API_KEY"
+                 *     ]
+                 */
+                secrets?: string[];
+                /** @description Jobs that must complete before it starts (Slurm's afterok). */
+                after?: string[];
+                /** @description Jobs that must have ended before it starts, in whatever state. */
+                afterany?: string[];
+                /** @description Jobs that must have ended without completing before it starts. */
+                afternotok?: string[];
+                /** @description Array jobs: a task starts after the task with the same index of these array jobs has completed. */
+                aftercorr?: string[];
+                /** @description Whether all earlier jobs of its owner with its name must have ended. */
+                singleton?: boolean;
+                /**
+                 * @description Earliest start: a time with its time zone, or a duration after the submission.
+                 * @example 2026-01-31T20:00:00Z
+                 * @example 2h
+                 */
+                begin?: string | number | null;
+                /** @description Whether it waits until it is released. */
+                hold?: boolean;
+                /** @description Options of Slurm; only where Slurm is the scheduler. */
+                slurm?: components["schemas"]["SlurmOptions-Input"] | null;
+                /**
+                 * @description job or session.
+                 * @default job
+                 */
+                type: components["schemas"]["JobType"];
+                /** @description Any text; it is displayed and never executed. */
+                name?: string | null;
+                /** @description Omitted: your default project. */
+                project?: string | null;
+                /** @description A template's name. */
+                template?: string | null;
+                /** @description Values of the template's parameters. */
+                parameters?: {
+                    [key: string]: string | number | boolean;
+                };
+                /**
+                 * @description Name of an image, name:version, or the path of an image file where the site permits it. Omitted: the template's image; bare: no image.
+                 * @example jupyter
+                 * @example jupyter:1.0
+                 */
+                image?: string | null;
+                /** @description Datasets to read at $AITNE_DATASETS/<name>. Without a version: the newest. */
+                datasets?: string[];
+                /** @description Each runs under bash -c, or by the interpreter of its first line if that is #!/...; the first that fails ends the job. A single one may be written without a list. */
+                commands?: string[] | string;
+                /** @description Run the commands on many ranks that exchange tensors; only for jobs. */
+                distributed?: components["schemas"]["DistributedFile"] | null;
+                /** @description Environment variables. A number, true and false are taken as text. */
+                env?: {
+                    [key: string]: string | number | boolean;
+                };
+                /** @description An absolute path or one below home (~/...). */
+                workdir?: string | null;
+                /** @description Requested resources; omitted ones come from the template or the site. */
+                resources?: components["schemas"]["ResourcesFile-Input"];
+                /** @description Time limit, such as 4h. */
+                max_duration?: number | string | null;
+                /**
+                 * @description Time without activity after which a session ends; off: never. Omitted: the template's, else the site's. Only for sessions.
+                 * @example 1h
+                 * @example off
+                 */
+                inactivity_duration?: number | string | "off" | null;
+                /** @description Conditions of automatic retries. Omitted: none. */
+                retry?: components["schemas"]["RetryFile"] | null;
+                /**
+                 * @description Run it once for each index, at most as many at once as the number after %; only for jobs.
+                 * @example 0-9%2
+                 */
+                array?: string | null;
+                /** @description Run it once for each parameter setting; only for jobs, instead of array. */
+                sweep?: components["schemas"]["SweepFile"] | null;
+            }[];
         };
         /** @description Change of a job. */
         JobChange: {
@@ -10869,6 +10998,69 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobView"];
+                };
+            };
+            /** @description A problem (RFC 9457). */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_jobs: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Any text. A repeated request with the same key and body returns the same job; with another body it is rejected (409). */
+                "Idempotency-Key"?: string | null;
+                /** @description Required with the login cookie, not with a token. */
+                "X-CSRF-Token"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "items": [
+                 *         {
+                 *           "type": "job",
+                 *           "name": "train",
+                 *           "project": "vision",
+                 *           "image": "pytorch:2.7",
+                 *           "commands": [
+                 *             "python train.py --lr $LR"
+                 *           ],
+                 *           "env": {
+                 *             "LR": "0.01"
+                 *           },
+                 *           "resources": {
+                 *             "nodes": 1,
+                 *             "cpu": 8,
+                 *             "memory": "32G",
+                 *             "gpu": "a100:1"
+                 *           },
+                 *           "max_duration": "4h"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["JobBatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchResults"];
                 };
             };
             /** @description A problem (RFC 9457). */

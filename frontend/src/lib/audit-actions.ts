@@ -53,6 +53,7 @@ export const AUDIT_ACTIONS = {
   revoke_invitation: msg("Revoke invitation"),
   accept_invitation: msg("Accept invitation"),
   create_job: msg("Submit job"),
+  create_jobs: msg("Submit several jobs"),
   cancel_jobs: msg("Cancel several jobs"),
   cancel_job: msg("Cancel job"),
   resubmit_job: msg("Run job again"),

@@ -12,7 +12,7 @@ from aitne.core.errors import Conflict, IdempotencyConflict, InvalidInput, NotFo
 from aitne.core.jobs.states import TerminationReason
 from aitne.core.models.job import Job, JobFilter, JobType
 from aitne.core.models.user import Project, User
-from aitne.core.ports.store import Idempotency
+from aitne.core.ports.store import Idempotency, NewJob
 from tests.contract.store.conftest import Clock
 from tests.support.jobs import CREATED_AT, make_array, make_job, make_session, make_spec
 
@@ -121,12 +121,45 @@ class TestIdempotency:
     async def test_a_replay_is_found_before_the_request_is_judged_again(
         self, store: SqlStore
     ) -> None:
-        assert await store.find_replay(self.KEY) is None
+        assert await store.find_replays([self.KEY]) == {}
         job = (await store.create_job(make_job(), idempotency=self.KEY)).job
-        assert await store.find_replay(self.KEY) == job
-        assert await store.find_replay(self.KEY.model_copy(update={"owner": "bob"})) is None
+        unused = self.KEY.model_copy(update={"key": "unused"})
+        assert await store.find_replays([unused, self.KEY]) == {self.KEY.key: job}
+        assert await store.find_replays([self.KEY.model_copy(update={"owner": "bob"})]) == {}
         with pytest.raises(IdempotencyConflict):
-            await store.find_replay(self.KEY.model_copy(update={"request_hash": "h2"}))
+            await store.find_replays([self.KEY.model_copy(update={"request_hash": "h2"})])
+
+    async def test_jobs_that_are_stored_together_replay_those_whose_key_is_used(
+        self, store: SqlStore
+    ) -> None:
+        first = (await store.create_job(make_job(name="first"), idempotency=self.KEY)).job
+        again, new, keyless = make_job(name="again"), make_job(name="new"), make_job(name="keyless")
+        created = await store.create_jobs(
+            [
+                NewJob(new, idempotency=self.KEY.model_copy(update={"key": "k2"})),
+                NewJob(again, idempotency=self.KEY),
+                NewJob(keyless),
+            ]
+        )
+        assert [(each.job.id, each.replayed) for each in created] == [
+            (new.id, False),
+            (first.id, True),
+            (keyless.id, False),
+        ]
+        assert sorted(await names(store)) == ["first", "keyless", "new"]
+        assert (await store.outbox_depth())[0] == 3
+        kinds = [event.kind for event in await store.events_after(0)]
+        assert kinds.count("job.created") == 3
+
+    async def test_of_jobs_that_are_stored_together_none_stays_if_one_cannot(
+        self, store: SqlStore
+    ) -> None:
+        there = make_job()
+        await store.create_job(there)
+        with pytest.raises(Conflict, match="already exists"):
+            await store.create_jobs([NewJob(make_job(name="other")), NewJob(there)])
+        assert len(await names(store)) == 1
+        assert (await store.outbox_depth())[0] == 1
 
     async def test_a_key_is_its_owners(self, store: SqlStore) -> None:
         await store.create_job(make_job(), idempotency=self.KEY)

@@ -86,7 +86,7 @@ def test_no_workdir_stays_none(tmp_path: Path) -> None:
         ("name: a\nenv:\n  A: 1\n  A: 2\n", r":4: env\.A is given twice; first in line 3"),
         ("- a\n- b\n", "no fields"),
         ("", "no fields"),
-        ("a: 1\n---\nb: 2\n", ":2: not YAML"),
+        ("a: 1\n---\nb: 2\n", "has 2 job files"),
         ("a: !!python/object/apply:os.system ['true']\n", ":1: not YAML"),
         ("name: \t\x07\n", "not YAML"),
         (b"\xff\xfe\xfa", "not YAML"),

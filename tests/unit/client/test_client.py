@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from aitne.client import Client
+from aitne.client import Client, Job
 from aitne.client.errors import JobEnded, Unreachable, WaitTimeout
 from aitne.core import errors
 from tests.support.fake_api import (
@@ -32,6 +32,45 @@ def test_a_name_in_a_path_stays_one_segment(client: Client, api: FakeApi) -> Non
     with pytest.raises(errors.NotFound):
         client.users.get("../jobs?x=1")
     assert api.requests[0].path == "/users/..%2Fjobs%3Fx%3D1"
+
+
+def test_many_job_files_travel_in_as_few_requests_as_they_fit_in(
+    client: Client, api: FakeApi
+) -> None:
+    def answer(request: Request) -> Given:
+        items = [{"job": job(name=file["name"]), "problem": None} for file in request.json["items"]]
+        return {"created": len(items), "items": items}
+
+    api.on("POST", "/jobs:batch", answer)
+    long = [{"name": f"long{number}", "commands": ["#" * 400_000]} for number in range(3)]
+    files = [{"name": f"job{number}", "commands": ["true"]} for number in range(150)] + long
+    results = client.jobs.submit_many(files, key="k")
+    assert [result.name for result in results if isinstance(result, Job)] == [
+        file["name"] for file in files
+    ]
+    requests = api.sent("POST", "/jobs:batch")
+    assert [len(request.json["items"]) for request in requests] == [100, 52, 1]
+    assert [request.headers["idempotency-key"] for request in requests] == ["k-0", "k-1", "k-2"]
+
+
+def test_a_refused_job_file_among_many_is_an_error_in_its_place(
+    client: Client, api: FakeApi
+) -> None:
+    wrong = {"field": "resources.cpu", "message": "too many", "value": "9", "allowed": "1 to 2"}
+    document = {
+        "status": 422,
+        "code": "invalid_input",
+        "detail": "resources.cpu: too many",
+        "problems": [wrong],
+    }
+    items = [{"job": job(), "problem": None}, {"job": None, "problem": document}]
+    api.on("POST", "/jobs:batch", Lost, {"created": 1, "items": items})
+    accepted, refused = client.jobs.submit_many([{"commands": ["true"]}, {"resources": {"cpu": 9}}])
+    assert isinstance(accepted, Job)
+    assert isinstance(refused, errors.InvalidInput)
+    assert refused.problems[0].allowed == "1 to 2"
+    first, second = api.sent("POST", "/jobs:batch")
+    assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
 
 
 def test_lists_go_from_page_to_page(client: Client, api: FakeApi) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Text, and_, cast, func, insert, or_, select
+from sqlalchemy import ColumnElement, Text, and_, bindparam, cast, func, insert, or_, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from typing_extensions import override
@@ -24,7 +24,14 @@ from aitne.core.errors import Conflict, IdempotencyConflict, NotFound
 from aitne.core.jobs.states import LIVE, JobState
 from aitne.core.models.job import Job, JobFilter, JobOrigin, JobType
 from aitne.core.models.job_search import JobSort
-from aitne.core.ports.store import CreatedJob, Idempotency, JobStore, OutboxKind, Page
+from aitne.core.ports.store import (
+    CreatedJob,
+    Idempotency,
+    JobStore,
+    NewJob,
+    OutboxKind,
+    Page,
+)
 from aitne.core.sessions.names import goes_on
 
 _jobs = tables.jobs
@@ -34,6 +41,20 @@ _OF_PLATFORM = _jobs.c.origin == JobOrigin.PLATFORM
 LIVE_STATES = sorted(LIVE)
 
 
+_ADD = insert(_jobs)
+_READ = select(*JOB_COLUMNS).where(_jobs.c.id.in_(bindparam("ids", expanding=True)))
+_LIVE_OF = and_(
+    _jobs.c.owner == bindparam("live_owner"), _jobs.c.state.in_(LIVE_STATES), _OF_PLATFORM
+)
+_COUNT_LIVE = select(
+    select(func.count()).select_from(_jobs).where(_LIVE_OF).scalar_subquery(),
+    # The tasks that share rows are added separately, so that the rows are counted by an index alone.
+    select(func.coalesce(func.sum(_jobs.c.task_count - 1), 0))
+    .where(_jobs.c.task_count.is_not(None), _LIVE_OF)
+    .scalar_subquery(),
+)
+
+
 class JobRecords(StorePart, JobStore):
     """Part of ``JobStore`` that creates and reads jobs."""
 
@@ -41,76 +62,72 @@ class JobRecords(StorePart, JobStore):
     async def create_job(
         self, job: Job, tasks: Sequence[Job] = (), *, idempotency: Idempotency | None = None
     ) -> CreatedJob:
-        try:
-            async with self._db.write() as tx:
-                if idempotency is not None:
-                    existing = await self._claim(tx, idempotency, job)
-                    if existing is not None:
-                        return CreatedJob(job=existing, replayed=True)
-                if job.spec.lineage is not None:
-                    await _check_alone(tx, job)
-                await tx.execute(insert(_jobs), row_of(job))
-                if tasks:
-                    await tx.execute(insert(_jobs), [row_of(task) for task in tasks])
-                await queue(tx, OutboxKind.SUBMIT, [job], self._clock())
-                tx.append_event(
-                    "job.created",
-                    event_data(job, None),
-                    job_id=job.id,
-                    owner=job.owner,
-                    project=job.project,
-                )
-        except IntegrityError as error:
-            raise Conflict(
-                f"The job {job.id} already exists. Use a new ID for a new job."
-            ) from error
-        return CreatedJob(job=job, replayed=False)
-
-    async def _claim(self, tx: Transaction, wish: Idempotency, job: Job) -> Job | None:
-        """Claim the key for ``job``, or return the job that has it.
-
-        A concurrent request holds its key uncommitted: the insert waits for its end.
-        """
-        table = tables.idempotency
-        claim = insert_if_absent(tx.dialect, table).values(
-            owner=wish.owner,
-            key=wish.key,
-            request_hash=wish.request_hash,
-            job_id=job.id,
-            created_at=self._clock(),
-        )
-        if (await tx.execute(claim)).rowcount:
-            return None
-        query = select(table.c.request_hash, table.c.job_id).where(
-            table.c.owner == wish.owner, table.c.key == wish.key
-        )
-        key_row = (await tx.execute(query)).one()
-        _check_same(wish, key_row.request_hash)
-        row = (
-            (await tx.execute(select(*JOB_COLUMNS).where(_jobs.c.id == key_row.job_id)))
-            .mappings()
-            .one()
-        )
-        return job_of(row)
+        (created,) = await self.create_jobs([NewJob(job, tasks, idempotency)])
+        return created
 
     @override
-    async def find_replay(self, idempotency: Idempotency) -> Job | None:
-        table = tables.idempotency
-        query = select(table.c.request_hash, *JOB_COLUMNS).where(
-            table.c.owner == idempotency.owner,
-            table.c.key == idempotency.key,
-            _jobs.c.id == table.c.job_id,
-        )
-        async with self._db.read() as connection:
-            row = (await connection.execute(query)).mappings().first()
-        if row is None:
-            return None
-        _check_same(idempotency, row["request_hash"])
-        return job_of(row)
+    async def create_jobs(self, new_jobs: Sequence[NewJob]) -> Sequence[CreatedJob]:
+        try:
+            async with self._db.write(brief=True) as tx:
+                existing = await self._claim(tx, new_jobs)
+                await self._insert(tx, [new for new in new_jobs if new.job.id not in existing])
+        except IntegrityError as error:
+            raise Conflict(
+                "A job with this ID already exists. Use a new ID for a new job."
+            ) from error
+        return [
+            CreatedJob(job=existing.get(new.job.id, new.job), replayed=new.job.id in existing)
+            for new in new_jobs
+        ]
+
+    async def _insert(self, tx: Transaction, new_jobs: Sequence[NewJob]) -> None:
+        """Insert the rows, outbox items and events of new jobs."""
+        for new in new_jobs:
+            if new.job.spec.lineage is not None:
+                await _check_alone(tx, new.job)
+        jobs = [new.job for new in new_jobs]
+        if not jobs:
+            return
+        await tx.send(_ADD, [row_of(row) for new in new_jobs for row in (new.job, *new.tasks)])
+        await queue(tx, OutboxKind.SUBMIT, jobs, self._clock())
+        for job in jobs:
+            tx.append_event(
+                "job.created",
+                event_data(job, None),
+                job_id=job.id,
+                owner=job.owner,
+                project=job.project,
+            )
+
+    async def _claim(self, tx: Transaction, new_jobs: Sequence[NewJob]) -> dict[UUID, Job]:
+        """Claim the idempotency keys for the jobs; return the jobs that have a key already, by the
+        ID of the new job that is not stored for this reason.
+
+        A concurrent request holds its keys uncommitted: the insert waits for its end.
+        """
+        wishes = {new.idempotency.key: new for new in new_jobs if new.idempotency is not None}
+        if not wishes:
+            return {}
+        table, now = tables.idempotency, self._clock()
+        rows = [
+            {**wish.model_dump(), "job_id": new.job.id, "created_at": now}
+            for new in wishes.values()
+            if (wish := new.idempotency) is not None
+        ]
+        claim = insert_if_absent(tx.dialect, table).returning(table.c.key)
+        claimed = set((await tx.execute(claim, rows)).scalars())
+        taken = [new.idempotency for key, new in wishes.items() if key not in claimed]
+        existing = await _replays(tx, [wish for wish in taken if wish is not None])
+        return {wishes[key].job.id: job for key, job in existing.items()}
+
+    @override
+    async def find_replays(self, wishes: Sequence[Idempotency]) -> Mapping[str, Job]:
+        async with self._db.read(brief=True) as connection:
+            return await _replays(connection, wishes)
 
     @override
     async def get_job(self, job_id: UUID) -> Job:
-        async with self._db.read() as connection:
+        async with self._db.read(brief=True) as connection:
             jobs = await _read(connection, [job_id])
         if not jobs or jobs[0].is_task_group:
             raise NotFound("job", job_id)
@@ -134,13 +151,13 @@ class JobRecords(StorePart, JobStore):
             .order_by(_jobs.c.created_at, _jobs.c.id)
             .limit(1)
         )
-        async with self._db.read() as connection:
+        async with self._db.read(brief=True) as connection:
             row = (await connection.execute(query)).mappings().first()
         return None if row is None else job_of(row)
 
     @override
     async def get_jobs(self, job_ids: Collection[UUID]) -> Sequence[Job]:
-        async with self._db.read() as connection:
+        async with self._db.read(brief=True) as connection:
             return await _read(connection, job_ids)
 
     @override
@@ -191,9 +208,9 @@ class JobRecords(StorePart, JobStore):
     @override
     async def count_live(self, owner: str) -> int:
         """Count the owner's jobs that have not ended, including tasks of arrays."""
-        matches = and_(_jobs.c.owner == owner, _jobs.c.state.in_(LIVE_STATES), _OF_PLATFORM)
-        async with self._db.read() as connection:
-            return sum((await _counts(connection, matches)).values())
+        async with self._db.read(brief=True) as connection:
+            rows, shared = (await connection.execute(_COUNT_LIVE, {"live_owner": owner})).one()
+        return int(rows + shared)
 
     @override
     async def count_by_state(self) -> dict[JobState, int]:
@@ -215,8 +232,7 @@ async def _read(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[
 async def _rows(connection: AsyncConnection, job_ids: Collection[UUID]) -> list[Job]:
     jobs: list[Job] = []
     for some in batched([*job_ids], MOST_IDS):
-        query = select(*JOB_COLUMNS).where(_jobs.c.id.in_(some))
-        jobs += map(job_of, (await connection.execute(query)).mappings())
+        jobs += map(job_of, (await connection.execute(_READ, {"ids": some})).mappings())
     return jobs
 
 
@@ -251,6 +267,24 @@ async def _check_alone(tx: Transaction, job: Job) -> None:
     for other in map(job_of, (await tx.execute(query)).mappings()):
         if (other.spec.lineage or other.id) == job.spec.lineage:
             raise Conflict(goes_on(other))
+
+
+async def _replays(
+    source: Transaction | AsyncConnection, wishes: Sequence[Idempotency]
+) -> dict[str, Job]:
+    """Return the jobs that have these keys of one user, by key. Raises ``IdempotencyConflict``."""
+    table, by_key = tables.idempotency, {wish.key: wish for wish in wishes}
+    if not by_key:
+        return {}
+    query = select(table.c.key.label("used_key"), table.c.request_hash, *JOB_COLUMNS).where(
+        table.c.owner == wishes[0].owner,
+        table.c.key.in_(by_key),
+        _jobs.c.id == table.c.job_id,
+    )
+    rows = (await source.execute(query)).mappings().all()
+    for row in rows:
+        _check_same(by_key[row["used_key"]], row["request_hash"])
+    return {row["used_key"]: job_of(row) for row in rows}
 
 
 def _check_same(wish: Idempotency, request_hash: str) -> None:

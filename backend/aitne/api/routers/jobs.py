@@ -11,7 +11,14 @@ from fastapi.responses import PlainTextResponse
 
 from aitne.api import profile_text
 from aitne.api.audited import NotesDep
-from aitne.api.bulk_views import CancelJobs, CancelResults, JobCounts
+from aitne.api.bulk_views import (
+    BatchResult,
+    BatchResults,
+    CancelJobs,
+    CancelResults,
+    JobBatch,
+    JobCounts,
+)
 from aitne.api.deps import (
     IdempotencyKey,
     MetricsDep,
@@ -22,9 +29,11 @@ from aitne.api.deps import (
     get_caller,
 )
 from aitne.api.job_views import JobPage, JobView
+from aitne.api.problems import problem_of
 from aitne.api.routers import V1
 from aitne.api.sse import while_allowed
 from aitne.api.streaming import StreamedResponse, streams_of
+from aitne.api.validation import parsed
 from aitne.api.views import (
     AnyJobQuery,
     EventList,
@@ -72,6 +81,36 @@ async def create_job(
     """Submit a job file, including its ``type``."""
     created = await platform.jobs.create(actor, body, idempotency_key=idempotency_key)
     return present_created(created, actor, platform, response)
+
+
+@router.post("/jobs:batch")
+async def create_jobs(
+    body: JobBatch,
+    actor: Writer,
+    platform: PlatformDep,
+    request: Request,
+    notes: NotesDep,
+    idempotency_key: IdempotencyKey = None,
+) -> BatchResults:
+    """Submit up to 100 job files in one transaction. Each is validated by itself: a refused one has
+    a problem in place of its job, and the others are submitted."""
+    files = [parsed(JobFile, file, create_job) for file in body.items]
+    results = await platform.jobs.create_many(
+        actor, files, body.items, idempotency_key=idempotency_key
+    )
+    created = [result for result in results if isinstance(result, CreatedJob)]
+    notes["jobs"] = [str(result.job.id) for result in created if not result.replayed]
+    return BatchResults(
+        created=len(notes["jobs"]),
+        items=[
+            BatchResult(
+                job=present(result.job, actor, platform), problem=None, replayed=result.replayed
+            )
+            if isinstance(result, CreatedJob)
+            else BatchResult(job=None, problem=problem_of(result, request.url.path))
+            for result in results
+        ],
+    )
 
 
 @router.get("/jobs", response_model=JobPage)

@@ -15,6 +15,12 @@ from aitne.cli.options import DataDir, Json, Url, Wait, Yes
 from aitne.cli.registry import WORK, command
 from aitne.core.errors import InvalidInput
 
+FilesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="FILE...", help="Job files; - is standard input.")
+]
+FilesOption = Annotated[
+    list[str] | None, typer.Option("--file", "-f", metavar="FILE", help="The same, as an option.")
+]
 FileArgument = Annotated[
     str | None, typer.Argument(metavar="FILE", help="The job file; - is standard input.")
 ]
@@ -30,11 +36,12 @@ FileOption = Annotated[
 aitne apply job.aitne.yml                  ask, submit, return
 aitne apply job.aitne.yml --yes --wait     submit and follow to the end
 aitne apply job.aitne.yml --yes --json     submit; the job as JSON
+aitne apply *.aitne.yml --yes              submit many; one ID in each line
 """,
 )
 def apply(
-    file: FileArgument = None,
-    file_option: FileOption = None,
+    files: FilesArgument = None,
+    file_option: FilesOption = None,
     yes: Yes = False,
     wait: Wait = False,
     detach: Annotated[
@@ -44,20 +51,26 @@ def apply(
     url: Url = None,
     data_dir: DataDir = None,
 ) -> int:
-    """Submit a job file: show the plan, ask, submit.
+    """Submit job files: show the plan, ask, submit.
 
-    With --wait the log of a job is followed to its end, and the exit status is 1 if the job fails;
+    A file may contain several, separated by ---; of several no plan is shown. With --wait the log of a job is followed to its end, and the exit status is 1 if the job fails;
     for a session the command waits until it is ready. Ctrl-C leaves it running.
     """
     if wait and detach:
         raise InvalidInput("--wait follows the job and --detach leaves it alone: pass only one.")
     from aitne.cli import job_source, submit
 
-    source = job_source.read(_only(file, file_option))
+    paths = _several(files or [], file_option or [])
+    sources = [source for path in paths for source in job_source.read_all(path)]
+    if len(sources) > 1:
+        if wait:
+            raise InvalidInput("--wait follows one job, and these are several job files.")
+        return submit.submit_many(connect(url, data_dir), sources, yes=yes, as_json=as_json)
     try:
-        submit.submit(connect(url, data_dir), source.content, yes=yes, wait=wait, as_json=as_json)
+        content = sources[0].content
+        submit.submit(connect(url, data_dir), content, yes=yes, wait=wait, as_json=as_json)
     except InvalidInput as error:
-        raise source.locate(error) from error
+        raise sources[0].locate(error) from error
     return 0
 
 
@@ -171,6 +184,19 @@ def import_(
     else:
         output.say(f"Wrote {to}. `aitne plan {to}` shows the resulting job.")
     return 0
+
+
+def _several(arguments: list[str], options: list[str]) -> list[str]:
+    """Return the job files. Raises ``InvalidInput`` if there is none, or for a command."""
+    paths = [*arguments, *options]
+    if not paths or paths.count("-") > 1:
+        raise InvalidInput("Name a job file, such as job.aitne.yml; - is standard input.")
+    if len(arguments) > 1 and arguments[0] != "-" and not os.path.exists(arguments[0]):
+        raise InvalidInput(
+            f"{arguments[0]} does not exist. This submits job files; write a command there: "
+            f"`commands: {' '.join(arguments)}`."
+        )
+    return paths
 
 
 def _only(argument: str | None, option: str | None) -> str:

@@ -198,7 +198,6 @@ class Admission:
 
         Raises:
             InvalidInput: the job could never run within its project's limits.
-            Conflict: the user has as many live jobs as allowed.
         """
         array = admitted.spec.array
         indices = parse_array(array).indices if array else ()
@@ -208,9 +207,24 @@ class Admission:
             "array_job_id": job.id,
             "array_task_ids": str(ArrayRange(indices)),
         }
-        await self._check_live(actor, 1 + len(indices))
         await self.within_limits(job)
         return job, [job.model_copy(update=group)] if array else []
+
+    def check_live(self, live: int, rows: tuple[Job, list[Job]]) -> int:
+        """Return the number of live jobs and tasks of a user who has ``live`` of them and adds the
+        job of these rows.
+
+        Raises ``Conflict`` if that is more than allowed.
+        """
+        array = rows[0].spec.array
+        new = 1 + (len(parse_array(array).indices) if array else 0)
+        max_jobs = self._settings.limits.max_live_jobs
+        if live + new > max_jobs:
+            raise Conflict(
+                f"You have {live} jobs and tasks that wait or run, and this would add {new}; "
+                f"the limit is {max_jobs}. Wait for some to end, or cancel some."
+            )
+        return live + new
 
     async def within_limits(self, job: Job) -> str | None:
         """Return the limit of its project or QOS for which the job would have to wait; None if
@@ -308,15 +322,6 @@ class Admission:
                 dependencies.append(job)
         problems.check()
         return dependencies
-
-    async def _check_live(self, actor: Actor, new: int) -> None:
-        max_jobs = self._settings.limits.max_live_jobs
-        live = await self._store.count_live(actor.name)
-        if live + new > max_jobs:
-            raise Conflict(
-                f"You have {live} jobs and tasks that wait or run, and this would add {new}; "
-                f"the limit is {max_jobs}. Wait for some to end, or cancel some."
-            )
 
 
 def _check_dependency(kind: str, job: Job, problems: Problems) -> None:

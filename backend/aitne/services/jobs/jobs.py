@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from aitne.core.errors import InvalidInput, NotAllowed, NotFound
+from aitne.core.errors import AitneError, Conflict, InvalidInput, NotAllowed, NotFound
 from aitne.core.jobs.env_values import with_visible_env
 from aitne.core.jobs.states import WAITING, JobState
 from aitne.core.models.event import Event
@@ -22,7 +22,7 @@ from aitne.core.models.profile import Profile
 from aitne.core.models.user import Actor
 from aitne.core.ports.files import JobFiles, LogChunk
 from aitne.core.ports.outside import OutsideJobs
-from aitne.core.ports.store import CreatedJob, Idempotency, Page, Store
+from aitne.core.ports.store import CreatedJob, Idempotency, NewJob, Page, Store
 from aitne.core.sweeps import expand
 from aitne.core.users.policy import PolicyAction, decide, require
 from aitne.services.jobs.admission import Admission, AdmittedJob
@@ -131,6 +131,55 @@ class JobService:
             return earlier
         admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE)
         return await self._store_new(actor, admitted, idempotency)
+
+    async def create_many(
+        self,
+        actor: Actor,
+        files: Sequence[JobFile | AitneError],
+        body: Any,
+        *,
+        idempotency_key: str | None = None,
+    ) -> builtins.list[CreatedJob | AitneError]:
+        """Store several jobs for the controller to submit, in one transaction, and return for each
+        file the job or the error for which it is refused. A file that is an error already stays
+        that error.
+
+        ``body`` is the whole request, which a repeated one must equal. A repetition returns the
+        same jobs, and checks again what was refused.
+
+        Raises:
+            NotAllowed: the credential may not create jobs.
+            IdempotencyConflict: the key was used with another request.
+        """
+        whole = _idempotency(actor, idempotency_key, "create_many", body)
+        # No key of a client has a space, so these are not the keys of other requests.
+        wishes = [
+            None if whole is None else whole.model_copy(update={"key": f"{whole.key} {number}"})
+            for number in range(len(files))
+        ]
+        _check_scope(PolicyAction.JOB_CREATE, actor)
+        replays = await self._store.find_replays([wish for wish in wishes if wish is not None])
+        results: builtins.list[CreatedJob | AitneError | None] = []
+        new_jobs: builtins.list[NewJob] = []
+        live = await self._store.count_live(actor.name)
+        for file, wish in zip(files, wishes, strict=True):
+            earlier = None if wish is None else replays.get(wish.key)
+            if earlier is not None:
+                results.append(CreatedJob(job=earlier, replayed=True))
+                continue
+            try:
+                if isinstance(file, AitneError):
+                    raise file
+                admitted = await self._admission.of_file(actor, file, PolicyAction.JOB_CREATE)
+                rows = await self._admission.rows(actor, admitted)
+                live = self._admission.check_live(live, rows)
+            except (InvalidInput, NotAllowed, Conflict) as error:
+                results.append(error)
+            else:
+                results.append(None)
+                new_jobs.append(NewJob(*rows, wish))
+        created = iter(await self._store.create_jobs(new_jobs) if new_jobs else ())
+        return [next(created) if result is None else result for result in results]
 
     async def get(self, actor: Actor, job_id: UUID) -> Job:
         """Return the job, with hidden values of ``env`` unless it is the actor's own.
@@ -361,14 +410,15 @@ class JobService:
         _check_scope(PolicyAction.JOB_CREATE, actor)
         if idempotency is None:
             return None
-        job = await self._store.find_replay(idempotency)
+        job = (await self._store.find_replays([idempotency])).get(idempotency.key)
         return None if job is None else CreatedJob(job=job, replayed=True)
 
     async def _store_new(
         self, actor: Actor, admitted: AdmittedJob, idempotency: Idempotency | None
     ) -> CreatedJob:
-        job, tasks = await self._admission.rows(actor, admitted)
-        return await self._store.create_job(job, tasks, idempotency=idempotency)
+        rows = await self._admission.rows(actor, admitted)
+        self._admission.check_live(await self._store.count_live(actor.name), rows)
+        return await self._store.create_job(*rows, idempotency=idempotency)
 
 
 def _eyes(actor: Actor) -> str | None:

@@ -14,6 +14,7 @@ from aitne.core.models.job_search import JobSort
 from aitne.core.ports.store.records import (
     CreatedJob,
     Idempotency,
+    NewJob,
     OutboxItem,
     OutboxKind,
     Page,
@@ -40,9 +41,17 @@ class JobStore(Protocol):
         """
         ...
 
-    async def find_replay(self, idempotency: Idempotency) -> Job | None:
-        """Return the job that an earlier request with this idempotency key created; None if there
-        is none. So a repeated request need not be checked again.
+    async def create_jobs(self, new_jobs: Sequence[NewJob]) -> Sequence[CreatedJob]:
+        """Store several jobs as ``create_job`` does, all in one transaction: on any error none of
+        them is stored.
+
+        Raises as ``create_job``.
+        """
+        ...
+
+    async def find_replays(self, wishes: Sequence[Idempotency]) -> Mapping[str, Job]:
+        """Return the jobs that earlier requests with these idempotency keys of one user created, by
+        key. So a repeated request need not be checked again.
 
         Raises ``IdempotencyConflict`` as ``create_job`` does.
         """

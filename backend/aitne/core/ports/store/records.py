@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -47,6 +47,17 @@ class CreatedJob(Frozen):
 
     job: Job
     replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """Rows of a job to store, those of its tasks for an array job, and the idempotency key of the
+    request.
+    """
+
+    job: Job
+    tasks: Sequence[Job] = ()
+    idempotency: Idempotency | None = None
 
 
 class QueuePlace(Frozen):
