@@ -26,6 +26,7 @@ from aitne.adapters.schedulers._local.tasks import (
     dependencies_of,
 )
 from aitne.core.errors import NotSupported, SchedulerRejected, SchedulerUnavailable, SetupError
+from aitne.core.jobs.states import JobState
 from aitne.core.models.limits import HeldLimits, LimitUsage
 from aitne.core.models.node import Cluster, GpuCount, Holder, Node, NodeState
 from aitne.core.ports.scheduler import (
@@ -195,7 +196,7 @@ class LocalScheduler:
             update={"request": record.request.model_copy(update={"script": "", "files": {}})}
         )
         engine.book.add(LocalJob(reduced_record))
-        engine.schedule()
+        engine.schedule_soon()
 
     def _check(self, request: SubmitRequest) -> None:
         now, engine = self._clock(), self._engine
@@ -249,6 +250,8 @@ class LocalScheduler:
     async def poll(self) -> Sequence[SchedulerJob]:
         """Return every job, from memory."""
         engine = self._engine
+        if engine.next_round is not None:
+            engine.schedule()  # so that new jobs have their pending reasons
         before = self._clock() - _KEEP_ENDED
         # Jobs that ended while the platform was down are reported for as long as those that ended since.
         if before >= self._started_at and (numbers := engine.forget_ended_before(before)):
@@ -264,11 +267,24 @@ class LocalScheduler:
 
     def _row(self, engine: SchedulingEngine, task: LocalTask) -> SchedulerJob:
         if task.ended:
-            task.last_row = task.last_row or task.row(None, None)
+            if task.last_row is None or not task.last_row.state.terminal:
+                task.last_row = task.row(None, None)
             return task.last_row
         if task.phase is not TaskPhase.WAITING:
             return task.row(None, None)
-        return task.row(engine.pending_reason(task), engine.expected_start(task))
+        reason, start, last = (
+            engine.pending_reason(task),
+            engine.expected_start(task),
+            task.last_row,
+        )
+        if (
+            last is None
+            or last.state is not JobState.QUEUED
+            or (last.pending_reason, last.expected_start_at) != (reason, start)
+            or (last.restart_count, last.time_limit_s) != (task.restart_count, task.time_limit_s)
+        ):
+            task.last_row = last = task.row(reason, start)
+        return last
 
     def _tasks(self, run: Run) -> list[LocalTask]:
         """Return the tasks of the run's ID, if they belong to exactly this attempt."""

@@ -36,6 +36,8 @@ LEASE_S = 60.0
 RETRY_S = 2.0
 NO_ID_YET_S = 0.5
 REFUSED_S = 10.0
+PAUSE_S = 0.02
+"""Seconds between two looks for due items: most changes create none."""
 IDLE_S = 0.5
 
 
@@ -85,6 +87,8 @@ class OutboxActions:
                     continue
                 if until_idle and not in_hand:
                     return
+                if not until_idle:
+                    await asyncio.sleep(PAUSE_S)
                 await self._store.wait_for_change(0.02 if until_idle else IDLE_S)
 
     async def _guarded(self, item: OutboxItem, in_hand: set[int]) -> None:

@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 STORE_RETRY_S = 1.0
 FOLLOW_S = 5.0
+FOLLOW_PAUSE_S = 0.02
 LEAST_BETWEEN_POLLS_S = 0.1
 """Minimum seconds between polls, also if the scheduler reports every change at once."""
 BETWEEN_CANCELLATION_POLLS_S = 1.0
@@ -142,6 +143,8 @@ class Controller:
                 await connector.on_event(event)
             if connector.interrupted:
                 connector.resume()
+            # The next change is read at once, those that follow it within the pause together.
+            await asyncio.sleep(FOLLOW_PAUSE_S)
             await self._store.wait_for_change(FOLLOW_S)
 
     async def _poll(self) -> None:

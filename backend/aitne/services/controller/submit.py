@@ -51,6 +51,8 @@ MOST_AT_ONCE = 4
 LEASE_S = 60.0
 LONGEST_PAUSE_S = 15.0
 HELD_S = 10.0
+GATHER_S = 0.02
+"""Seconds in which the items that follow others are collected, so that they begin together."""
 IDLE_S = 0.5
 """Seconds between checks for deferred items, which become due without any change."""
 _BEGUN = frozenset({JobState.SUBMITTING})
@@ -107,7 +109,7 @@ class Submitter:
         """Items in progress, which must not begin again when their lease expires."""
         async with asyncio.TaskGroup() as group:
             workers = [group.create_task(self._work()) for _ in range(MOST_AT_ONCE)]
-            workers.append(group.create_task(self._write_answers()))
+            workers.append(group.create_task(self._write_answers(until_idle)))
             await self._feed(until_idle)
             for worker in workers:
                 worker.cancel()
@@ -130,6 +132,8 @@ class Submitter:
                 if fresh:
                     self._in_hand.update(item.id for item in fresh)
                     await self._begin(fresh, hold_reason)
+                    if len(fresh) < BATCH and not until_idle:
+                        await asyncio.sleep(GATHER_S)
                 elif self._in_hand:
                     await self._wait_for_room()
                 elif busy:
@@ -343,7 +347,7 @@ class Submitter:
         self._in_hand.difference_update(items)
         self._room.set()
 
-    async def _write_answers(self) -> None:
+    async def _write_answers(self, until_idle: bool) -> None:
         while True:
             await self._answered.wait()
             self._answered.clear()
@@ -377,3 +381,5 @@ class Submitter:
             for delay_s, ids in later.items():
                 await self._store.return_outbox(*ids, epoch=epoch, delay_s=delay_s)
             self._leave([answer.item.id for answer in answers])
+            if not until_idle:
+                await asyncio.sleep(GATHER_S)

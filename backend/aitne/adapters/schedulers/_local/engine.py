@@ -40,6 +40,8 @@ from aitne.core.jobs.layout import log_name
 from aitne.core.jobs.states import TerminationReason as Reason
 from aitne.core.models.limits import HeldLimits, LimitUsage
 
+GATHER_S = 0.02
+"""Seconds in which tasks that follow others are collected, because each round looks at all tasks."""
 RETRY_S = 5.0
 """Seconds after a failed start, and before a start on a machine that seemed to shut down."""
 
@@ -75,8 +77,9 @@ class SchedulingEngine:
         self._forecast: dict[int, datetime] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._next_begin: datetime | None = None
-        """Time of the next round for a task that may not start before it."""
+        self.next_round: asyncio.TimerHandle | None = None
+        self._scheduled_at = float("-inf")
+        self._next_begin: datetime | None = None  # of a task that may not start before
 
     # --- queries ---------------------------------------------------------------------------------
 
@@ -123,6 +126,9 @@ class SchedulingEngine:
         """Start the tasks that can start; set the pending reasons of the others."""
         if self._closed:
             return
+        self.next_round, timer = None, self.next_round
+        if timer is not None:
+            timer.cancel()
         now = self._clock()
         self._reasons = {}
         startable = self._startable(now)
@@ -142,7 +148,16 @@ class SchedulingEngine:
                 self._spawn(self._launch(task))
         waiting = {task.number: task for task in startable}
         self._reasons |= self.limits.reasons(plan.limited, waiting, self.book.tasks(), now)
+        self._scheduled_at = asyncio.get_running_loop().time()
         self.notify()
+
+    def schedule_soon(self) -> None:
+        """Schedule at once, or with the tasks that arrive shortly after others together."""
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._scheduled_at + GATHER_S:
+            self.schedule()
+        elif self.next_round is None:
+            self.next_round = loop.call_later(GATHER_S, self.schedule)
 
     def notify(self) -> None:
         """Wake the callers that wait for a change of any job."""

@@ -56,7 +56,7 @@ class LocalTask:
     trouble: str | None = None
     """Reason why the last start failed; another one follows."""
     last_row: SchedulerJob | None = None
-    """Its last record for the port; it does not change after the end."""
+    """Its last record for the port, if it waits or has ended: the same object while nothing changes."""
 
     @property
     def scheduler_id(self) -> str:
