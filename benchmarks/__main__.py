@@ -25,6 +25,7 @@ NAMES = (
     "fairness",
     "manifest",
     "nodes",
+    "submit",
     "slurm_submit",
     "slurm_array",
     "slurm_poll",

@@ -148,5 +148,25 @@ def pss_bytes(pid: int) -> int:
 
 def cpu_seconds(pid: int) -> float:
     """What a process has used of the CPUs, in user and kernel mode, all threads together."""
+    return sum(_stat(pid)[1:3]) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds_of_tree(root: int) -> float:
+    """What a process and its descendants have used of the CPUs, those that have ended included."""
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    stats: dict[int, list[int]] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            stats[pid] = _stat(pid)
+    tree, found = [root], 0
+    while tree:
+        pid = tree.pop()
+        found += sum(stats[pid][1:]) if pid in stats else 0
+        tree += [child for child, stat in stats.items() if stat[0] == pid]
+    return found / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[int]:
+    """Parent, and user and kernel time of a process and of its children that have ended, in ticks."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return [int(fields[number]) for number in (1, 11, 12, 13, 14)]

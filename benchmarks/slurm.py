@@ -11,7 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from aitne.core.errors import AitneError
 from aitne.core.jobs.states import LIVE
@@ -138,10 +140,28 @@ class OnSlurm:
 
     def count(self, condition: str) -> int:
         """Rows of jobs, read past the API, which it costs nothing."""
+        ((found,),) = self._read(f"SELECT count(*) FROM jobs WHERE {condition}")
+        return int(found)
+
+    def last_event(self) -> int:
+        """The newest event."""
+        ((found,),) = self._read("SELECT coalesce(max(id), 0) FROM events")
+        return int(found)
+
+    def submitted(self, after: int) -> list[float]:
+        """When the scheduler took jobs, in seconds since 1970, by the events after one."""
+        rows = self._read(
+            "SELECT time FROM events WHERE id > ? AND kind = 'job.state' "
+            "AND json_extract(data, '$.previous') = 'SUBMITTING' "
+            "AND json_extract(data, '$.state') = 'QUEUED' ORDER BY id",
+            after,
+        )
+        return [datetime.fromisoformat(f"{time}+00:00").timestamp() for (time,) in rows]
+
+    def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         path = self.settings.data_dir / "aitne.db"
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as database:
-            (found,) = database.execute(f"SELECT count(*) FROM jobs WHERE {condition}").fetchone()
-        return int(found)
+            return database.execute(query, values).fetchall()
 
     def live(self) -> int:
         """Jobs that have not ended."""
@@ -175,13 +195,13 @@ def platform(
         limits=None if limits is None else dict(limits),
     )
     if scheduler == "slurm":
-        with _api(settings) as found:
+        with api(settings) as found:
             yield found
         return
     with _broker(slurm, folder, scheduler) as socket:
         yours = settings.slurm.model_copy(update={"dev_cluster": None})
         update = {"slurm": yours, "broker": BrokerClientSettings(socket=socket)}
-        with _api(settings.model_copy(update=update)) as found:
+        with api(settings.model_copy(update=update)) as found:
             yield found
 
 
@@ -201,7 +221,8 @@ def _broker(slurm: Slurm, folder: Path, scheduler: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _api(settings: Settings) -> Iterator[OnSlurm]:
+def api(settings: Settings) -> Iterator[OnSlurm]:
+    """A platform with these settings of which the API runs."""
     folder = settings.data_dir
     folder.mkdir(mode=0o700)
     ensure_secrets(settings.secrets_dir)

@@ -9,9 +9,10 @@ from tempfile import TemporaryDirectory
 from benchmarks.figures import Figure, Row
 from benchmarks.processes import eventually
 from benchmarks.slurm import USER, Slurm, cluster, platform
-from benchmarks.slurm_submit import through_platform
+from benchmarks.slurm_submit import BODY
 from benchmarks.sse_clients import listening
 from benchmarks.stats import median, median_ratio
+from benchmarks.submit import submit_all
 
 NAME = "slurm_browsers"
 BROWSERS = 1_000
@@ -35,7 +36,7 @@ def measure(*, quick: bool) -> Figure:
             ours.controller(),
         ):
             token = ours.token_of(USER)
-            through_platform(ours, token, JOBS)
+            submit_all(ours, token, JOBS, BODY)
             numbers = slurm.run("squeue", "--noheader", "--format=%i").split()
             for number in range(rounds):
                 found = {}

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import time
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figure, Row
-from benchmarks.processes import BenchmarkError, eventually
+from benchmarks.processes import BenchmarkError, cpu_seconds_of_tree, eventually
 from benchmarks.slurm import USER, OnSlurm, Slurm, cluster, platform
 from benchmarks.slurm_raw import PARALLEL, Raw, Submit, spread
 from benchmarks.stats import median, median_ratio
+from benchmarks.submit import LIMIT_MS, submit_all
 
 NAME = "slurm_submit"
 LEAST = 0.8
 WAYS = {"slurm": "slurmrestd", "slurm_cli": "sbatch"}
 """Each adapter, and what it submits with."""
-_BODY = {
+BODY = {
     "name": "benchmark",
     "commands": ["true"],
     "workdir": "/tmp",
     "resources": {"memory": "64M"},
     "max_duration": "1m",
 }
-_LOOK_EVERY_S = 0.005
 
 
 @dataclass
@@ -36,6 +36,8 @@ class Taken:
     accepted: list[float] = field(default_factory=list)
     """Until the API has taken them, in our rounds."""
     theirs: list[float] = field(default_factory=list)
+    cpu_ms: list[list[float]] = field(default_factory=list)
+    """CPU time of a job in the API, the controller and the broker with its helpers, in our rounds."""
 
 
 def measure(*, quick: bool) -> Figure:
@@ -52,6 +54,20 @@ def measure(*, quick: bool) -> Figure:
             pairs = list(zip(taken.ours, taken.theirs, strict=True))
             rows += [
                 Row(f"jobs a second over {way}'s", "x", median_ratio(pairs), least=LEAST),
+                Row(
+                    "CPU time of a job, all together",
+                    "ms",
+                    median(list(map(sum, taken.cpu_ms))),
+                    LIMIT_MS,
+                ),
+                *(
+                    Row(
+                        f"CPU time of a job, {name}",
+                        "ms",
+                        median([each[n] for each in taken.cpu_ms]),
+                    )
+                    for n, name in enumerate(("API", "controller", "broker"))
+                ),
                 Row("through the platform", "/s", median(taken.ours)),
                 Row("there, until the API has taken them", "/s", median(taken.accepted)),
                 Row(f"{PARALLEL} times {way}", "/s", median(taken.theirs)),
@@ -64,8 +80,8 @@ def measure(*, quick: bool) -> Figure:
         [
             f"Slurm {release}; rounds of {jobs} jobs of {USER}'s, {PARALLEL} clients at once, the two "
             "in turn, all nodes drained. The controller does not run meanwhile.",
-            "Through the platform: from the first `POST /api/v1/jobs` until the last job's id of Slurm's "
-            "is in the database; API, controller and broker each have a process. The bare jobs have the "
+            "Through the platform: from the first `POST /api/v1/jobs` until the event of the last job's "
+            "submission; CPU time is user and kernel time; API, controller and broker each have a process. The bare jobs have the "
             "same options and a script of one line; no folder, no agent, no record.",
         ],
     )
@@ -75,13 +91,19 @@ def _rounds(
     slurm: Slurm, ours: OnSlurm, bare: Callable[[], Submit], rounds: int, jobs: int
 ) -> Taken:
     taken = Taken()
-    token = ours.token_of(USER)
+    token, broker = ours.token_of(USER), _broker(slurm, ours)
     for number in range(rounds):
         for mine in (True, False) if number % 2 else (False, True):
             if mine:
-                with ours.controller():
-                    through_platform(ours, token, PARALLEL)
-                    accepted, whole = through_platform(ours, token, jobs)
+                with ours.controller() as controller:
+                    submit_all(ours, token, PARALLEL, BODY)
+                    pids = (ours.api_pid, controller, broker)
+                    before = [cpu_seconds_of_tree(pid) for pid in pids]
+                    accepted, whole = submit_all(ours, token, jobs, BODY)
+                    after = [cpu_seconds_of_tree(pid) for pid in pids]
+                    taken.cpu_ms.append(
+                        [1e3 * (b - a) / jobs for a, b in zip(before, after, strict=True)]
+                    )
                     _check(slurm, jobs + PARALLEL)
                     slurm.cancel_all()
                     eventually("the platform's notice of it", lambda: not ours.live())
@@ -94,22 +116,17 @@ def _rounds(
     return taken
 
 
-def through_platform(ours: OnSlurm, token: str, jobs: int) -> tuple[float, float]:
-    """Seconds until the API has taken them, and until Slurm has them."""
-
-    def client() -> Submit:
-        http = ours.http(token)
-        return lambda: http.post("/api/v1/jobs", _BODY)
-
-    known = ours.count("scheduler_id IS NOT NULL")
-    began = time.perf_counter()
-    accepted = spread(jobs, client)
-    give_up = began + 60 + jobs / 5
-    while (there := ours.count("scheduler_id IS NOT NULL") - known) < jobs:
-        if time.perf_counter() > give_up:
-            raise BenchmarkError(f"Slurm has {there} of {jobs} jobs")
-        time.sleep(_LOOK_EVERY_S)
-    return accepted, time.perf_counter() - began
+def _broker(slurm: Slurm, ours: OnSlurm) -> int:
+    """The process of the broker behind the platform's socket; its helpers are its descendants."""
+    for entry in Path("/proc").iterdir():
+        words: list[bytes] = []
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        if b"aitne.broker" in words and b"--config" in words:
+            config = Path(words[words.index(b"--config") + 1].decode())
+            if str(ours.settings.broker.socket) in config.read_text():
+                return int(entry.name)
+    raise BenchmarkError(f"no process is the broker of {slurm.about.name}")
 
 
 def _check(slurm: Slurm, jobs: int) -> None:
