@@ -1,6 +1,6 @@
 // A user's JupyterLab on a platform whose jobs run as their users' Unix accounts. Further arguments: the code of a cell, which prints
 // "done", and the address of another user's session, or nothing. The session stays.
-import { card, expect, finish, further, logIn, newcomer, openLab, page, runCell, shot, SLOW, step, context } from "./browser.mjs";
+import { card, context, expect, finish, further, logIn, openLab, page, runCell, shot, SLOW, step } from "./browser.mjs";
 
 const [code, other] = further;
 
@@ -30,12 +30,6 @@ if (other) {
     const answer = await opened.goto(`${other}/lab`);
     expect(answer.status() === 403, `it answered ${answer.status()} at ${opened.url()}`);
     await opened.close();
-  });
-  await step("so it is without a login", async () => {
-    const stranger = await newcomer();
-    const answer = await stranger.context().request.get(`${other}/api/contents`, { maxRedirects: 0 });
-    expect(answer.status() === 403, `it answered ${answer.status()}`);
-    await stranger.context().close();
   });
 }
 
