@@ -1,6 +1,7 @@
 """Submit jobs at full rate, while processes of the platform hang or are killed with -9 at random.
 
-Slurmctld is killed as well. A hang is SIGSTOP for 45 s, unless the supervisor replaces the process before.
+Slurmctld is killed as well, or the broker with ``--scheduler local-accounts``: the embedded scheduler with jobs as
+their users' Unix accounts. A hang is SIGSTOP for 45 s, unless the supervisor replaces the process before.
 
 Every job appends the client's own number and the job's id to one file, so that the file tells what was
 lost and what ran twice, whatever the platform believes. The big form, as root:
@@ -23,7 +24,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -35,9 +37,11 @@ from aitne.dev import faults
 from aitne.dev.cluster import down, up
 from tests.fault.hangs import PROCESSES, Hangs
 from tests.fault.storm_result import Result
+from tests.support.own_platform import own_platform
 from tests.support.platform import SOFTWARE, RunningPlatform, environments_or_skip
 
 VICTIMS = ("api", "controller")
+SLURM, LOCAL_ACCOUNTS = "slurm", "local-accounts"
 CLIENTS = 8
 ARRAY_TASKS = 20
 PAGE = 500
@@ -46,13 +50,16 @@ _LIVE = frozenset(JobState) - TERMINAL
 
 
 class Storm:
-    """One storm on a platform that runs on a cluster."""
+    """One storm on a platform that runs on a cluster, or on this machine with Unix accounts, as the user
+    alice, whose jobs run as ``account``.
+    """
 
     def __init__(
         self,
         platform: RunningPlatform,
-        cluster: DevCluster,
+        cluster: DevCluster | None,
         *,
+        account: str = "alice",
         jobs: int,
         arrays: int,
         kills: int,
@@ -67,9 +74,9 @@ class Storm:
         self._random = random.Random(seed)
         self._say = say
         self._token = user_token(platform, "alice")
-        self._home = Path(pwd.getpwnam("alice").pw_dir)
+        self._home = Path(pwd.getpwnam(account).pw_dir)
         self._folder = Path(tempfile.mkdtemp(prefix="storm-", dir=self._home))
-        shutil.chown(self._folder, "alice", "alice")
+        shutil.chown(self._folder, account, account)
         self._ran = self._folder / "ran"
         self._ids: dict[int, str] = {}
         """By number; the tasks of an array have the id of their array."""
@@ -81,8 +88,9 @@ class Storm:
             self._todo.put(range(number, number + size))
             number += size
         self._over = threading.Event()
+        victims = VICTIMS if cluster is not None else (*VICTIMS, "broker")
         whose = ["slurmctld"] * slurmctld_kills + [
-            self._random.choice(VICTIMS) for _ in range(kills)
+            self._random.choice(victims) for _ in range(kills)
         ]
         # Progress is twice the jobs: how many were accepted, and how many have run.
         moments = sorted(self._random.uniform(0, 1.9 * jobs) for _ in whose)
@@ -198,6 +206,7 @@ class Storm:
             time.sleep(0.05)
 
     def _kill_slurmctld(self) -> None:
+        assert self.cluster is not None, "there is no slurmctld"
         pid = faults.pid_of(self.cluster, "slurmctld")
         assert pid is not None, "slurmctld does not run"
         os.kill(pid, signal.SIGKILL)
@@ -207,16 +216,19 @@ class Storm:
 
     def _resume_nodes(self) -> None:
         """What an operator does: a slurmctld that gives an id out again drains nodes that know it."""
-        for line in self._slurm("sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines():
+        if self.cluster is None:
+            return
+        sinfo = ("sinfo", "-h", "-N", "-o", "%N|%T|%E")
+        for line in self._slurm(self.cluster, *sinfo).splitlines():
             node, state, reason = line.split("|")
             if reason == "Duplicate jobid" and state.startswith("drain"):
-                self._slurm("scontrol", "update", f"nodename={node}", "state=resume")
+                self._slurm(self.cluster, "scontrol", "update", f"nodename={node}", "state=resume")
                 self.result.resumed += 1
 
-    def _slurm(self, *argv: str) -> str:
+    def _slurm(self, cluster: DevCluster, *argv: str) -> str:
         done = subprocess.run(
-            [*self.cluster.command_prefix, *argv],
-            env=dict(os.environ) | self.cluster.environment,
+            [*cluster.command_prefix, *argv],
+            env=dict(os.environ) | cluster.environment,
             capture_output=True,
             text=True,
             check=False,
@@ -322,18 +334,51 @@ def user_token(platform: RunningPlatform, user: str) -> str:
     return str(json.loads(done.stdout)["token"])
 
 
+_LIMITS = "[limits]\nmax_live_jobs = 1000000\n"
+
+
 def config(cluster: DevCluster, more: str = "") -> str:
     """``aitne.toml`` of a platform on the cluster."""
     return (
-        f'scheduler = "slurm"\npoll_interval_s = 1.0\n{more}\n'
-        f"[limits]\nmax_live_jobs = 1000000\n"
+        f'scheduler = "slurm"\npoll_interval_s = 1.0\n{more}\n{_LIMITS}'
         f'[slurm]\ndev_cluster = "{cluster.name}"\nsoftware_dir = "{SOFTWARE}"\n'
     )
+
+
+@contextmanager
+def on_slurm(
+    say: Callable[[str], None],
+) -> Iterator[tuple[RunningPlatform, DevCluster | None, str]]:
+    """A platform on a development cluster, which it stops in the end, and alice's account."""
+    name = f"storm-{os.getpid()}"
+    cluster = up(name, progress=say)
+    root = Path(tempfile.mkdtemp(prefix="aitne-storm-"))
+    root.chmod(0o755)
+    platform = RunningPlatform(root, config(cluster))
+    try:
+        platform.start()
+        yield platform, cluster, "alice"
+    finally:
+        platform.stop()
+        down(name, progress=say)
+        shutil.rmtree(root)
+
+
+@contextmanager
+def on_accounts(
+    say: Callable[[str], None],
+) -> Iterator[tuple[RunningPlatform, DevCluster | None, str]]:
+    """A platform whose jobs run on this machine as Unix accounts, and alice's account."""
+    with own_platform(config=_LIMITS) as platform:
+        say(f"jobs run as {platform.accounts['alice']}")
+        platform.aitne("admin", "user", "create", "alice")
+        yield platform, None, platform.accounts["alice"]
 
 
 def main() -> int:
     """The big form."""
     parser = argparse.ArgumentParser(prog="python -m tests.fault.storm", description=__doc__)
+    parser.add_argument("--scheduler", choices=(SLURM, LOCAL_ACCOUNTS), default=SLURM)
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--arrays", type=int, default=0, help=f"of {ARRAY_TASKS} of the jobs each")
     parser.add_argument("--kills", type=int, default=8)
@@ -342,23 +387,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
     parser.add_argument("--within", type=float, default=3_600, help="seconds")
     given = parser.parse_args()
+    if given.scheduler != SLURM and given.slurmctld_kills:
+        parser.error("--slurmctld-kills needs --scheduler slurm")
 
     def say(text: str) -> None:
         sys.stdout.write(f"{time.strftime('%H:%M:%S')} {text}\n")
         sys.stdout.flush()
 
     environments_or_skip()
-    name = f"storm-{os.getpid()}"
-    cluster = up(name, progress=say)
-    root = Path(tempfile.mkdtemp(prefix="aitne-storm-"))
-    root.chmod(0o755)
-    platform = RunningPlatform(root, config(cluster))
-    try:
-        platform.start()
+    prepared = on_slurm if given.scheduler == SLURM else on_accounts
+    with prepared(say) as (platform, cluster, account):
         say(f"seed {given.seed}")
         storm = Storm(
             platform,
             cluster,
+            account=account,
             jobs=given.jobs,
             arrays=given.arrays,
             kills=given.kills,
@@ -372,10 +415,6 @@ def main() -> int:
         if not result.ok:
             say(platform.logs())
         return 0 if result.ok else 1
-    finally:
-        platform.stop()
-        down(name, progress=say)
-        shutil.rmtree(root)
 
 
 if __name__ == "__main__":

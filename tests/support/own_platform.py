@@ -22,8 +22,16 @@ _RUN_CLI = "from aitne.cli.main import run; run()"
 class OwnPlatform(RunningPlatform):
     """A platform with ``accounts.mode = "own"``; ``accounts`` has the Unix account of each user."""
 
-    def __init__(self, root: Path, platform: str, accounts: dict[str, str], domain: str) -> None:
+    def __init__(
+        self,
+        root: Path,
+        platform: str,
+        accounts: dict[str, str],
+        domain: str,
+        config: str,
+    ) -> None:
         lines = [
+            config,
             *("[accounts]", 'mode = "own"', f'platform = "{platform}"'),
             *("[local]", "cpus = 8"),
             # Made once for all tests.
@@ -53,15 +61,16 @@ class OwnPlatform(RunningPlatform):
 
 
 @contextmanager
-def own_platform(domain: str = "localhost") -> Iterator[OwnPlatform]:
-    """The platform, running, with its accounts for as long as the tests run."""
+def own_platform(domain: str = "localhost", *, config: str = "") -> Iterator[OwnPlatform]:
+    """The platform, running, with its accounts for as long as the tests run. ``config`` is more of
+    its settings."""
     root_or_skip()
     run = f"{os.getpid()}-{next(_RUNS)}"
     accounts = {user: f"aitne-{user}-{run}" for user in ("alice", "bob")}
     with system_account() as name, open_folder() as root:
         homes = root / "home-of"
         homes.mkdir()
-        running = OwnPlatform(root, name, accounts, domain)
+        running = OwnPlatform(root, name, accounts, domain, config)
         try:
             for account in accounts.values():
                 base = ["--create-home", "--base-dir", str(homes), "--user-group"]

@@ -69,6 +69,8 @@ SLIM = (
     # The bar with the time left, and what saves before an idle session is ended.
     f"--LabApp.extra_labextensions_path={Path(__file__).with_name('lab') / 'labextensions'}",
     "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+    # Kernels listen on loopback, where other users of the node could read what they publish.
+    "--MappingKernelManager.transport_encryption=auto",
     # File > Shut Down ends the session; JupyterHub hides it otherwise.
     "--ServerApp.quit_button=True",
 )

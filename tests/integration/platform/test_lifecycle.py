@@ -93,6 +93,27 @@ def test_a_killed_supervisor_leaves_the_work_and_up_takes_it_up_again(work: Work
     work.goes_on()
 
 
+EAVESDROP = """
+import json, sys, zmq
+from ipykernel.connect import get_connection_file
+facts = json.load(open(get_connection_file()))
+stranger = zmq.Context().socket(zmq.SUB)
+stranger.subscribe(b"")
+stranger.connect(f"tcp://127.0.0.1:{facts['iopub_port']}")
+heard = 0
+for _ in range(20):
+    print(".", flush=True)
+    heard += stranger.poll(50) != 0
+stranger.close(0)
+print("heard", heard)
+"""
+"""As a process of another user on the node, which does not have the kernel's connection file."""
+
+
+def test_output_of_kernel_cannot_be_read_by_who_finds_its_port(work: Work) -> None:
+    assert work.notebook.execute(EAVESDROP).split()[-2:] == ["heard", "0"]
+
+
 def test_down_may_keep_the_work_for_the_next_up(work: Work) -> None:
     work.platform.stop(keep_jobs=True)
     assert control.status(work.platform.data_dir) is None

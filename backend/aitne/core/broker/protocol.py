@@ -300,7 +300,7 @@ class PollResult(Frozen):
 
 
 class ChangedResult(Frozen):
-    """Whether jobs or nodes may have changed; False: nothing was reported within a moment."""
+    """Answer of ``changed``. False: no change was reported within a moment."""
 
     changed: bool
 

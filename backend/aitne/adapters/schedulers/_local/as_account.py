@@ -59,24 +59,20 @@ class JobAccount:
         return self._fork(folder, execute, report)
 
     def append(self, folder: str, log: str, text: bytes) -> None:
-        """Append to the job's log, waiting a moment at most for its file system. Write nothing if
-        the log is missing or no regular file.
-        """
+        """Append to the job's log, if there is one, waiting a moment at most for its file system."""
         import select
-
-        def write() -> None:
-            os.chdir(folder)
-            os.write(os.open(log, _LOG | os.O_NONBLOCK), text)
 
         null = os.open(os.devnull, os.O_WRONLY)
         try:
-            writer = os.pidfd_open(self._fork(folder, write, null))
+            writer = os.pidfd_open(
+                self._fork(folder, lambda: os.write(os.open(log, _LOG | os.O_NONBLOCK), text), null)
+            )
         finally:
             os.close(null)
         select.select([writer], [], [], _WRITE_WITHIN_S)
         os.close(writer)
 
-    def _fork(self, folder: str, work: Callable[[], None], report: int) -> int:
+    def _fork(self, folder: str, work: Callable[[], object], report: int) -> int:
         pid = os.fork()
         if pid:
             return pid
