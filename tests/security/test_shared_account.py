@@ -37,6 +37,7 @@ async def test_trusted_users_are_told_whose_account_they_share(tmp_path: Path, b
         async with stage.client(await stage.token(bob)) as client:
             me = (await client.get("/api/v1/me")).json()
     assert me["platform"]["shared_account"] == own_account_name()
+    assert not me["platform"]["unix_accounts"]
 
 
 async def test_users_with_accounts_of_their_own_are_not_limited(
@@ -57,7 +58,7 @@ async def test_mode_own_needs_no_trust_between_users(tmp_path: Path, blank: Path
             created = await client.post("/api/v1/users", json={"name": "bob"})
             me = (await client.get("/api/v1/me")).json()
         assert created.status_code == 201, created.text
-        assert me["platform"]["shared_account"] is None
+        assert (me["platform"]["shared_account"], me["platform"]["unix_accounts"]) == (None, True)
         assert await isolation_notes(stage.store, stage.settings) == [SHARED_ORIGIN]
 
 
