@@ -118,5 +118,5 @@ def test_sessions_of_two_users_are_closed_to_each_other(
     platform.stop(keep_jobs=True)
     assert control.status(platform.data_dir) is None
     platform.start()
-    assert alice.jobs.get(session.id).state == JobState.RUNNING
+    assert alice.jobs.get(session.id).state == JobState.READY
     assert platform.printed_by("bob", "id -un").strip() == platform.accounts["bob"]
