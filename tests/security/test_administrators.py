@@ -54,3 +54,9 @@ async def test_a_start_restores_an_administrator(
     token = Path(stage.settings.secrets_dir / first_run.CLI_TOKEN).read_text().strip()
     async with stage.client(token) as client:
         assert (await client.get("/api/v1/users")).status_code == 200
+
+
+async def test_first_administrator_has_the_name_that_the_start_gives(stage: Stage) -> None:
+    await stage.platform.first_run.prepare("ada")
+    await stage.platform.first_run.prepare("bob")
+    assert [user.name for user in await stage.store.list_administrators()] == ["ada"]

@@ -9,6 +9,7 @@ import pytest
 from aitne.core.models.user import Role
 from aitne.core.ports.identity import Identity, LoginDenied
 from aitne.host.account import own_account_name
+from aitne.host.settings import load_settings
 from aitne.services.users.isolation import SHARED_ORIGIN, isolation_notes
 from tests.support.stage import open_stage
 
@@ -36,6 +37,7 @@ async def test_trusted_users_are_told_whose_account_they_share(tmp_path: Path, b
         async with stage.client(await stage.token(bob)) as client:
             me = (await client.get("/api/v1/me")).json()
     assert me["platform"]["shared_account"] == own_account_name()
+    assert not me["platform"]["unix_accounts"]
 
 
 async def test_users_with_accounts_of_their_own_are_not_limited(
@@ -45,6 +47,19 @@ async def test_users_with_accounts_of_their_own_are_not_limited(
         for name in ("bob", "eve"):
             await stage.add_user(name)
         assert (await stage.store.list_users()).total == 2
+
+
+async def test_mode_own_needs_no_trust_between_users(tmp_path: Path, blank: Path) -> None:
+    settings = load_settings(tmp_path, accounts={"mode": "own"})
+    own = {name: getattr(settings, name) for name in ("accounts", "broker", "slurm")}
+    async with open_stage(tmp_path, blank, trusted_users=False, **own) as stage:
+        root = await stage.add_user("root", Role.ADMIN)
+        async with stage.client(await stage.token(root)) as client:
+            created = await client.post("/api/v1/users", json={"name": "bob"})
+            me = (await client.get("/api/v1/me")).json()
+        assert created.status_code == 201, created.text
+        assert (me["platform"]["shared_account"], me["platform"]["unix_accounts"]) == (None, True)
+        assert await isolation_notes(stage.store, stage.settings) == [SHARED_ORIGIN]
 
 
 async def test_notes_state_that_users_must_trust_each_other(tmp_path: Path, blank: Path) -> None:

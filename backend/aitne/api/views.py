@@ -272,6 +272,8 @@ class PlatformInfo(Frozen):
     """Origin of sessions; JupyterHub's where each user has a host of its own."""
     shared_account: str | None
     """Unix account under which all users' jobs run, where users trust each other; else null."""
+    unix_accounts: bool
+    """Whether each user's jobs run as a Unix account of the user, which must exist."""
     user_domains: bool
     """Whether each user's sessions have an origin of their own."""
     documentation_url: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from aitne.core.errors import SetupError
 from aitne.supervisor.child import launch, open_log
 from aitne.supervisor.identity import ROOT, acting_as, become
-from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, LIVE, SupervisorPlan, plan_dir
+from aitne.supervisor.plan import DRAIN_WITHIN_S, END_WITHIN_S, FILE, LIVE, SupervisorPlan, plan_dir
 
 
 def end_left_jobs(data_dir: Path, progress: Callable[[str], None]) -> bool:
@@ -58,7 +59,11 @@ def end_left_jobs(data_dir: Path, progress: Callable[[str], None]) -> bool:
 def _plan(data_dir: Path) -> SupervisorPlan:
     folder = plan_dir(data_dir)
     try:
-        return SupervisorPlan.read(folder)
+        plan = SupervisorPlan.read(folder)
+        # The plan names programs: root executes none that another account has named.
+        if (folder / FILE).stat().st_uid != os.geteuid():
+            raise PermissionError
+        return plan
     except (FileNotFoundError, PermissionError) as error:
         raise SetupError(
             f"The platform in {data_dir} may have left jobs running, and {folder} does not tell this "

@@ -13,8 +13,8 @@ from aitne.broker.config import load_config
 from aitne.core.errors import SetupError
 from aitne.core.settings import Settings
 from aitne.host.settings import load_settings
-from aitne.supervisor import own_accounts, preflight
-from aitne.supervisor.plan import LIVE, plan_dir
+from aitne.supervisor import control, own_accounts, preflight
+from aitne.supervisor.plan import LIVE, ChildPlan, SupervisorPlan, plan_dir
 from tests.support.own_accounts import open_folder, process_account
 from tests.support.slurm import root_or_skip
 
@@ -182,3 +182,34 @@ def test_broker_gets_the_platforms_settings(folder: Path) -> None:
     assert (config.local, config.storage) == (settings.local, settings.storage)
     assert config.accounts.groups == ["hpc users"]
     assert config.pam_service == settings.auth.pam.service
+
+
+def test_root_ends_no_jobs_by_a_plan_of_another_account(folder: Path) -> None:
+    for name in ("data/run", "data/logs", "data-broker"):
+        (folder / name).mkdir(parents=True)
+    (folder / "data" / "run" / LIVE).touch()
+    marker, plan = folder / "executed", folder / "data-broker" / "plan.json"
+    children = [ChildPlan("broker", ["touch", str(marker)], as_root=True)]
+    addresses = dict.fromkeys(("url", "sessions_url", "ready_url", "hub_url"), "http://localhost")
+    SupervisorPlan(
+        data_dir=str(folder / "data"),
+        **addresses,
+        base_env={},
+        init=[],
+        drain=["touch", str(marker)],
+        children=children,
+    ).write(plan.parent)
+    for path in (folder / "data", plan):
+        os.chown(path, 1, 1)
+    with pytest.raises(SetupError, match="Use the account that started the platform"):
+        control.down(folder / "data", keep_jobs=False)
+    assert not marker.exists()
+
+
+def test_account_that_used_sudo_becomes_the_administrator_if_jobs_may_run_as_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDO_USER", "root")
+    assert own_accounts.starter(own(tmp_path)) is None
+    monkeypatch.setenv("SUDO_USER", "bin")
+    assert own_accounts.starter(own(tmp_path, min_uid=2)) == "bin"

@@ -305,6 +305,7 @@ def _me(caller: Caller, platform: PlatformServices) -> Me:
             retention=settings.retention,
             sessions_origin=settings.sessions_origin,
             shared_account=shared_account(settings) if settings.trusted_users else None,
+            unix_accounts=settings.broker.socket is not None,
             user_domains=settings.user_domains,
             documentation_url=settings.documentation_url,
             sessions_address=settings.sessions_address,

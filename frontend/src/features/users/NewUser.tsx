@@ -1,9 +1,9 @@
 import { PasswordInput, Select, TextInput } from "@mantine/core";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createUser } from "@/api/actions";
-import { keys } from "@/api/queries";
+import { keys, meQuery } from "@/api/queries";
 import type { NewUser } from "@/api/types";
 import { FormModal } from "@/components/FormModal";
 import { SharedAccountNote } from "@/components/SharedAccountNote";
@@ -12,6 +12,7 @@ import { useProblems } from "@/hooks/use-problems";
 export function NewUserModal({ onClose }: { onClose: () => void }) {
   const { t } = useTranslation();
   const cache = useQueryClient();
+  const unixAccounts = useQuery(meQuery).data?.platform.unix_accounts ?? false;
   const [form, setForm] = useState({ name: "", display_name: "", mail: "", password: "", role: "user" as "user" | "admin" });
   const create = useMutation({
     mutationFn: (body: NewUser) => createUser(body),
@@ -43,7 +44,10 @@ export function NewUserModal({ onClose }: { onClose: () => void }) {
       <SharedAccountNote />
       <TextInput
         label={t("User name")}
-        description={t("Lowercase letters, digits, - and _. Cannot be changed later.")}
+        description={[
+          t("Lowercase letters, digits, - and _. Cannot be changed later."),
+          ...(unixAccounts ? [t("Jobs run as the Unix account of this name; without one the user cannot start any.")] : []),
+        ].join(" ")}
         value={form.name}
         error={errorOf("name")}
         onChange={(event) => set({ name: event.currentTarget.value })}
