@@ -398,6 +398,7 @@ class PlatformInfoRecord(Record):
     retention: dict[str, Any]
     sessions_origin: str
     shared_account: str | None
+    unix_accounts: bool
     user_domains: bool
     documentation_url: str | None
     sessions_address: str | None

@@ -6561,6 +6561,8 @@ export interface components {
             sessions_origin: string;
             /** @description Unix account under which all users' jobs run, where users trust each other; else null. */
             shared_account: string | null;
+            /** @description Whether each user's jobs run as a Unix account of the user, which must exist. */
+            unix_accounts: boolean;
             /** @description Whether each user's sessions have an origin of their own. */
             user_domains: boolean;
             /** @description The site's documentation for users; null: none is set. */
