@@ -178,7 +178,7 @@ class _DistributedOptimizer(NamedOptimizer):
         super().zero_grad(set_to_none)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Set the number of backward passes in one step."""
+        """Set the number of backward passes whose gradients are accumulated for one step."""
         self.backward_passes_per_step = passes
         if self._gradients is not None:
             self._gradients.set_passes(passes)

@@ -103,7 +103,7 @@ class Gradients:
             self._context.recorder.step()
 
     def set_passes(self, passes: int) -> None:
-        """Set the number of backward passes in a step."""
+        """Set the number of backward passes whose gradients are accumulated for one step."""
         self._options.passes = passes
         self._fresh[:] = [passes] * len(self._fresh)
         self._delays[:] = self._fresh
