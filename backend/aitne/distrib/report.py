@@ -45,13 +45,14 @@ LIMIT_BYTES = 256 * 1024
 MOST_RANKS = 512
 MOST_POINTS = 240
 BEHIND_SHARE = 0.05
-"""Minimum share of a step by which a rank must be behind to count as a straggler."""
+"""Minimum fraction of a step by which a rank must be slower than the others to be reported as a
+straggler."""
 
 
 @dataclass
 class History:
-    """Points of the profile's chart over time. If there are too many, each two are merged
-    into one.
+    """Points of the profile's chart over time. If there are more than ``MOST_POINTS``, every second
+    point is removed, and later points are added half as often.
     """
 
     points: list[dict[str, Any]] = field(default_factory=list)
@@ -60,9 +61,8 @@ class History:
     _held: int = 0
 
     def add(self, t_s: float, totals: Mapping[str, float]) -> None:
-        """Add a point with the totals of the run until ``t_s`` seconds after its start.
-
-        Keys of ``totals``: ``steps``, ``watched_s``, ``communicating_s``, ``blocked_s``.
+        """Add a point at ``t_s`` seconds after the start of the run. ``totals`` covers the run
+        until then, with the keys ``steps``, ``watched_s``, ``communicating_s`` and ``blocked_s``.
         """
         self._held += 1
         new = {key: totals[key] - self._last.get(key, 0.0) for key in totals}
@@ -86,8 +86,8 @@ class History:
 
 
 def totals(messages: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
-    """Return the totals of all ranks for ``History.add``: means over the ranks, and the steps of
-    the slowest rank.
+    """Return the totals for ``History.add``: the mean of all ranks' times, and the number of steps
+    of the slowest rank. ``messages`` contains the latest message of each rank.
     """
     rows = list(messages.values())
     count = len(rows) or 1
@@ -106,7 +106,13 @@ def document(
     final: bool,
     now: datetime | None = None,
 ) -> dict[str, Any]:
-    """Return the profile, from the latest message (``CollectiveSummary.message``) of each sending rank."""
+    """Return the profile document, computed from the latest message (``CollectiveSummary.message``)
+    of each rank that has sent one.
+
+    ``nodes`` contains the number of each rank's node, ``history`` the points of the chart;
+    ``final`` states whether the run has ended. ``now`` is the time of writing, by default the
+    current time.
+    """
     # A rank that never waits, because it is the last, need not record waits if others do.
     waits_known = any(message["waits"] for message in messages.values()) or not any(
         message["elsewhere"] for message in messages.values()
@@ -151,10 +157,12 @@ def _rank(rank: int, node: int, message: Mapping[str, Any], waits_known: bool) -
 
 
 def _straggler(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the straggler, the rank with the longest step of its own; None if there is none.
+    """Return the straggler, that is the rank that computes longest in a step, excluding its waits
+    for others. Return None if it exceeds the median of the others by less than ``BEHIND_SHARE`` of
+    a step.
 
-    None also if it is behind the median of the others by less than ``BEHIND_SHARE``. Clocks of
-    nodes differ, durations do not: a rank that is late for a collective waits least in it.
+    Durations are compared, because the clocks of nodes differ: the rank for which the others wait
+    in a collective waits least itself.
     """
     rows = [row for row in rows if row["own_s"] is not None]
     if len(rows) < 2:
@@ -208,7 +216,9 @@ def _table(messages: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _moved(op: str, ranks: int) -> float:
-    """Return the minimum that a rank must transfer, as a multiple of its contribution."""
+    """Return the minimum number of bytes that a rank must send in this collective, as a multiple of
+    the bytes it contributes.
+    """
     if op in ("allreduce", "adasum"):
         return 2 * (ranks - 1) / ranks
     if op == "allgather":
@@ -226,5 +236,5 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _rounded(seconds: float) -> float:
-    """Round seconds to a tenth of a microsecond."""
+    """Return the seconds rounded to a tenth of a microsecond."""
     return round(seconds, 7)

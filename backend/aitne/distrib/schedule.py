@@ -14,15 +14,16 @@ import torch
 
 
 def linear_scaling(rate: float, batch: int, reference_batch: int) -> float:
-    """Return the learning rate for a batch of another size, scaled in proportion.
+    """Return the learning rate for batches of ``batch`` examples, scaled in proportion to the batch
+    size.
 
     Args:
         rate: learning rate for ``reference_batch``.
-        batch: examples per step over all ranks, accumulated passes included.
-        reference_batch: examples per step for which ``rate`` was determined.
+        batch: number of examples in a step, over all ranks and all accumulated backward passes.
+        reference_batch: number of examples in a step for which ``rate`` was determined.
 
     Raises:
-        ValueError: a batch is not positive.
+        ValueError: a batch size is not positive.
     """
     if batch < 1 or reference_batch < 1:
         raise ValueError(
@@ -72,21 +73,22 @@ class GradualWarmUp(torch.optim.lr_scheduler.LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the current rate of each parameter group."""
+        """Return the current learning rate of each parameter group."""
         progress = min(self.last_epoch / self.steps, 1.0) if self.steps else 1.0
         part = (1.0 + (self.factor - 1.0) * progress) / self.factor
         decayed = 1.0 if self._after is None else self._after(self.last_epoch)
         return [base * part * decayed for base in self.base_lrs]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return counts and rates, without ``after``, which the program provides."""
+        """Return the number of steps and the learning rates. The function ``after`` is not part of
+        it; the program passes it again.
+        """
         return {key: value for key, value in super().state_dict().items() if key != "_after"}
 
 
 def step_decay(milestones: Sequence[int], gamma: float = 0.1) -> Callable[[int], float]:
-    """Return ``gamma`` to the power of the reached milestones, as a function of the step.
-
-    For ``GradualWarmUp(after=...)``.
+    """Return a function of the step number: ``gamma`` to the power of the number of milestones
+    reached at that step. It is meant for ``GradualWarmUp(after=...)``.
     """
     ordered = sorted(milestones)
     return lambda step: float(gamma ** bisect_right(ordered, step))
@@ -135,7 +137,9 @@ class LARS(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Perform one step; return the result of ``closure``."""
+        """Perform one optimization step; return the result of ``closure``, or None without a
+        closure.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():
