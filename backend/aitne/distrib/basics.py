@@ -175,10 +175,11 @@ def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
 
     Args:
         file_path: path of the file; an existing file is overwritten.
-        mark_cycles: also record when rank 0 sends decisions about collectives.
+        mark_cycles: whether to record also when rank 0 checks for ready collectives.
 
     Raises:
-        ValueError: ``init`` was not called, or ``HOROVOD_TIMELINE`` is not ``DYNAMIC``.
+        ValueError: ``init`` was not called, or ``HOROVOD_TIMELINE`` is not set; it should be
+            ``DYNAMIC``.
         OSError: the file cannot be written.
     """
     timeline.start_timeline(file_path, mark_cycles, rank=rank())

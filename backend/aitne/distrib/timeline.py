@@ -240,7 +240,7 @@ def start_timeline(
     """Start recording to a file on rank 0; has no effect on other ranks.
 
     Raises:
-        ValueError: ``HOROVOD_TIMELINE`` is not ``DYNAMIC``.
+        ValueError: ``HOROVOD_TIMELINE`` is not set; it should be ``DYNAMIC``.
         OSError: the file cannot be written.
     """
     if not environ.get("HOROVOD_TIMELINE"):
