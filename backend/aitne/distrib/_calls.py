@@ -72,7 +72,7 @@ def grouped_allreduce_in_place(
     scales: Scales,
     process_set: ProcessSet,
 ) -> PreparedCollective:
-    """Prepare a grouped allreduce in place that returns a tuple of the tensors themselves."""
+    """Prepare a grouped allreduce in place that returns a tuple of the given tensors."""
     group = tuple(_group(tensors))
     rows = [numbers(tensor, op) for tensor in group]
 

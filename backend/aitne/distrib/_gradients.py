@@ -32,7 +32,7 @@ class Allreduce(torch.autograd.Function):
         process_set: ProcessSet,
         *tensors: torch.Tensor,
     ) -> Any:
-        """Return the reduced tensors."""
+        """Return the tensors, reduced over all ranks."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
             return calls.grouped_allreduce(tensors, name, op, scales, process_set).now()
@@ -40,7 +40,9 @@ class Allreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        """Return the gradients, reduced by the same operation."""
+        """Return the gradients of the inputs: those of the outputs, reduced over all ranks by the
+        same operation and scales.
+        """
         grouped, op, scales, process_set = ctx.arguments
         reduced = Allreduce.apply(grouped, None, op, scales, process_set, *grads)
         return (None,) * 5 + (reduced if grouped else (reduced,))

@@ -1,12 +1,13 @@
-"""Adasum: gradients that agree are averaged, gradients that have nothing in common are added.
+"""Adasum: a combination of gradients that averages equal ones and adds orthogonal ones.
 
 For two gradients (Maleki et al. 2021, "Scaling Distributed Training with Adaptive Summation", MLSys)::
 
     adasum(a, b) = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
 
-Ranks are combined two by two, then pairs by pairs, and so on, by recursive halving of the vector, so
-that a rank sends about 2n elements however many ranks there are. Where their number is not a power
-of two, those beyond the largest one below are first combined, each with one of the others.
+Ranks are combined in pairs, then pairs of pairs, and so on, by recursive halving of the vector; a
+rank sends about 2n elements for any number of ranks. If their number is not a power of two, let p
+be the largest power of two below it: rank p and higher ranks are first combined with one of the
+other ranks each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Queries about this rank and the installation, with Horovod's names."""
+"""Functions that describe this rank and the installation, and those that start and stop the
+runtime, with Horovod's names.
+"""
 
 from __future__ import annotations
 

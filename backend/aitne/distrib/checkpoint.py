@@ -75,14 +75,16 @@ class Checkpointer:
         self._keep = keep
 
     def save(self, state: Any, step: int, own: Any = None) -> None:
-        """Write a checkpoint. Every rank calls it after the same step; no rank waits for another.
+        """Write a checkpoint. Every rank must call this after the same step; no rank waits for
+        another.
 
         Args:
-            state: state that is equal on all ranks, such as ``state_dict()`` of model and
+            state: state that is equal on all ranks, such as the ``state_dict()`` of model and
                 optimizer; rank 0 writes it.
             step: number of the step, 0 or more.
             own: state that differs between ranks, such as ``resume.random_state()`` and the
-                position in the data: each rank writes its own. All ranks pass one, or none does.
+                position in the data; each rank writes its own. Either all ranks pass one, or none
+                does.
 
         Raises:
             CheckpointError: the checkpoint cannot be written; earlier ones are unchanged.

@@ -1,4 +1,4 @@
-"""Selection of the transport for a group of ranks."""
+"""Choice of the transport that connects a group of ranks."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class NoneCompressor(Compressor):
 
 
 class _Cast(Compressor):
-    """Compressor that converts floats of any width to ``dtype``; integers are unchanged."""
+    """Compressor that converts floating-point tensors to ``dtype``; integers are unchanged."""
 
     dtype: ClassVar[torch.dtype]
 

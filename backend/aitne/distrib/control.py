@@ -200,7 +200,7 @@ class Control:
         self._events.close()
 
     def _hang_up(self) -> None:
-        """Shut down all connections, so that other ranks consider this rank lost."""
+        """Close all connections, so that the other ranks consider this rank lost."""
         for connection in self._connections.values():
             with contextlib.suppress(OSError):  # the peer has closed it already
                 connection.shutdown(socket.SHUT_RDWR)

@@ -88,7 +88,7 @@ class IncompleteRequest(NamedTuple):
 
 
 class CollectiveCoordinator:
-    """Component at rank 0 that collects the requests of all ranks and decides which collectives are
+    """Component on rank 0 that collects the requests of all ranks and decides which collectives are
     ready to be executed. Not thread-safe.
     """
 

@@ -48,9 +48,8 @@ _OWN_THREADS = "aitne-"
 
 
 class CollectiveEngine:
-    """Executor of the collectives of this rank, from ``init`` to ``shutdown``: it submits requests
-    to the coordinator on rank 0 and executes the coordinator's responses. All methods may be called
-    from any thread.
+    """Executor of the collectives of this rank, from ``init`` to ``shutdown``: submits requests to
+    the coordinator on rank 0 and executes its responses. Any thread may call the methods.
     """
 
     def __init__(self, control: Control, execution: Execution) -> None:
@@ -78,8 +77,7 @@ class CollectiveEngine:
         self._stand_in = JoinedRankProxy(self._give_up_joined)
         self._joining: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.limit = StepLimit(self._step_stalled)
-        """Context manager for each wait in an optimizer's exchange step; it limits the duration of
-        the wait."""
+        """Context manager that limits each wait in an optimizer's exchange step."""
         self._lead: CoordinatorClient
         if self._rank == 0:
             self._lead = LocalCoordinatorClient(
@@ -101,14 +99,11 @@ class CollectiveEngine:
     # For callers
 
     def submit(self, request: Request, waiting: bool = False) -> int:
-        """Submit a request of this rank and return immediately a handle for ``poll`` and ``wait``.
-
-        ``waiting`` states that the caller calls ``wait`` next, so that no thread of the engine
-        needs to be woken.
+        """Submit a request of this rank; return at once a handle for ``poll`` and ``wait``.
+        ``waiting``: the caller calls ``wait`` next, so no thread of the engine needs to be woken.
 
         Raises:
-            ValueError: a request of the same name is in progress, or this rank is not in the
-                process set.
+            ValueError: a request of the same name is in progress, or this rank is not in the set.
             HorovodInternalError: the connection to a rank is lost, or the runtime was shut down.
         """
         ask = RequestMetadata.of(request)
@@ -133,15 +128,14 @@ class CollectiveEngine:
         return handle
 
     def run(self, request: Request) -> tuple[torch.Tensor, ...]:
-        """Submit a request, wait for it and return its outputs. This costs less than ``submit`` and
-        ``wait``, because often no other thread needs to be woken.
+        """Submit a request, wait for it and return its outputs; costs less than ``submit`` and
+        ``wait``, because often no thread needs to be woken.
         """
         return self.run_data(request)
 
     def run_data(self, request: Request) -> Any:
-        """Execute a request without tensors and return its data. For a process set this is its
-        number, or None if such a set exists; for a channel, its number and transport, or None if a
-        rank has joined.
+        """Execute a request without tensors and return its data. Process set: its number, or None
+        if it exists; channel: its number and transport, or None if a rank has joined.
         """
         return self._wait(self.submit(request, waiting=True), registered=True)
 
@@ -156,10 +150,8 @@ class CollectiveEngine:
         return last
 
     def on_join(self, begins: Callable[[], None], ends: Callable[[], None]) -> None:
-        """Register two callbacks for ``join``: ``begins`` is called before this rank joins, and
-        ``ends`` when all ranks have joined.
-
-        ``ends`` is not called if ``join`` fails.
+        """Register callbacks for ``join``: ``begins`` runs before this rank joins, ``ends`` when
+        all ranks have joined, but not if ``join`` fails.
         """
         self._joining.append((begins, ends))
 
@@ -173,28 +165,24 @@ class CollectiveEngine:
             return pending.done and (pending.finished is None or pending.finished.poll())
 
     def wait(self, handle: int) -> tuple[torch.Tensor, ...]:
-        """Wait for a request and return its outputs; each handle can be used only once. Outputs on
-        a GPU are complete as well.
+        """Wait for a request and return its outputs, on a GPU too; each handle can be used once.
 
         Raises:
-            HorovodInternalError: ranks disagree, the connection to one is lost, or the runtime was
-                shut down.
+            HorovodInternalError: ranks disagree, one is lost, or the runtime was shut down.
             ValueError: there is no such handle.
         """
         return self._wait(handle, registered=False)
 
     def pending(self) -> list[Waits]:
         """Return the requests that some ranks have submitted and others have not: name, kind, age
-        in seconds and missing ranks. On ranks other than 0 the list is empty, because only rank 0
-        knows them.
+        in seconds and missing ranks. Empty on ranks other than 0, which do not know them.
         """
         with self._lock:
             return self._lead.pending()
 
     def failure(self, error: TransportError) -> HorovodInternalError:
-        """Return the exception to raise for an error of a transport.
-
-        Waits briefly for a report that a rank is lost, so that the message can name that rank.
+        """Return the exception to raise for an error of a transport. Waits briefly for a report
+        that a rank is lost, so that the message can name it.
         """
         self._news.wait(_NEWS_S)
         with self._lock:
@@ -245,8 +233,8 @@ class CollectiveEngine:
             self._stand_in.register(channel, callback)
 
     def close(self, reason: str) -> None:
-        """Shut down this engine: requests in progress on all ranks are completed, new ones are
-        rejected. ``reason`` is appended to the error message that other ranks get.
+        """Shut down: requests in progress on all ranks are completed, new ones are rejected.
+        ``reason`` is appended to the error message that other ranks get.
         """
         with self._lock:
             ends = self._failed is not None or self._leaving is not None
@@ -311,11 +299,11 @@ class CollectiveEngine:
         return pending.result
 
     def _hear(self, pending: PendingRequest, patience_s: float | None) -> bool:
-        """Wait up to ``patience_s`` seconds (None: no limit) for messages or for the end of
-        ``pending``; return False if nothing happened.
+        """Wait up to ``patience_s`` seconds (None: no limit) for messages or the end of
+        ``pending``; return False if nothing happened. The thread reads messages itself, which saves
+        waking another.
 
-        Called with the lock held; the lock is released during the wait. The waiting thread reads
-        the control connections itself, which saves waking another thread.
+        Called with the lock held, which is released during the wait.
         """
         me = threading.get_ident()
         if self._control.size == 1 or self._reader not in {None, me}:
@@ -361,10 +349,8 @@ class CollectiveEngine:
         return True
 
     def _wake_waiters(self) -> None:
-        """Wake a thread to execute queued responses: a waiting thread of the program if there is
-        one, otherwise the engine's.
-
-        Called with the lock held.
+        """Wake a waiting thread of the program, or else the engine's thread, to execute queued
+        responses. Called with the lock held.
         """
         if self._waiting:
             self._changed.notify_all()

@@ -193,7 +193,7 @@ class LocalCoordinatorClient:
         ]
 
     def close(self) -> None:
-        """Stop the thread that watches for stalls."""
+        """Stop the thread that detects stalled collectives."""
         self._stall.close()
 
     def _submit(self, rank: int, handle: int, number: int, ask: RequestMetadata) -> None:

@@ -98,7 +98,7 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Reduce ``tensor`` of all ranks element by element; differentiable.
+    """Reduce ``tensor`` of all ranks element by element. Differentiable.
 
     Returns:
         A new tensor of the same shape and type.

@@ -1,4 +1,4 @@
-"""End of a training run between two steps, after the same step on every rank.
+"""End of a training run after a signal, between two steps and after the same step on every rank.
 
     stop = Preemption()                       # SIGTERM and SIGUSR1 set a flag from now on
     for step in range(first, last):
@@ -7,15 +7,17 @@
             checkpoints.save(state, step)
             stop.leave()                      # exit status 75: resume later
 
-Without a signal, ``after_step`` compares two numbers. Otherwise rank 0 proposes a step that no rank
-has ended yet, as far as it knows. A rank that has not ended it promises to wait there and reports
-that; another one reports its step, and rank 0 proposes a later one. When all have promised, that
-step is the last. All messages are between control threads, so a rank that waits in an exchange
-answers as well: a rank that keeps its promise can only wait for others that continue.
+Without a signal, ``after_step`` only compares two numbers. After a signal, rank 0 proposes as the
+last step one that, as far as it knows, no rank has ended yet. A rank that has not ended this step
+promises to wait at its end, and reports the promise. A rank that has ended it reports its own step,
+and rank 0 proposes a later one. When all ranks have promised, the step is final. Separate threads
+exchange these messages, so a rank that waits in a collective answers too. Waiting for the agreement
+causes no deadlock, because a rank only waits at a step that the others have still to reach.
 
-Ranks with different numbers of steps wait in ``join()``, so steps are counted from the last one.
-While a rank is in it, a step after it is proposed. A rank that joins after promising a later step
-cannot keep the promise: then ``leave`` raises on the others.
+Ranks that have different numbers of steps wait for each other in ``join()``, so steps are counted
+from the last ``join()`` of all ranks. While a rank waits in ``join()``, rank 0 proposes a step after
+it. A rank that calls ``join()`` after promising a later step cannot keep the promise: then ``leave``
+raises an error on the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Process sets as in Horovod: process groups of a subset of ranks."""
+"""Process sets as in Horovod: subsets of the ranks that can execute collectives among themselves."""
 
 from __future__ import annotations
 

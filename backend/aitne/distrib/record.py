@@ -13,8 +13,8 @@ class CollectiveRecord(NamedTuple):
     """
 
     op: str
-    """Name of the operation: ``allreduce``, ``adasum``, ``allgather``, ``broadcast``, ``alltoall``,
-    ``reducescatter`` or ``barrier``."""
+    """Name of the operation: ``allreduce``, ``allgather``, ``broadcast``, ``alltoall``,
+    ``reducescatter`` or ``barrier``, or one of the marks in ``recording``."""
     nbytes: int
     """Number of bytes that this rank contributes to the collective."""
     ranks: int

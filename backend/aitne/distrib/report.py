@@ -1,33 +1,34 @@
 """Profile of a run as one document, computed from the summaries of all ranks.
 
-The document, ``profile.json``, is an object of at most ``LIMIT_BYTES``:
+The document, ``profile.json``, is a JSON object of at most ``LIMIT_BYTES``. A *share* is a fraction
+from 0 to 1.
 
-``schema``          1; a reader refuses a number it does not know. New keys may come, none changes.
+``schema``          1; readers must refuse another number. Keys may be added, but none is changed.
 ``written_at``      time of writing, RFC 3339 in UTC.
-``final``           true: the run has ended and this is the last version.
+``final``           true if the run has ended and this is the last version.
 ``size``            number of ranks.
-``steps``           training steps that have ended, of the slowest rank; 0: the program marks none.
-``step_s``          mean length of a step, or null.
-``elapsed_s``       from the first record to the last, the longest of any rank.
-``communicating``   share of the steps in which a collective ran, mean of ranks, 0..1 or null.
-``blocked``         share of the steps in which the training thread was blocked by it, or null.
-``overlap``         share of communication overlapped with computation, 0..1; null: not known.
-``straggler``       null, or ``{rank, node, behind_s, share}``: the rank the others wait for; in each step
-                    it computes ``behind_s`` longer than the median of the others, ``share`` of the step.
-``table``           rows ``{op, from_bytes, to_bytes, count, bytes, time_s, fastest_s, slowest_s,
-                    bus_bytes_per_s}``: one for each operation and size of message that came up. ``count`` and
-                    ``bytes`` are those of the rank with most, ``time_s`` is the mean of the ranks that took
-                    part, ``to_bytes`` of the last size is null.
-``ranks``           rows ``{rank, node, steps, step_s, communicating, blocked, overlap, own_s, records,
-                    dropped}``, at most ``MOST_RANKS``, by rank; ``own_s`` is the length of a step
-                    without its waits for others. Beyond the limit, ranks that are least behind
-                    are omitted.
-``history``         rows ``{t_s, steps, step_s, communicating, blocked}`` over time, at most ``MOST_POINTS``,
-                    ``t_s`` since the first row's begin, for a chart.
+``steps``           number of training steps of the slowest rank; 0 if the program marks no steps.
+``step_s``          mean duration of a step in seconds, or null.
+``elapsed_s``       seconds from the first record of a rank to its last, the maximum of the ranks.
+``communicating``   share of the steps in which a collective ran, mean of the ranks, or null.
+``blocked``         share of the steps in which a collective blocked the training thread, or null.
+``overlap``         share of communication that overlapped with computation; null if not known.
+``straggler``       null, or ``{rank, node, behind_s, share}``: the rank for which the others wait. In each
+                    step it computes ``behind_s`` seconds longer than the median of the others, which is
+                    ``share`` of the step.
+``table``           list of ``{op, from_bytes, to_bytes, count, bytes, time_s, fastest_s, slowest_s,
+                    bus_bytes_per_s}``, one for each operation and range of message sizes that occurred.
+                    ``count`` and ``bytes`` are the maximum of the ranks, ``time_s`` is the mean of the ranks
+                    that took part; ``to_bytes`` of the last range is null.
+``ranks``           list of ``{rank, node, steps, step_s, communicating, blocked, overlap, own_s, records,
+                    dropped}``, by rank; ``own_s`` is the duration of a step without waits for other ranks.
+                    If there are more than ``MOST_RANKS``, the fastest ranks are omitted.
+``history``         list of ``{t_s, steps, step_s, communicating, blocked}`` over time for a chart, at most
+                    ``MOST_POINTS``; ``t_s`` is in seconds since the start of the recording.
 
-Bus bandwidth is what NVIDIA's nccl-tests calls so (doc/PERFORMANCE.md there): bytes over time, times the
-part of them that any algorithm must move, such as 2 (n - 1) / n for all-reduce. It is that of the mean
-collective, waiting for late ranks included.
+Bus bandwidth is defined as in NVIDIA's nccl-tests (doc/PERFORMANCE.md there): bytes divided by time,
+multiplied by the transfers that any algorithm needs for each byte, such as 2 (n - 1) / n for an
+allreduce among n ranks. It is the mean over all collectives, including their waits for late ranks.
 """
 
 from __future__ import annotations

@@ -59,9 +59,9 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
 
 
 class Position(Sampler):
-    """Sampler that records the position of the training and resumes there.
+    """Sampler that records how many samples of an epoch were trained, and resumes after them.
 
-    It wraps a sampler whose order depends on nothing but the epoch, such as
+    It wraps a sampler whose order depends only on the number of the epoch, such as
     ``DistributedSampler``::
 
         position = Position(DistributedSampler(data, seed=1))
@@ -72,7 +72,8 @@ class Position(Sampler):
                 train(batch)
                 position.trained(len(batch))
 
-    A loader's workers read ahead of what was trained; the count here is of what was trained.
+    The program reports trained samples by ``trained``, because a loader's workers read samples
+    before they are trained.
     """
 
     def __init__(self, sampler: Any) -> None:

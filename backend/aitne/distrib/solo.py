@@ -1,4 +1,4 @@
-"""Transport of a process group with one rank."""
+"""Transport for a process group that consists of one rank."""
 
 from __future__ import annotations
 

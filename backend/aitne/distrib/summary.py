@@ -1,18 +1,20 @@
-"""Summary of a rank's communication, small enough to send every few seconds.
+"""Summary of a rank's communication, small enough to be sent to rank 0 every few seconds.
 
-Three durations are distinguished, all unions of intervals, so that nothing is counted twice:
+Three durations are distinguished. Each is the length of a union of intervals, so that nothing is
+counted twice:
 
-- *communicating*: some collective of this rank is running, on any thread;
-- *blocked*: the training thread itself is in a collective, or waits for one (the ``wait`` mark);
-- *hidden*: communicating while not blocked: the training thread computes meanwhile.
+- *communicating*: a collective of this rank is running, on any thread;
+- *blocked*: the training thread is in a collective, or waits for one (a ``wait`` mark);
+- *hidden*: communicating but not blocked, because the training thread computes meanwhile.
 
-A step lasts from one ``step`` mark to the next, and only intervals within steps count: broadcasting
-the first parameters is in the table, not in the share. A program that never marks a step is
-measured from its first record to its last.
+A step lasts from one ``step`` mark to the next, and only intervals within steps count: the broadcast
+of the initial parameters, for example, appears in the table of message sizes but not in these
+durations. A program that marks no steps is measured from its first record to its last.
 
-The rows of the table are those of hvprof, the profiler for Horovod of Anthony, Xu, Subramoni and
-Panda (2021, doi:10.1109/IPDPSW52791.2021.00143): its bounds 128 KB, 16 MB, 32 MB and 64 MB are
-among these, in powers of two, so that these rows add up to its.
+The table has one row for each operation and range of message sizes. The ranges refine those of
+hvprof, the profiler for Horovod of Anthony, Xu, Subramoni and Panda (2021,
+doi:10.1109/IPDPSW52791.2021.00143), whose bounds are 128 KB, 16 MB, 32 MB and 64 MB (in powers of
+two), so that rows can be added up to hvprof's.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""Horovod's timeline: the events of every tensor, for Chrome's trace viewer and Perfetto.
+"""Horovod's timeline: the events of every tensor in a file for Chrome's trace viewer and Perfetto.
 
-``HOROVOD_TIMELINE=FILE`` records from ``init`` to ``shutdown``, ``HOROVOD_TIMELINE=DYNAMIC``
-between ``start_timeline`` and ``stop_timeline``; rank 0 writes. Each tensor is a row, named like
-``allreduce.gradient``, with the events of Horovod 0.28: ``NEGOTIATE_ALLREDUCE`` with an instant for
-each rank as it becomes ready, then ``ALLREDUCE`` and within it its parts, such as
-``MEMCPY_IN_FUSION_BUFFER``. Times are µs since the start of the recording.
+With ``HOROVOD_TIMELINE`` set to a path, rank 0 records from ``init`` to ``shutdown``; with
+``HOROVOD_TIMELINE=DYNAMIC``, between ``start_timeline`` and ``stop_timeline``. Each tensor has a
+row, with a name such as ``allreduce.gradient`` and the events of Horovod 0.28:
+``NEGOTIATE_ALLREDUCE``, in which an instant marks each rank that becomes ready; then ``ALLREDUCE``,
+which contains its parts such as ``MEMCPY_IN_FUSION_BUFFER``. Times are in microseconds since the
+start of the recording.
 
-The coordinator calls ``TIMELINE.ready`` and ``agreed``, the execution of collectives ``begin`` and
-``end``, if ``TIMELINE.on``; while it is off, only that check costs time.
+If ``TIMELINE.on`` is true, the coordinator calls ``TIMELINE.ready`` and ``TIMELINE.agreed``, and
+the execution of collectives calls ``TIMELINE.begin`` and ``TIMELINE.end``. Otherwise only the check
+of ``on`` takes time.
 """
 
 from __future__ import annotations

@@ -36,12 +36,13 @@ def library_name() -> str:
 
 
 def build(folder: Path = HERE) -> Path:
-    """Compile the kernel into ``folder`` and return its path; older builds there are removed.
+    """Compile the kernel into ``folder`` and return the path of the library; remove older builds
+    from the folder.
 
-    The compiler is ``$CC`` or the system's ``cc``.
+    The compiler is the environment variable ``CC``, or ``cc`` if it is not set.
 
     Raises:
-        BuildError: no compiler, the compiler failed, or ``folder`` cannot be written.
+        BuildError: there is no compiler, the compiler failed, or ``folder`` cannot be written.
     """
     if sys.platform != "linux":
         raise BuildError("the kernel is for Linux only")
@@ -88,7 +89,9 @@ def _compile(compiler: list[str], target: Path) -> None:
 
 
 def main() -> int:
-    """Build the kernel in the folder of its sources and print its path; return the exit code."""
+    """Build the kernel in the folder of its sources and print the path of the library; return the
+    exit code: 0, or 1 on failure.
+    """
     try:
         sys.stdout.write(f"{build()}\n")
     except BuildError as error:

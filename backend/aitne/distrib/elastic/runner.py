@@ -15,7 +15,8 @@ from aitne.distrib.errors import HorovodInternalError, HostsUpdatedInterrupt
 T = TypeVar("T")
 
 _FRUITLESS = 3
-"""Number of consecutive failures without a commit after which the error is raised."""
+"""Number of consecutive failures without a commit after which ``HorovodInternalError`` is raised to
+the caller."""
 
 _log = logging.getLogger(__name__)
 

@@ -70,7 +70,7 @@ class ElasticSampler(Sampler):
         self.reset()
 
     def reset(self) -> None:
-        """Distribute the remaining samples of the epoch to the current ranks."""
+        """Distribute the samples of the epoch that were not processed yet to the current ranks."""
         world = current().world
         self.num_replicas, self.rank = world.size, world.rank
         order = list(range(len(self.dataset)))

@@ -100,7 +100,9 @@ class Gradients:
         return id(parameter) in self._ids
 
     def applied(self) -> None:
-        """Record the end of a step: the optimizer has applied the gradients."""
+        """Record the end of a training step in the profile; called when the optimizer has applied
+        the gradients.
+        """
         if self._context is not None:
             self._context.recorder.step()
 

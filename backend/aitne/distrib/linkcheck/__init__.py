@@ -33,7 +33,7 @@ _SHARE = 0.6
 _PROBE_BYTES = 1 << 20
 _BYTES = 8 << 20
 _PAIR_S = 0.2
-"""Time limit of a pair's bandwidth measurement in seconds."""
+"""Approximate time for the bandwidth measurement of one pair of ranks, in seconds."""
 _SMALL_REPEATS = 20
 
 Connect: TypeAlias = Callable[[Group, str], Transport]

@@ -1,8 +1,8 @@
-"""Layout of the shared memory, and division of messages into pieces: arithmetic only.
+"""Layout of the shared memory, and division of messages into pieces; arithmetic only. The regions are:
 
-header      abort flag and reason, a number of each rank's process
-lines       each rank's counters (of the kernel)
-slots       of rank 0, of rank 1, ...: DEPTH slots, then DEPTH second slots
+header      abort flag and reason, and a random number of each rank's process
+lines       counters of each rank, used by the compiled kernel
+slots       for rank 0, then rank 1 and so on: DEPTH slots, followed by DEPTH second slots
 """
 
 from __future__ import annotations

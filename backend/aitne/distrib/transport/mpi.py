@@ -123,7 +123,7 @@ class Mpi:
         return dtype in _NATIVE or dtype in _HALVES or dtype == torch.bool
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """Reduce the values of all ranks in place, without a copy."""
+        """Reduce the values of all ranks in place; MPI needs no copy of them."""
         array, operation = self._reducible(flat, op)
         self._run(lambda comm: comm.Allreduce(self._mpi.IN_PLACE, array, operation))
 

@@ -190,6 +190,8 @@ class ShmTransport:
         compiled kernel, which cannot check them: with a wrong length it would write outside of the
         tensor. ``count`` and ``like`` are the expected length and a tensor of the expected dtype,
         if given.
+
+        Raises ``ValueError`` if a check fails.
         """
         if row.device.type != "cpu" or not row.is_contiguous():
             raise ValueError("The shm transport takes contiguous tensors in main memory only.")

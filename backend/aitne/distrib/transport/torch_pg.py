@@ -191,7 +191,7 @@ class TorchProcessGroup:
         self._run(flat, start)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Broadcast the elements as bytes, which supports any dtype."""
+        """Broadcast the elements of ``root``, sent as bytes, so that any dtype is supported."""
         self._run(flat, lambda pg: [pg.broadcast(flat.view(torch.uint8), root)])
 
     def alltoall(
@@ -201,7 +201,9 @@ class TorchProcessGroup:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """Exchange the elements as bytes, which supports any dtype."""
+        """Exchange one part with each rank; elements are sent as bytes, so that any dtype is
+        supported.
+        """
         width = flat.element_size()
         sent = [count * width for count in send_counts]
         received = [count * width for count in receive_counts]
