@@ -1,11 +1,11 @@
-"""The bundled training runtime: the API of ``horovod.torch`` 0.28 on today's PyTorch.
+"""The platform's training runtime: the API of ``horovod.torch`` 0.28, implemented on PyTorch.
 
-A script for Horovod runs with one line changed::
+A script for Horovod needs one changed line to run::
 
     import aitne.distrib as hvd
 
-What is the same, what does more and what differs is in docs/reference/horovod-api.md. It needs torch and
-NumPy, and nothing else.
+docs/reference/horovod-api.md lists what is the same, what is added and what differs. The only
+dependencies are torch and NumPy.
 """
 
 from aitne.distrib import elastic, mpi_ops

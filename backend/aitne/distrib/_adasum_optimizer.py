@@ -17,9 +17,9 @@ from aitne.distrib.types import ReduceOp
 
 
 class AdasumOptimizer(NamedOptimizer):
-    """Optimizer that combines the ranks' steps by Adasum. ``DistributedOptimizer`` derives a class
-    from this one and the user's optimizer class: each rank computes its own step, and the steps of
-    all ranks are combined.
+    """Optimizer that combines the steps of all ranks by Adasum: each rank computes its own step,
+    that is the change of its parameters, and applies the combination of all ranks' steps.
+    ``DistributedOptimizer`` derives a class from this one and the class of the user's optimizer.
     """
 
     def _distribute(self, names: dict[int, str], compression: Any, passes: int) -> None:
@@ -36,7 +36,7 @@ class AdasumOptimizer(NamedOptimizer):
 
     @property
     def backward_passes_per_step(self) -> int:
-        """Number of backward passes in one step."""
+        """Number of backward passes whose gradients are accumulated for one step."""
         return self._passes[0]
 
     def _trained(self) -> list[torch.nn.Parameter]:
@@ -48,7 +48,7 @@ class AdasumOptimizer(NamedOptimizer):
         ]
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Set the number of backward passes in one step."""
+        """Set the number of backward passes whose gradients are accumulated for one step."""
         self._passes[0] = passes
         self._came.clear()
 
@@ -57,7 +57,7 @@ class AdasumOptimizer(NamedOptimizer):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Raise ``AssertionError``: Adasum does not support it.
+        """Raise ``AssertionError``: steps that are combined by Adasum cannot skip the exchange.
 
         Raises:
             AssertionError: always.
@@ -68,10 +68,11 @@ class AdasumOptimizer(NamedOptimizer):
         yield
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Compute this rank's step, and replace it by the Adasum of the steps of all ranks.
+        """Compute this rank's step, that is the change of its parameters, and apply the Adasum of
+        the steps of all ranks instead.
 
         Raises:
-            HorovodInternalError: ranks disagree, or one is gone.
+            HorovodInternalError: ranks disagree, or the connection to one is lost.
         """
         loss = None if closure is None else closure()
         trained = self._trained()
@@ -98,7 +99,7 @@ class AdasumOptimizer(NamedOptimizer):
     step.hooked = True  # type: ignore[attr-defined]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Reset the gradients.
+        """Reset the gradients as the user's optimizer does.
 
         Raises:
             AssertionError: gradients were computed since the last ``step``.

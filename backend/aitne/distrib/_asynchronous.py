@@ -78,11 +78,11 @@ def sparse_allreduce_async(
     op: int | None,
     process_set: ProcessSet = global_process_set,
 ) -> Callable[[], torch.Tensor]:
-    """Start the allreduce of sparse COO tensors, such as gradients of embeddings.
+    """Start an allreduce of sparse COO tensors, such as gradients of embeddings.
 
     Returns:
-        A function that waits and returns the sum or average, not coalesced; ``synchronize`` takes
-            it too.
+        A function that waits and returns the sum or average as a sparse tensor that is not
+            coalesced. ``synchronize`` accepts this function in place of a handle.
 
     Raises:
         ValueError: ``op`` is neither Sum nor Average.
@@ -149,7 +149,9 @@ def alltoall_async(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    """Start ``alltoall``; ``synchronize`` always returns the new tensor and the received splits."""
+    """Start ``alltoall``; ``synchronize`` always returns a pair: the new tensor, and the number of
+    rows received from each rank.
+    """
     return calls.alltoall(tensor, splits, name, process_set).handle()
 
 

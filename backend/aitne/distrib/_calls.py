@@ -1,4 +1,6 @@
-"""Validated collectives that are ready to be submitted; used by ``ops`` and ``_gradients``."""
+"""Preparation of collectives: functions that validate the arguments and return a
+``PreparedCollective``, which can then be submitted; used by ``ops`` and ``_gradients``.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ def grouped_allreduce_in_place(
     scales: Scales,
     process_set: ProcessSet,
 ) -> PreparedCollective:
-    """Prepare a grouped allreduce in place that returns a tuple of the tensors themselves."""
+    """Prepare a grouped allreduce in place that returns a tuple of the given tensors."""
     group = tuple(_group(tensors))
     rows = [numbers(tensor, op) for tensor in group]
 
@@ -126,7 +128,7 @@ def broadcast_in_place(
 def alltoall(
     tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet
 ) -> PreparedCollective:
-    """Prepare an alltoall that returns a new tensor and the number of rows from each rank."""
+    """Prepare an alltoall that returns a new tensor and the number of rows received from each rank."""
     initialized()
     rows = _rows(tensor)
     counts: list[int] | None = None
@@ -176,7 +178,9 @@ def grouped_reducescatter(
 
 
 def join(device: int, process_set: ProcessSet) -> PreparedCollective:
-    """Prepare a join that returns the number of the rank that joined last."""
+    """Prepare a join, by which this rank reports that it has no more data; it returns the rank that
+    joined last.
+    """
     place = "cpu" if device < 0 else f"cuda:{device}"
     return PreparedCollective(Kind.JOIN, (), process_set, int, device=place)
 
@@ -202,7 +206,8 @@ def _group(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
-    """Return ``dense`` of a tensor that is exchanged by its first dimension.
+    """Return the tensor contiguous and without autograd history (see ``dense``), for a collective
+    that divides or joins tensors along their first dimension.
 
     Raises ``HorovodInternalError`` if the tensor has no dimensions.
     """

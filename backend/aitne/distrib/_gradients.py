@@ -1,9 +1,9 @@
-"""Gradients of collectives for autograd, by Horovod's rules, on which its users' code relies.
+"""Autograd functions of the collectives. Their gradients follow Horovod's rules, on which its
+users' programs rely.
 
-The loss of a rank is its own, and the gradient of a tensor is scaled as if losses were averaged
-where the collective averages. So the gradient of an allreduce is an allreduce with the same
-operation and scales, and that of a gathered or broadcast tensor is averaged over the ranks that
-have a copy.
+Each rank has its own loss, and the gradient of a tensor is scaled as if losses were averaged where
+the collective averages. So the gradient of an allreduce is an allreduce with the same operation and
+scales, and that of a gathered or broadcast tensor is averaged over the ranks that have a copy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aitne.distrib.types import ReduceOp
 
 
 class Allreduce(torch.autograd.Function):
-    """Differentiable allreduce of one tensor or, if ``grouped``, of several."""
+    """Differentiable allreduce of one tensor or, if ``grouped``, of several tensors."""
 
     @staticmethod
     def forward(
@@ -32,7 +32,7 @@ class Allreduce(torch.autograd.Function):
         process_set: ProcessSet,
         *tensors: torch.Tensor,
     ) -> Any:
-        """Return the reduced tensors."""
+        """Return the tensors, reduced over all ranks."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
             return calls.grouped_allreduce(tensors, name, op, scales, process_set).now()
@@ -40,14 +40,16 @@ class Allreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        """Return the gradients, reduced by the same operation."""
+        """Return the gradients of the inputs: those of the outputs, reduced over all ranks by the
+        same operation and scales.
+        """
         grouped, op, scales, process_set = ctx.arguments
         reduced = Allreduce.apply(grouped, None, op, scales, process_set, *grads)
         return (None,) * 5 + (reduced if grouped else (reduced,))
 
 
 class Allgather(torch.autograd.Function):
-    """Differentiable allgather of one tensor or, if ``grouped``, of several."""
+    """Differentiable allgather of one tensor or, if ``grouped``, of several tensors."""
 
     @staticmethod
     def forward(
@@ -57,7 +59,7 @@ class Allgather(torch.autograd.Function):
         process_set: ProcessSet,
         *tensors: torch.Tensor,
     ) -> Any:
-        """Return the rows of all ranks."""
+        """Return the tensors of all ranks, concatenated along their first dimension."""
         if grouped:
             call = calls.grouped_allgather(tensors, name, process_set)
         else:
@@ -67,7 +69,7 @@ class Allgather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        """Return this rank's rows of the averaged gradients."""
+        """Return the part of the averaged gradients that belongs to this rank's tensors."""
         _, process_set, lengths = ctx.arguments
         averaged = Allreduce.apply(True, None, ReduceOp.AVERAGE, (1.0, 1.0), process_set, *grads)
         every = Allgather.apply(False, None, process_set, torch.tensor([lengths]))
@@ -92,7 +94,7 @@ class Broadcast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        """Return the averaged gradient at the root, zeros on other ranks."""
+        """Return the gradient averaged over all ranks on the root rank, and zeros on other ranks."""
         root_rank, process_set = ctx.arguments
         averaged = Allreduce.apply(False, None, ReduceOp.AVERAGE, (1.0, 1.0), process_set, grad)
         if current().world.rank != root_rank:
@@ -107,7 +109,9 @@ class Alltoall(torch.autograd.Function):
     def forward(
         ctx: Any, tensor: torch.Tensor, splits: Any, name: str | None, process_set: ProcessSet
     ) -> Any:
-        """Return the received rows, and the received splits if splits were given."""
+        """Return the received rows; if ``splits`` was given, also the number of rows received from
+        each rank.
+        """
         output, received = calls.alltoall(tensor, splits, name, process_set).now()
         ctx.arguments = (received, process_set, tensor.shape[0])
         if splits is None:
@@ -117,7 +121,9 @@ class Alltoall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor, *ignored: torch.Tensor) -> Any:
-        """Return the gradient of each row to the rank that sent the row."""
+        """Send the gradient of each row back to the rank that sent the row, and return the
+        gradients received here.
+        """
         received, process_set, length = ctx.arguments
         returned, _ = Alltoall.apply(grad, received, None, process_set)
         if returned.shape[0] < length:  # Rows beyond the splits were not sent.
@@ -127,7 +133,7 @@ class Alltoall(torch.autograd.Function):
 
 
 class Reducescatter(torch.autograd.Function):
-    """Differentiable reducescatter of one tensor or, if ``grouped``, of several."""
+    """Differentiable reducescatter of one tensor or, if ``grouped``, of several tensors."""
 
     @staticmethod
     def forward(
@@ -139,7 +145,7 @@ class Reducescatter(torch.autograd.Function):
         process_set: ProcessSet,
         *tensors: torch.Tensor,
     ) -> Any:
-        """Return this rank's rows of the reduced tensors."""
+        """Return this rank's part, along the first dimension, of the reduced tensors."""
         ctx.arguments = (grouped, op, scales, process_set)
         if grouped:
             return calls.grouped_reducescatter(tensors, name, op, scales, process_set).now()
@@ -147,7 +153,9 @@ class Reducescatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        """Return the gathered gradients of all ranks, scaled as the values were."""
+        """Return the gradients of all ranks, concatenated and scaled by the same factors as the
+        values.
+        """
         grouped, op, scales, process_set = ctx.arguments
         factor = scales[0] * scales[1]
         if op == ReduceOp.SUM:

@@ -1,4 +1,4 @@
-"""Parameter names, common to both distributed optimizers."""
+"""Base class of both distributed optimizers, with the names of their parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ class NamedOptimizer(torch.optim.Optimizer):
 
     @property
     def _parameter_names(self) -> dict[torch.Tensor, str]:
-        """Name of each parameter: Horovod's private attribute, which programs read nevertheless."""
+        """Return the name of each parameter, for programs that read this private attribute of
+        Horovod's optimizers.
+        """
         every = (parameter for group in self.param_groups for parameter in group["params"])
         return {
             parameter: self._names[id(parameter)]

@@ -1,4 +1,6 @@
-"""Submission of collectives to the engine, and conversion of their results for the caller."""
+"""Submission of collectives to this rank's engine, and conversion of their outputs to what the
+caller gets.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,17 @@ from aitne.distrib.types import Kind, ReduceOp, Request
 Finish = Callable[[Any], Any]
 
 _finishes: dict[int, tuple[Context, Finish]] = {}
-"""Context and remaining processing of the outputs, by handle."""
+"""By handle: the context in which the collective was submitted, and the function that converts its
+outputs to the caller's result."""
 
 
 def reduction(op: int | None, average: bool | None) -> ReduceOp:
-    """Return the reduction that ``op`` or its older form ``average`` selects.
+    """Return the reduction selected by ``op`` or by its deprecated form ``average``; the average if
+    both are None.
 
     Raises:
         ValueError: both are given.
-        HorovodInternalError: there is no such operation.
+        HorovodInternalError: ``op`` is not the number of an operation.
     """
     if op is not None and average is not None:
         raise ValueError("The op parameter supersedes average. Please provide only one of them.")
@@ -58,7 +62,8 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def numbers(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
-    """Return ``dense(tensor)``, after checking that the elements can be reduced by ``op``.
+    """Return the tensor contiguous and without autograd history (see ``dense``), after checking
+    that ``op`` can reduce its elements.
 
     Raises:
         ValueError: elements of this type cannot be reduced.
@@ -73,9 +78,9 @@ def numbers(tensor: torch.Tensor, op: ReduceOp) -> torch.Tensor:
 
 
 def initialized() -> Context:
-    """Return the context.
+    """Return the context of this process.
 
-    Raises ``HorovodInternalError`` before ``init``, as Horovod's collectives do.
+    Raises ``HorovodInternalError``, as Horovod's collectives do, if ``init`` was not called.
     """
     try:
         return current()
@@ -84,7 +89,7 @@ def initialized() -> Context:
 
 
 class PreparedCollective:
-    """A collective whose arguments have been validated, before it is submitted to the engine."""
+    """A collective with validated arguments that has not been submitted to the engine yet."""
 
     def __init__(
         self,
@@ -101,7 +106,8 @@ class PreparedCollective:
         scales: tuple[float, float] = (1.0, 1.0),
         device: str = "",
     ) -> None:
-        """Create the ``Request``; ``finish`` converts its outputs to the caller's result.
+        """Create the request for the engine; ``finish`` is the function that converts its outputs
+        to the caller's result.
 
         Raises:
             HorovodInternalError: ``init`` was not called.
@@ -129,17 +135,22 @@ class PreparedCollective:
         """Submit the collective; return the handle for ``poll`` and ``synchronize``.
 
         Raises:
-            HorovodInternalError: Horovod has failed or was shut down.
-            ValueError: the name is in use, or this rank is not in the set.
+            HorovodInternalError: the runtime has failed or was shut down.
+            ValueError: a collective of the same name is in progress, or this rank is not in the
+                process set.
         """
         handle: int = self._context.engine.submit(self._request)
         _finishes[handle] = (self._context, self._finish)
         return handle
 
     def now(self) -> Any:
-        """Submit the collective and return its result, at lower cost than with a handle.
+        """Submit the collective, wait for it and return its result; this costs less than ``handle``
+        and ``synchronize``.
 
-        Raises as ``handle`` and ``synchronize`` do.
+        Raises:
+            HorovodInternalError: the collective failed, or the runtime has failed or was shut down.
+            ValueError: a collective of the same name is in progress, or this rank is not in the
+                process set.
         """
         engine = self._context.engine
         run: Callable[[Request], Any] = (
@@ -149,8 +160,8 @@ class PreparedCollective:
 
 
 def in_place(targets: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
-    """Copy the results of a collective in place to those targets that are not contiguous, for which
-    it used copies.
+    """Copy the outputs of an in-place collective into the target tensors that are not contiguous;
+    the collective used contiguous copies of these.
     """
     for target, output in zip(targets, outputs, strict=True):
         if not target.is_contiguous() or target.is_conj() or target.is_neg():
@@ -158,10 +169,11 @@ def in_place(targets: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -
 
 
 def poll(handle: int) -> bool:
-    """Return whether ``synchronize(handle)`` would return immediately.
+    """Return whether the collective is done, so that ``synchronize(handle)`` would return
+    immediately.
 
     Raises:
-        ValueError: there is no such handle, or it was waited for before.
+        ValueError: there is no such handle, or ``synchronize`` was already called with it.
     """
     if handle not in _finishes:
         raise ValueError(f"Handle {handle} was not created or has been cleared.")
@@ -173,8 +185,9 @@ def synchronize(handle: Any) -> Any:
     """Wait for an asynchronous collective and return its output.
 
     Returns:
-        The output: a tensor, a tuple of them for a group, output and received splits for alltoall.
-            None for a handle that was waited for before.
+        A tensor; for a group, a tuple of tensors; for alltoall, the received tensor and the number
+            of rows received from each rank. None if ``synchronize`` was already called with this
+            handle.
 
     Raises:
         HorovodInternalError: the collective failed, on this rank or on another.
@@ -189,7 +202,5 @@ def synchronize(handle: Any) -> Any:
 
 
 def forget() -> None:
-    """Discard all handles of asynchronous collectives, because they are invalid after a new
-    ``init``.
-    """
+    """Discard all handles of asynchronous collectives; a new ``init`` makes them invalid."""
     _finishes.clear()

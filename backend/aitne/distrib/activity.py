@@ -1,9 +1,9 @@
-"""Activity of this rank's main thread: it computes, waits in a collective, or waits for something
-else.
+"""Observation of this rank's main thread: it computes, waits in a collective, or waits for
+something else.
 
-Waiting must not be confused with a long computation, which looks the same in a stack. A thread that
-waits is at one instruction of the program while the process and its children use no processor, or
-while a collective is known not to progress.
+Waiting must not be confused with a long computation, which looks the same in a stack. A thread
+counts as waiting if it stays at one instruction of the program while the process and its children
+use no processor time, or while a collective is known not to progress.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from aitne.distrib.devices import GpuActivity
 from aitne.distrib.recording import RecordRing
 
 IDLE_SHARE = 0.05
-"""Share of one processor below which the process and its descendants count as idle."""
+"""Processor use, as a fraction of one processor, below which the process and its descendants count
+as idle."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _UTIME, _CSTIME = 11, 14
 _OWN_THREADS = "aitne-"
@@ -30,23 +31,26 @@ _MOST_PLACE = 200
 
 
 class MainThreadActivity(NamedTuple):
-    """Activity of the main thread at present: for how long it has waited, in what and where."""
+    """Current activity of the main thread: how long it has been waiting, in a collective or for
+    something else, and where in the program.
+    """
 
     waiting_s: float
-    """Seconds for which this rank has waited in a collective without any exchange."""
+    """Seconds for which this rank has been waiting in a collective without exchanging any data; 0
+    if it is in none."""
     idle_s: float
-    """Seconds for which the main thread has waited for something else."""
+    """Seconds for which the main thread has been waiting for something other than a collective."""
     place: str
-    """Where in the program the main thread is."""
+    """Place in the program where the main thread is, such as ``load (data.py:12)``."""
 
 
 class MainThreadObserver:
-    """Observer of the main thread, which is asked every few seconds by one thread.
+    """Observer of the main thread. One other thread calls ``observe`` every few seconds.
 
     Args:
-        ring: collectives that this rank has executed; None if they are not recorded.
-        gpu_after_s: seconds at one instruction after which the GPU is asked what it does. Not
-            before, because a query would disturb the capture of a CUDA graph.
+        ring: records of the collectives that this rank has executed; None if they are not recorded.
+        gpu_after_s: seconds for which the main thread must stay at one instruction before the GPU
+            is queried. An earlier query could disturb the capture of a CUDA graph.
     """
 
     def __init__(self, ring: RecordRing | None, gpu_after_s: float) -> None:
@@ -57,7 +61,9 @@ class MainThreadObserver:
         self._used_s = 0.0
 
     def observe(self) -> MainThreadActivity:
-        """Return what the main thread does, in comparison with the last call."""
+        """Return the current activity of the main thread, by comparing its state with that at the
+        last call.
+        """
         frames = sys._current_frames()
         main = threading.main_thread().ident or 0
         frame = frames.pop(main, None)
@@ -90,8 +96,8 @@ class MainThreadObserver:
         return MainThreadActivity(0.0, now - self._idle_since, place[:_MOST_PLACE])
 
     def _computes(self, now: float) -> bool:
-        """Return whether the main thread computes, or this process or its descendants have computed
-        since the last call.
+        """Return whether the main thread is computing now, or this process and its descendants have
+        used processor time since the last call. ``now`` is ``time.monotonic()``.
         """
         before_s, self._used_s = self._used_s, used_processor_s()
         elapsed_s, self._observed = now - self._observed, now
@@ -126,17 +132,19 @@ def _children(pid: str) -> list[str]:
 
 
 def _runs(thread: threading.Thread) -> bool:
-    """Return whether the thread uses a processor or is ready to."""
+    """Return whether the thread is running on a processor or ready to run."""
     return _fields(f"/proc/self/task/{thread.native_id}/stat")[0] == "R"
 
 
 def _fields(path: str) -> list[str]:
-    """Return the fields of a ``stat`` file of proc(5) from the state on, the third field."""
+    """Return the fields of a ``stat`` file (see proc(5)), beginning with the third, the state."""
     return Path(path).read_text().rpartition(")")[2].split()
 
 
 def _in_collectives(frames: dict[int, FrameType]) -> tuple[int, ...]:
-    """Return the frames, by ``id``, in which threads other than the main one wait in a collective."""
+    """Return the stack frames, by ``id``, in which threads other than the main thread wait in a
+    collective.
+    """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     inside = []
     for ident, frame in frames.items():

@@ -1,12 +1,13 @@
-"""Adasum: gradients that agree are averaged, gradients that have nothing in common are added.
+"""Adasum: a combination of gradients that averages equal ones and adds orthogonal ones.
 
 For two gradients (Maleki et al. 2021, "Scaling Distributed Training with Adaptive Summation", MLSys)::
 
     adasum(a, b) = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
 
-Ranks are combined two by two, then pairs by pairs, and so on, by recursive halving of the vector, so
-that a rank sends about 2n elements however many ranks there are. Where their number is not a power
-of two, those beyond the largest one below are first combined, each with one of the others.
+Ranks are combined in pairs, then pairs of pairs, and so on, by recursive halving of the vector; a
+rank sends about 2n elements for any number of ranks. If their number is not a power of two, let p
+be the largest power of two below it: rank p and higher ranks are first combined with one of the
+other ranks each.
 """
 
 from __future__ import annotations
@@ -18,20 +19,21 @@ import torch
 from aitne.distrib.transport.base import Transport
 
 _CHUNK = 1 << 20
-"""Number of elements that are converted to float64 at a time."""
+"""Number of elements converted to float64 at a time."""
 
 
 def allreduce(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -> None:
-    """Combine the rows ``flat`` of all ranks by Adasum, in place. Every rank must call this.
+    """Combine the tensors ``flat`` of all ranks by Adasum, in place. Every rank must call this.
 
     Args:
-        transport: transport of the ranks.
-        flat: A contiguous row of floats. Sixteen-bit ones are sent as float32.
-        counts: Lengths of the consecutive tensors in ``flat``: each is combined separately, as
-            layers of a network have gradients of very different sizes.
+        transport: transport that connects the ranks.
+        flat: contiguous one-dimensional tensor of floats. 16-bit elements are sent as float32.
+        counts: lengths of the parts of ``flat``, in order. Each part, such as the gradient of one
+            layer, is combined separately, because gradients of different layers differ much in
+            size.
 
     Raises:
-        TransportError: a peer is gone.
+        TransportError: the connection to a rank is lost.
     """
     if transport.size == 1:
         return
@@ -49,7 +51,9 @@ def allreduce(transport: Transport, flat: torch.Tensor, counts: Sequence[int]) -
 def _fold(
     transport: Transport, work: torch.Tensor, bounds: list[tuple[int, int]], power: int
 ) -> None:
-    """Combine the rows of ranks beyond the largest power of two with those of the other ranks."""
+    """Combine the data of the ranks numbered ``power`` and higher (``power`` is the largest power
+    of two not above the number of ranks) with that of the lower ranks, which then continue alone.
+    """
     if power == transport.size:
         return
     rank, size = transport.rank, transport.size
@@ -68,7 +72,9 @@ def _fold(
 def _halve(
     transport: Transport, work: torch.Tensor, bounds: list[tuple[int, int]], power: int
 ) -> tuple[int, int]:
-    """Combine the rows by recursive halving; return the range of ``work`` that is final then."""
+    """Combine the data of the first ``power`` ranks by recursive halving; return the range of
+    ``work`` (start and end) that holds the final result on this rank.
+    """
     rank, size = transport.rank, transport.size
     low, high = 0, work.numel()
     distance = 1
@@ -102,7 +108,9 @@ def _halve(
 
 
 def _unfold(transport: Transport, work: torch.Tensor, power: int, low: int, high: int) -> None:
-    """Send the whole result to every rank."""
+    """Distribute the whole result to every rank; ``low`` and ``high`` delimit the part of ``work``
+    that this rank has.
+    """
     ranges = [_range(rank, power, work.numel()) for rank in range(power)]
     counts = [end - begin for begin, end in ranges] + [0] * (transport.size - power)
     gathered = torch.empty_like(work)
@@ -125,9 +133,8 @@ def _range(rank: int, power: int, length: int) -> tuple[int, int]:
 def _products(
     local: torch.Tensor, theirs: torch.Tensor, bounds: list[tuple[int, int]], start: int
 ) -> torch.Tensor:
-    """Return ``local.local``, ``local.theirs`` and ``theirs.theirs`` of each tensor's part.
-
-    One row for each tensor, in float64.
+    """Return the dot products ``local.local``, ``local.theirs`` and ``theirs.theirs`` as float64,
+    one row for each part in ``bounds``.
     """
     products = local.new_zeros((len(bounds), 3), dtype=torch.float64)
     for index, (begin, end) in enumerate(bounds):
@@ -146,7 +153,9 @@ def _combine(
     start: int,
     products: torch.Tensor,
 ) -> None:
-    """Write the Adasum of both parts into ``local``."""
+    """Write the Adasum of ``local`` and ``theirs`` into ``local``, with the dot products from
+    ``_products``.
+    """
     for (begin, end), (local_square, both, other) in zip(bounds, products.tolist(), strict=True):
         first, last = max(begin - start, 0), min(end - start, local.numel())
         if first >= last:

@@ -1,11 +1,12 @@
-"""``HOROVOD_AUTOTUNE=1``: search for the fastest bucket size during the first steps.
+"""Search for the fastest bucket size during the first training steps, enabled by
+``HOROVOD_AUTOTUNE=1``.
 
-Horovod fits a model over cycle time and fusion threshold; buckets that are agreed on once leave one
-parameter, so each of six sizes is measured: three samples of ``HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE``
-(10) steps, the first of which is discarded, after ``HOROVOD_AUTOTUNE_WARMUP_SAMPLES`` (3) at the
-beginning. With the defaults the search ends after 210 steps. A size set by
-``HOROVOD_FUSION_THRESHOLD`` is not changed. ``HOROVOD_AUTOTUNE_LOG`` names a file that rank 0
-writes: one line for each sample, comma-separated.
+Horovod fits a model of cycle time and fusion threshold. Here the buckets are fixed once, so only
+their size is tuned: each of six sizes is measured in three samples of
+``HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE`` (default 10) steps, the first of which is discarded, after
+``HOROVOD_AUTOTUNE_WARMUP_SAMPLES`` (default 3) samples at the beginning. With the defaults the
+search ends after 210 steps. A size set by ``HOROVOD_FUSION_THRESHOLD`` is not changed.
+``HOROVOD_AUTOTUNE_LOG`` names a file that rank 0 writes: one line for each sample, comma-separated.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from pathlib import Path
 
 CANDIDATES = (1 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20)
 SAMPLES = 2
-"""Number of samples of each size. The best one counts, because disturbances only make steps
-longer."""
+"""Number of samples of each size that count. The fastest of them is used, because disturbances only
+make steps longer."""
 
 
 class Autotune:
-    """Search for the bucket size with the shortest steps, which tries each size for some steps. All
-    ranks use the same size in each step, because the size depends only on the count of steps.
+    """Search for the bucket size with the shortest steps. It tries each candidate for some steps;
+    all ranks use the same size in each step, because the size depends only on the number of steps
+    so far.
 
     Args:
         steps: number of steps in each sample.
-        warmup: number of samples before the first that counts.
-        log: file for rank 0; None means that nothing is written.
-        candidates: sizes in bytes, measured in this order.
+        warmup: number of samples to discard at the beginning.
+        log: file that rank 0 writes; None for no file.
+        candidates: bucket sizes in bytes, measured in this order.
     """
 
     def __init__(
@@ -45,15 +47,16 @@ class Autotune:
         self._left = steps
         self._seconds = 0.0
         self.best = [float("inf")] * len(candidates)
-        """Seconds per step of each size on this rank."""
+        """Shortest measured seconds per step for each candidate size on this rank; infinite if not
+        measured."""
         self._log = log
         if log is not None:
             log.write_text("sample,bytes,seconds_per_step,counts\n", encoding="utf-8")
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], rank: int) -> Autotune | None:
-        """Return a new search with the settings of the environment; None if it is not enabled, or
-        the bucket size is set explicitly.
+        """Return a new search with the settings in ``environ``; None if ``HOROVOD_AUTOTUNE`` is not
+        enabled, or ``HOROVOD_FUSION_THRESHOLD`` sets the bucket size.
 
         Raises:
             ValueError: a variable is not a number.
@@ -70,16 +73,18 @@ class Autotune:
 
     @property
     def cap(self) -> int:
-        """Bucket size in use, in bytes."""
+        """Return the bucket size to use now, in bytes."""
         return self._candidates[self._schedule[min(self._at, len(self._schedule) - 1)][0]]
 
     @property
     def tried_all(self) -> bool:
-        """Return whether all sizes were measured and ``choose`` is due."""
+        """Return whether all sizes have been measured, so that ``choose`` must be called next."""
         return self._at >= len(self._schedule)
 
     def step(self, seconds: float) -> bool:
-        """Record the seconds of a step on this rank; return whether ``cap`` has changed."""
+        """Record the duration of a step on this rank in seconds; return whether the bucket size to
+        use (``cap``) has changed.
+        """
         self._seconds += seconds
         self._left -= 1
         if self._left:
@@ -95,10 +100,11 @@ class Autotune:
         return self.cap != before
 
     def choose(self, best_of_ranks: Sequence[Sequence[float]]) -> int:
-        """Return the bucket size for which the step of the slowest rank was shortest.
+        """Return the bucket size for which the slowest rank's step was shortest, and write it to
+        the log.
 
         Args:
-            best_of_ranks: ``best`` of every rank; infinite where a rank did not measure.
+            best_of_ranks: the attribute ``best`` of every rank.
         """
         slowest = [
             max((seconds for seconds in column if seconds != float("inf")), default=float("inf"))

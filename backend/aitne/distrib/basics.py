@@ -1,4 +1,6 @@
-"""Queries about this rank and the installation, with Horovod's names."""
+"""Functions that describe this rank and the installation, and those that start and stop the
+runtime, with Horovod's names.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,18 @@ from aitne.distrib.process_sets import ProcessSet
 
 
 def init(comm: Any = None, process_sets: Sequence[ProcessSet] | str | None = None) -> None:
-    """Connect to the other ranks. Has no effect if they are connected already.
+    """Connect this rank to the other ranks. Has no effect if they are connected already.
 
     Args:
-        comm: None, or all ranks: as a list of their numbers or as an mpi4py communicator. For a
-            subset of ranks use process sets.
-        process_sets: Sets to create, the same on every rank; ``"dynamic"``: sets may be added
-            later.
+        comm: None, a list of all rank numbers, or an mpi4py communicator of all ranks. Use process
+            sets for a subset of the ranks.
+        process_sets: process sets to create, the same on every rank; or ``"dynamic"`` to allow
+            adding sets later.
 
     Raises:
-        ValueError: ``comm`` is not all ranks, or a set is named twice. Nothing is initialized then.
-        HorovodInternalError: ranks did not connect.
+        ValueError: ``comm`` does not contain all ranks, or a set occurs twice. Nothing is
+            initialized then.
+        HorovodInternalError: the ranks could not be connected.
     """
     if context.is_initialized():
         return
@@ -52,48 +55,53 @@ def is_initialized() -> bool:
 
 
 def rank() -> int:
-    """Return the number of this process, from 0.
+    """Return the rank of this process, from 0.
 
-    Raises ``ValueError`` before ``init``, as all of these functions do.
+    Raises ``ValueError`` if ``init`` was not called, as all functions of this module about ranks
+    do.
     """
     return context.current().world.rank
 
 
 def size() -> int:
-    """Return the number of processes."""
+    """Return the number of ranks in the run. Raises ``ValueError`` if ``init`` was not called."""
     return context.current().world.size
 
 
 def local_rank() -> int:
-    """Return the number of this process among those of its node: the number of its GPU."""
+    """Return the rank of this process among the processes on its node, usually also the number of
+    its GPU.
+    """
     return context.current().world.local_rank
 
 
 def local_size() -> int:
-    """Return the number of processes on this node."""
+    """Return the number of ranks on this node."""
     return context.current().world.local_size
 
 
 def cross_rank() -> int:
-    """Return the number of this node among the nodes that have a process of its ``local_rank``."""
+    """Return the position of this node, from 0, among the nodes that have a process with this
+    process's ``local_rank``.
+    """
     return context.current().world.cross_rank
 
 
 def cross_size() -> int:
-    """Return the number of nodes that have a process of this ``local_rank``."""
+    """Return the number of nodes that have a process with this process's ``local_rank``."""
     return context.current().world.cross_size
 
 
 def is_homogeneous() -> bool:
-    """Return whether every node has the same number of processes."""
+    """Return whether every node has the same number of ranks."""
     return len(set(Counter(context.current().nodes).values())) == 1
 
 
 def mpi_threads_supported() -> bool:
-    """Return whether MPI may be called from several threads.
+    """Return whether several threads may call MPI.
 
     Raises:
-        ValueError: tensors are not exchanged by MPI.
+        ValueError: this run does not use MPI for its tensors.
     """
     if not mpi_enabled():
         raise ValueError("Horovod MPI is not enabled; ranks exchange without it.")
@@ -103,30 +111,31 @@ def mpi_threads_supported() -> bool:
 
 
 def mpi_enabled() -> bool:
-    """Return whether tensors are exchanged by MPI. False before ``init``."""
+    """Return whether this run uses MPI to exchange tensors; False before ``init``."""
     return _transport() == "mpi"
 
 
 def mpi_built() -> bool:
-    """Return whether MPI could be used: mpi4py is installed."""
+    """Return whether mpi4py is installed, so that MPI can be used."""
     return importlib.util.find_spec("mpi4py") is not None
 
 
 def gloo_enabled() -> bool:
-    """Return whether ranks connect without MPI, for which Horovod needs gloo.
-
-    False before ``init``.
+    """Return whether the ranks are connected without MPI, for which Horovod uses gloo; False before
+    ``init``.
     """
     return is_initialized() and not mpi_enabled()
 
 
 def gloo_built() -> bool:
-    """Return True: ranks can always connect without MPI."""
+    """Return True, because ranks can always connect without MPI."""
     return True
 
 
 def nccl_built() -> int:
-    """Return NCCL's version as NCCL counts, such as 22703 for 2.27.3; 0 if torch has none."""
+    """Return the version of NCCL in PyTorch as one number, such as 22703 for 2.27.3; 0 if PyTorch
+    was built without NCCL.
+    """
     if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
         return 0
     major, minor, patch = torch.cuda.nccl.version()[:3]
@@ -134,12 +143,12 @@ def nccl_built() -> int:
 
 
 def ddl_built() -> bool:
-    """Return False: IBM's library is not used."""
+    """Return False, because IBM's DDL library is never used."""
     return False
 
 
 def ccl_built() -> bool:
-    """Return False: Intel's library is not used."""
+    """Return False, because Intel's oneCCL library is never used."""
     return False
 
 
@@ -154,7 +163,9 @@ def rocm_built() -> bool:
 
 
 def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) -> None:
-    """Raise ``ImportError`` unless ``ext_name`` is the one for PyTorch, which needs no build."""
+    """Do nothing if ``ext_name`` names the PyTorch extension, which needs no compilation here;
+    otherwise raise ``ImportError``.
+    """
     if ext_name not in ("horovod.torch", "aitne.distrib"):
         raise ImportError(
             f"Extension {ext_name} has not been built: there is only one for PyTorch."
@@ -162,30 +173,31 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Start writing Horovod's timeline to a file at rank 0.
+    """Start writing Horovod's timeline to a file on rank 0.
 
     Args:
-        file_path: The file, which is overwritten.
-        mark_cycles: Record also when rank 0 sends responses.
+        file_path: path of the file; an existing file is overwritten.
+        mark_cycles: whether to record also when rank 0 checks for ready collectives.
 
     Raises:
-        ValueError: before ``init``, or ``HOROVOD_TIMELINE`` is not ``DYNAMIC``.
+        ValueError: ``init`` was not called, or ``HOROVOD_TIMELINE`` is not set; it should be
+            ``DYNAMIC``.
         OSError: the file cannot be written.
     """
     timeline.start_timeline(file_path, mark_cycles, rank=rank())
 
 
 def stop_timeline() -> None:
-    """Stop writing the timeline; its file is complete then.
+    """Stop writing the timeline and complete its file.
 
-    Raises ``ValueError`` before ``init``.
+    Raises ``ValueError`` if ``init`` was not called.
     """
     context.current()
     timeline.stop_timeline()
 
 
 def _transport() -> str:
-    """Return the name of the transport of CPU tensors; empty before ``init``."""
+    """Return the name of the transport that exchanges CPU tensors; empty before ``init``."""
     if not is_initialized():
         return ""
     now = context.current()

@@ -1,4 +1,6 @@
-"""Separate transport for exchanges in an order that is agreed on once, as in an optimizer."""
+"""Separate transport for exchanges whose order the ranks agree on in advance, such as the gradient
+exchange of an optimizer.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,15 @@ from aitne.distrib.transport.base import Transport, TransportError
 
 
 class JoinedError(HorovodInternalError):
-    """Error: a channel cannot be connected because a rank is in ``join``; no collective
-    has failed.
+    """Error: a channel cannot be opened because a rank has called ``join`` and waits there; no
+    collective has failed.
     """
 
 
 class ExchangeChannel:
-    """Transport for exclusive use by one component, such as an optimizer, created by
-    ``Context.open_channel``. The component must make the same calls on all members.
+    """Transport for exclusive use by one component, such as an optimizer; created by
+    ``Context.open_channel``. On all ranks of the process set the component must make the same calls
+    in the same order.
     """
 
     def __init__(
@@ -30,35 +33,38 @@ class ExchangeChannel:
     ) -> None:
         self.transport = transport
         self.limit = engine.limit
-        """Context manager around each wait in the transport."""
+        """Context manager for each wait in the transport; it limits how long an exchange step may
+        wait."""
         self._engine = engine
         self._number = number
         self._drop = drop
 
     def begin(self, step: int) -> None:
-        """Record that this rank starts exchange step ``step``; does not wait.
+        """Record that this rank starts the exchange step number ``step``; returns immediately.
 
         Raises:
-            HorovodInternalError: a rank is gone, or Horovod has been shut down.
+            HorovodInternalError: the connection to a rank is lost, or the runtime was shut down.
         """
         self._engine.begin(self._number, step)
 
     def check(self) -> None:
-        """Raise ``HorovodInternalError`` if a rank is gone, or Horovod has been shut down: an
-        exchange that ends on a GPU then may have been aborted.
+        """Raise ``HorovodInternalError`` if the connection to a rank is lost or the runtime was
+        shut down. An exchange that completes on the GPU after that may have been aborted.
         """
         self._engine.check()
 
     def on_joined(self, callback: StepCallback | None) -> None:
-        """Register ``callback(n)``, which is called when other ranks exchange step n while this
-        rank is in ``join``; None removes it.
+        """Register ``callback(n)``, which is called when other ranks start exchange step n while
+        this rank is in ``join``; None removes the callback.
 
         The callback takes part in that exchange with zeros, on a thread of the engine.
         """
         self._engine.on_joined(self._number, callback)
 
     def failure(self, error: TransportError) -> HorovodInternalError:
-        """Return the exception to raise for an error of the transport; it names the lost rank."""
+        """Return the exception to raise for an error of the transport; its message names the lost
+        rank.
+        """
         return self._engine.failure(error)
 
     def close(self) -> None:

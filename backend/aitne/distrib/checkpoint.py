@@ -1,9 +1,9 @@
-"""Checkpoints that are complete or absent, with a fallback to the previous one.
+"""Checkpoints that are either complete or absent, with a fallback to the previous one.
 
-A file is the output of ``torch.save``, so that ``torch.load`` reads it, followed by ``_TRAILER``:
-its length and SHA-256. It is written under another name, synchronized to the disk and then renamed.
-If a disk or file system loses a part of it nevertheless, loading detects that and uses the previous
-checkpoint.
+A file is the output of ``torch.save``, so that ``torch.load`` can read it, followed by a trailer
+with the length and SHA-256 of the content. The file is written under a temporary name, synchronized
+to the disk and then renamed. If a part of it is lost nevertheless, loading detects that and uses
+the previous checkpoint.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from aitne.distrib.functions import allgather_object, broadcast_object
 
 _MAGIC = b"AITNECK1"
 _TRAILER = struct.Struct("!8sQI32s")
-"""Trailer: magic, length of the content before it in bytes, number of ranks with a part of their
-own, and SHA-256 of everything before it, trailer included."""
+"""Format of the end of a file: a magic value, the number of bytes before the trailer, the number of
+ranks that stored state of their own, and the SHA-256 of the content and of the preceding fields of
+the trailer."""
 _NAME = re.compile(r"step-(\d{12})(?:\.rank-(\d+))?\.ckpt")
 _PIECE = 1 << 20
 
@@ -40,26 +41,28 @@ class CheckpointError(RuntimeError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint as ``load_latest`` returns it: the step, the common state and this rank's own
-    state.
+    """A loaded checkpoint: the number of training steps, the state common to all ranks, and this
+    rank's own state.
     """
 
     step: int
     state: Any
-    """State that ``save`` stored on rank 0."""
+    """State common to all ranks, which rank 0 passed to ``save``."""
     own: Any
-    """State that ``save`` stored on this rank; None if none, or the world size differed."""
+    """State that this rank passed to ``save``; None if none was passed, or the number of ranks has
+    changed."""
 
 
 class Checkpointer:
-    """Writer and reader of the checkpoints of one run, in a folder that all nodes see.
+    """Writer and reader of the checkpoints of one run, in a folder shared by all nodes.
 
     Args:
-        folder: folder, created if missing; None means the value of ``AITNE_CHECKPOINTS``.
-        keep: number of checkpoints to keep, at least 2, so that there is one before the last.
+        folder: folder, which is created if missing; None for the value of the environment variable
+            ``AITNE_CHECKPOINTS``.
+        keep: number of checkpoints to keep, at least 2, so that a previous one always exists.
 
     Raises:
-        ValueError: there is no folder, or ``keep`` is less than 2.
+        ValueError: no folder is given, or ``keep`` is less than 2.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, keep: int = 2) -> None:
@@ -72,14 +75,16 @@ class Checkpointer:
         self._keep = keep
 
     def save(self, state: Any, step: int, own: Any = None) -> None:
-        """Write a checkpoint. Every rank calls it after the same step; no rank waits for another.
+        """Write a checkpoint. Every rank must call this after the same step; no rank waits for
+        another.
 
         Args:
-            state: state that is equal on all ranks, such as ``state_dict()`` of model and
+            state: state that is equal on all ranks, such as the ``state_dict()`` of model and
                 optimizer; rank 0 writes it.
             step: number of the step, 0 or more.
             own: state that differs between ranks, such as ``resume.random_state()`` and the
-                position in the data: each rank writes its own. All ranks pass one, or none does.
+                position in the data; each rank writes its own. Either all ranks pass one, or none
+                does.
 
         Raises:
             CheckpointError: the checkpoint cannot be written; earlier ones are unchanged.
@@ -98,18 +103,20 @@ class Checkpointer:
     def load_latest(
         self, map_location: Any = "cpu", *, weights_only: bool = True
     ) -> Checkpoint | None:
-        """Load the newest checkpoint that is complete on every rank; None if there is none.
+        """Load the newest checkpoint that is complete on every rank; return None if the folder has
+        no checkpoint.
 
-        Collective: the result is the same step on all ranks. Damaged checkpoints are reported on
+        Every rank must call this, and all get the same step. Damaged checkpoints are reported on
         stderr.
 
         Args:
-            map_location: device of the tensors, as for ``torch.load``.
-            weights_only: False permits objects that execute code when they are loaded. Only
-                for trusted files.
+            map_location: device for the tensors, as in ``torch.load``.
+            weights_only: False permits objects that execute code when they are loaded; use it for
+                trusted files only.
 
         Raises:
-            CheckpointError: none is complete, or it contains what ``weights_only`` forbids.
+            CheckpointError: checkpoints exist, but none is complete, or the file contains objects
+                that ``weights_only`` forbids.
         """
         rank, size = _who()
         whole = self._whole(rank, size)
@@ -148,11 +155,12 @@ class Checkpointer:
             ) from error
 
     def _forget(self, step: int, rank: int | None = None) -> None:
-        """Remove checkpoints older than those to keep, and incomplete files of an earlier process.
+        """Remove checkpoints older than the ones to keep, and incomplete files left by an earlier
+        process. With ``rank``, remove that rank's own files only.
 
-        Those to keep have all their files. Otherwise a run that is stopped between two files of a
-        checkpoint, and again between those of the next, would keep parts of several and none to
-        resume from.
+        Only checkpoints with all their files count as kept. Otherwise a run that is repeatedly
+        stopped between writing two files of a checkpoint would keep several incomplete checkpoints
+        and none to resume from.
         """
         complete = (
             candidate
@@ -171,9 +179,9 @@ class Checkpointer:
         )
 
     def _complete(self, step: int) -> bool:
-        """Return whether all files of a checkpoint exist.
+        """Return whether all files of the checkpoint exist.
 
-        A file has its name only once it is complete.
+        A file is renamed to its final name only when it is complete.
         """
         try:
             parts = _parts(self.folder / _name(step))
@@ -184,7 +192,9 @@ class Checkpointer:
     # Reading
 
     def _steps(self, rank: int | None = None) -> list[int]:
-        """Return the steps of the existing checkpoints, newest first."""
+        """Return the steps of the existing checkpoints, newest first; with ``rank``, of that rank's
+        own files.
+        """
         if not self.folder.is_dir():
             return []
         names = (_NAME.fullmatch(name) for name in os.listdir(self.folder))
@@ -194,9 +204,9 @@ class Checkpointer:
         return sorted(steps, reverse=True)
 
     def _whole(self, rank: int, size: int) -> list[tuple[int, int]] | None:
-        """Return step and number of parts of the checkpoints that are complete on all ranks.
-
-        Newest first; None if there is no file.
+        """Return the checkpoints that are complete on all ranks, newest first: pairs of the step
+        and the number of ranks with state of their own. Return None if the folder has no
+        checkpoint.
         """
         complete: list[tuple[int, int]] = []
         there: list[int] = []
@@ -221,7 +231,9 @@ class Checkpointer:
         return [(step, parts) for step, parts in complete if step in everywhere]
 
     def _checked(self, name: str) -> int | None:
-        """Return the number of parts by a file; None if it is incomplete, which is reported."""
+        """Verify a file and return the number of ranks with state of their own that it states;
+        return None, and report the reason on stderr, if the file is incomplete.
+        """
         path = self.folder / name
         try:
             return _verify(path)
@@ -250,8 +262,8 @@ class Checkpointer:
 class _Digest(io.RawIOBase):
     """File object that writes to ``file`` and computes the digest and length of the data.
 
-    torch replaces an error of a write by one of its own; so the error is kept for ``trailer``,
-    which raises it.
+    ``torch.save`` replaces an error of a write by an error of its own. So the original error is
+    kept, and ``trailer`` raises it.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -286,7 +298,11 @@ def _sealed(of: Any, length: int, parts: int) -> bytes:
 
 
 def _verify(path: Path) -> int:
-    """Return the number of parts of a complete file. Raises ``CheckpointError`` or ``OSError``."""
+    """Verify length and SHA-256 of a file; return the number of ranks with state of their own that
+    it states.
+
+    Raises ``CheckpointError`` if the file is damaged, or ``OSError`` if it cannot be read.
+    """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = size - _TRAILER.size
@@ -310,9 +326,10 @@ def _verify(path: Path) -> int:
 
 
 def _parts(path: Path) -> int:
-    """Return the number of parts by a file, unverified.
+    """Return the number of ranks with state of their own that a file states, without verifying its
+    content.
 
-    Raises ``CheckpointError`` or ``OSError``.
+    Raises ``CheckpointError`` if the trailer is missing, or ``OSError`` if the file cannot be read.
     """
     with path.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _TRAILER.size))
@@ -323,7 +340,7 @@ def _parts(path: Path) -> int:
 
 
 def _who() -> tuple[int, int]:
-    """Return this rank and the world size; 0 and 1 without ``init``."""
+    """Return the rank of this process and the number of ranks; 0 and 1 if ``init`` was not called."""
     if not context.is_initialized():
         return 0, 1
     world = context.current().world
@@ -345,7 +362,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Synchronize a folder to the disk so that a rename persists."""
+    """Synchronize a folder to the disk, so that a renamed file in it survives a crash."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

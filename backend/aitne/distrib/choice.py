@@ -1,4 +1,4 @@
-"""Selection of the transport for a group of ranks."""
+"""Choice of the transport that connects a group of ranks."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from aitne.distrib.transport.base import Transport, TransportError
 TRANSPORTS: Registry[Transport] = Registry(
     "transport", "aitne.distrib.transport", "aitne.transports"
 )
-"""Transports: the modules of that package, and the entry points of other distributions."""
+"""Available transports: the modules of ``aitne.distrib.transport``, and those that other
+distributions register as entry points."""
 
 
 def choose(nodes: Sequence[int], device: str, requested: str = "auto") -> type[Transport]:
-    """Return the transport for ranks on these nodes; equal arguments give equal results.
+    """Return the transport class to use for ranks on these nodes. The result depends on the
+    arguments only, so that all ranks choose equally.
 
     ``auto`` selects shared memory inside a node, NCCL or gloo between nodes, and both if several
-    nodes have several ranks. It never selects MPI: an MPI that does not match the launcher of the
-    ranks ends the process, so ``mpi`` must be requested explicitly.
+    nodes have several ranks. It never selects MPI: if the MPI library does not match the launcher
+    of the ranks, it ends the process, so ``mpi`` must be requested explicitly.
 
     Args:
-        nodes: number of each rank's node.
+        nodes: for each rank, the number of its node.
         device: ``cpu`` or ``cuda``.
         requested: name of a transport, or ``auto``.
 
     Raises:
-        TransportError: the transport is unknown, or cannot serve the ranks; the message has the
-            reason.
+        TransportError: the transport is unknown, or cannot connect these ranks; the message states
+            the reason.
     """
     if requested != "auto":
         transport = _named(requested)

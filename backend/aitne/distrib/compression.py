@@ -1,7 +1,8 @@
-"""Compression of a tensor for one collective: the classes for Horovod's argument ``compression=``.
+"""Compression of one tensor for one collective: the classes that Horovod's argument
+``compression=`` takes.
 
-A class of the program is accepted too: two static methods as in ``Compressor``. Compressors of the
-gradient exchange, which may keep state, are in ``aitne.distrib.compress``.
+A program may also pass a class of its own with the two static methods of ``Compressor``.
+Compressors of the gradient exchange, which may keep state, are in ``aitne.distrib.compress``.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ import torch
 
 
 class Compressor:
-    """Interface of Horovod's compressors for the argument ``compression=``, which is a class, not
-    an instance of it.
+    """Interface of the compressors for the argument ``compression=``. The class itself is passed,
+    not an instance of it.
     """
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Return the tensor to send and the context for ``decompress``."""
+        """Return the tensor to send, and the context that ``decompress`` needs."""
         raise NotImplementedError
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """Return the original tensor, apart from the losses of ``compress``."""
+        """Return the original tensor, except for the precision that ``compress`` has lost."""
         raise NotImplementedError
 
 
@@ -32,7 +33,7 @@ class NoneCompressor(Compressor):
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Return the tensor itself, without context."""
+        """Return the tensor itself, and None as the context."""
         return tensor, None
 
     @staticmethod
@@ -42,40 +43,39 @@ class NoneCompressor(Compressor):
 
 
 class _Cast(Compressor):
-    """Compressor that converts floats of any width to ``dtype``; integers are unchanged."""
+    """Compressor that converts floating-point tensors to ``dtype``; integers are unchanged."""
 
     dtype: ClassVar[torch.dtype]
 
     @classmethod
     def compress(cls, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Return the tensor in 16 bits and its original dtype."""
+        """Return the tensor in 16 bits, and its original dtype as the context."""
         if not tensor.dtype.is_floating_point:
             return tensor, tensor.dtype
         return tensor.to(cls.dtype), tensor.dtype
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """Return the tensor in its original dtype."""
+        """Return the tensor converted to its original dtype (``ctx``)."""
         return tensor.to(ctx)
 
 
 class FP16Compressor(_Cast):
-    """Compressor with half the bytes of float32; values beyond 65504 become infinite."""
+    """Compressor that sends floats as float16; values beyond 65504 become infinite."""
 
     dtype = torch.float16
 
 
 class BF16Compressor(_Cast):
-    """Compressor with half the bytes of float32, its range and 8 bits of precision; not in
-    Horovod."""
+    """Compressor that sends floats as bfloat16, which has the range of float32 and 8 bits of
+    precision. Horovod does not have it.
+    """
 
     dtype = torch.bfloat16
 
 
 class Compression:
-    """The compressors for the argument ``compression=``, under the names that Horovod
-    gives them.
-    """
+    """The compressors for the argument ``compression=``, under Horovod's names for them."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -1,4 +1,4 @@
-"""State of a rank between ``init`` and ``shutdown``."""
+"""Everything that a rank has between ``init`` and ``shutdown``."""
 
 from __future__ import annotations
 
@@ -38,23 +38,24 @@ class Context:
     ) -> None:
         self.world = world
         self.nodes = nodes
-        """Number of each rank's node."""
+        """For each rank, the number of its node."""
         self.store = store
         self.prefix = prefix
-        """Prefix of keys in the store, unique for each ``init``."""
+        """Prefix of the keys that the ranks use in the rendezvous store; a new one for each
+        ``init``."""
         self.control = control
         self.secret = secret
-        """Secret that only the ranks of this run know."""
+        """Secret known only to the ranks of this run; it authenticates pickled objects."""
         self.recorder: Recorder = recording.recorder()
         self._execution = Execution(world.rank, nodes, store, prefix, self.recorder)
         self.engine = CollectiveEngine(control, self._execution)
         self.sets: Mapping[int, tuple[int, ...]] = self._execution.sets
-        """Members of each process set, by its number."""
+        """Ranks of each process set, by the number of the set."""
         self._closers: list[Callable[[], None]] = []
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Register a callback that ``shutdown`` calls first; the callback registered last is called
-        first.
+        """Register a callback for ``shutdown``, which calls all callbacks before it disconnects, in
+        reverse order of their registration.
         """
         self._closers.append(callback)
 
@@ -62,17 +63,17 @@ class Context:
         self, name: str, signature: Mapping[str, Any], set_id: int = 0, device: str = "cpu"
     ) -> ExchangeChannel:
         """Connect a transport for exclusive use by the caller, such as an optimizer that exchanges
-        gradients without negotiating each collective. Every member of the process set must call
-        this.
+        gradients without negotiating each collective. Every rank of the process set must call this.
 
         Args:
-            name: purpose of the channel; the ranks' calls are matched by it.
-            signature: JSON values that must be equal on all members.
+            name: name by which the calls of the ranks are matched.
+            signature: JSON values that must be equal on all ranks of the set.
             set_id: number of the process set.
-            device: ``cpu`` or this rank's GPU such as ``cuda:1``, where the tensors to exchange are.
+            device: ``cpu``, or this rank's GPU such as ``cuda:1``, on which the tensors to exchange
+                are.
 
         Raises:
-            JoinedError: on all calling ranks, because another rank is in ``join``; they may call
+            JoinedError: another rank is in ``join``; raised on all calling ranks, which may call
                 again with the same name.
             HorovodInternalError: signatures differ (the message names the difference), or the
                 transport cannot be connected.
@@ -86,7 +87,9 @@ class Context:
         return ExchangeChannel(self.engine, number, transport, self._execution.drop)
 
     def close(self, reason: str = "") -> None:
-        """Disconnect from the other ranks and release all resources."""
+        """Call the callbacks of ``on_close``, disconnect from the other ranks and release all
+        resources. ``reason`` is appended to the message that the other ranks get.
+        """
         while self._closers:
             closer = self._closers.pop()
             try:
@@ -103,20 +106,23 @@ _current: Context | None = None
 
 
 def current() -> Context:
-    """Return the context. Raises ``ValueError`` before ``init`` and after ``shutdown``."""
+    """Return the context of this process.
+
+    Raises ``ValueError`` before ``init`` and after ``shutdown``.
+    """
     if _current is None:
         raise ValueError(NOT_INITIALISED)
     return _current
 
 
 def is_initialized() -> bool:
-    """Return whether there is a context."""
+    """Return whether this process has a context: ``init`` was called without a later ``shutdown``."""
     return _current is not None
 
 
 def replace(context: Context | None) -> Context | None:
-    """Set the context of this process (None: no context) and return the previous one; for
-    ``lifecycle``.
+    """Set the context of this process (None: no context) and return the previous one. Only
+    ``lifecycle`` calls this.
     """
     global _current
     previous, _current = _current, context

@@ -1,7 +1,7 @@
-"""Control messages between rank 0 and every other rank, and detection of a rank's death.
+"""Control messages between rank 0 and every other rank, and detection of lost ranks.
 
-A star of TCP connections (``meeting``). A message is four bytes of length and JSON: ``[kind,
-payload]``.
+There is one TCP connection from each other rank to rank 0, set up by ``meeting``. A message is its
+length in four bytes, followed by JSON: ``[kind, payload]``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _BYE = "control.bye"
 
 
 class Control:
-    """Control connections of this rank: at rank 0 to all ranks, on other ranks to rank 0. They
-    carry short messages about requests and failures.
+    """Control connections of this rank: on rank 0 to all other ranks, on other ranks to rank 0.
+    They carry short messages about collectives and failures.
 
     Handlers of messages run on the reading thread, one message after another.
     """
@@ -69,7 +69,7 @@ class Control:
         _alive.add(self)
 
     def start(self) -> None:
-        """Start reading; handlers that were registered before receive all messages."""
+        """Start the reading thread. Handlers registered before this call receive all messages."""
         if not self._connections:
             return
         for connection in [*self._connections.values(), self._woken]:
@@ -78,10 +78,10 @@ class Control:
         self._thread.start()
 
     def on(self, kind: str, handler: Handler) -> None:
-        """Register ``handler(sender, payload)`` for messages of ``kind``; the handler must be quick
-        and never wait.
+        """Register ``handler(sender, payload)`` for messages of ``kind``. The handler must return
+        quickly and never wait.
 
-        Messages of this kind that arrived before are passed to it first, because ranks do not
+        Messages of this kind that arrived earlier are passed to it first, because ranks do not
         become ready simultaneously.
         """
         with self._early_lock:
@@ -90,7 +90,9 @@ class Control:
             self._handlers[kind] = handler
 
     def on_lost(self, handler: LostHandler) -> None:
-        """Call ``handler(rank, reason)`` when a rank is lost that did not announce its end."""
+        """Register ``handler(rank, reason)``, which is called when the connection to a rank ends
+        although the rank has not announced its end.
+        """
         with self._early_lock:
             self._lost_handlers.append(handler)
             lost = list(self._lost.items())
@@ -100,8 +102,8 @@ class Control:
     def send(self, rank: int, kind: str, payload: Any) -> None:
         """Send a message to one rank; ranks other than 0 can send to rank 0 only.
 
-        A message to this rank itself is handled immediately, on this thread. A message to a lost
-        rank is dropped; ``on_lost`` reports the loss.
+        A message to this rank itself is handled immediately, on the calling thread. A message to a
+        lost rank is dropped; the handlers of ``on_lost`` report the loss.
         """
         if rank == self.rank:
             self._handle(rank, kind, payload)
@@ -109,28 +111,32 @@ class Control:
         self._put(rank, _packed(kind, payload))
 
     def send_to_all(self, ranks: Iterable[int], kind: str, payload: Any) -> None:
-        """Send the same message from rank 0 to these other ranks; it is encoded once."""
+        """Send the same message from rank 0 to the given ranks, other than itself; the message is
+        encoded only once.
+        """
         packed = _packed(kind, payload)
         for rank in ranks:
             self._put(rank, packed)
 
     def broadcast(self, kind: str, payload: Any) -> None:
-        """Send a message from rank 0 to all ranks, to itself last."""
+        """Send a message from rank 0 to all ranks; rank 0 handles it last."""
         self.send_to_all(self._connections, kind, payload)
         self._handle(self.rank, kind, payload)
 
     def goodbye(self) -> None:
-        """Announce that this rank ends on purpose, so that it does not count as lost."""
+        """Announce to the other ranks that this rank ends regularly, so that it is not reported as
+        lost.
+        """
         for peer in self._connections:
             self._put(peer, _packed(_BYE, None))
 
     def enter(self) -> bool:
-        """Let the calling thread, which waits for a message, read the connections itself instead of
-        the reading thread; return whether it may.
+        """Let the calling thread read the connections instead of the reading thread; return whether
+        it may. This saves waking the reading thread for a message that the caller waits for.
 
-        The caller then uses ``read`` and ``leave``. The result is False if another caller reads
-        already, or if there are no other ranks. The caller must not hold a lock that a handler
-        acquires.
+        If True, the caller must use ``read`` and then ``leave``. The result is False if another
+        caller reads already, or if there are no other ranks. The caller must not hold a lock that a
+        message handler acquires.
         """
         if self._thread is None:
             return False
@@ -148,9 +154,10 @@ class Control:
         return True
 
     def read(self, timeout_s: float) -> bool:
-        """Handle incoming messages; return False if there were none.
+        """Read and handle incoming messages for at most ``timeout_s`` seconds (negative: no limit);
+        return False if there were none.
 
-        Returns early after ``nudge``.
+        Returns early if another thread calls ``nudge``.
         """
         events = self._events.poll(timeout_s)
         for number, _ in events:
@@ -162,7 +169,7 @@ class Control:
         return bool(events)
 
     def leave(self) -> None:
-        """End the reading by the calling thread; the reading thread resumes after some
+        """End the reading by the calling thread; the reading thread continues after some
         milliseconds.
         """
         self._caller_reads = False
@@ -172,12 +179,12 @@ class Control:
             self._resume.set()
 
     def nudge(self) -> None:
-        """Interrupt a running ``read``, which then returns before its timeout."""
+        """Interrupt the ``read`` of another thread, which then returns before its timeout."""
         with contextlib.suppress(BlockingIOError):  # the unread bytes are sufficient
             self._wake.send(b"x")
 
     def close(self) -> None:
-        """Stop the thread and close the connections."""
+        """Stop the reading thread and close the connections."""
         if self._closed:
             return
         self._closed = True
@@ -193,7 +200,7 @@ class Control:
         self._events.close()
 
     def _hang_up(self) -> None:
-        """Shut down all connections, so that other ranks consider this rank lost."""
+        """Close all connections, so that the other ranks consider this rank lost."""
         for connection in self._connections.values():
             with contextlib.suppress(OSError):  # the peer has closed it already
                 connection.shutdown(socket.SHUT_RDWR)
@@ -218,9 +225,8 @@ class Control:
                     return
 
     def _let_callers(self) -> None:
-        """Sleep while callers read, or did so recently.
-
-        Waking this thread for each of them would cost them more.
+        """Let the reading thread sleep while other threads read the connections, or did so
+        recently. Waking it each time they stop would slow them down.
         """
         since = time.monotonic()
         while not self._closed:
@@ -299,7 +305,9 @@ def _packed(kind: str, payload: Any) -> bytes:
 
 
 def after_fork(controls: Iterable[Control]) -> None:
-    """Close the inherited connections in a forked child, so that they do not outlive its parent."""
+    """Close the inherited connections in a forked child process, so that they do not stay open
+    after the parent's end.
+    """
     for control in controls:
         control._release()
 

@@ -1,10 +1,9 @@
-"""Coordinator that determines the next collectives of all ranks.
+"""Coordinator: the logic by which rank 0 determines which collectives all ranks execute next, and
+in which order. It has no sockets or tensors.
 
-Logic only, without sockets or tensors.
-
-It runs at rank 0. Each rank reports its requests in any order. A request that all members of a set
-have reported becomes a ``Response``; every rank executes responses in the one order in which
-``take`` returns them.
+Each rank reports its requests (collectives that it is ready to execute) in any order. A request
+that all ranks of its process set have reported becomes a ``Response``; every rank executes the
+responses in the order in which ``take`` returns them.
 """
 
 from __future__ import annotations
@@ -18,25 +17,26 @@ from aitne.distrib.disagreement import disagreement, refused_while_joined
 from aitne.distrib.types import Kind, ReduceOp, RequestMetadata, dtype_of
 
 FUSION_THRESHOLD = 64 << 20
-"""Maximum bytes of small allreduces that are fused (``HOROVOD_FUSION_THRESHOLD``)."""
+"""Maximum total bytes of small allreduces that are executed as one (``HOROVOD_FUSION_THRESHOLD``).
+"""
 _FUSED_AT_MOST = 4 << 20
 # Larger tensors cost less alone than copied into a buffer and back.
 
 
 class RequestKey(NamedTuple):
-    """Key by which the requests of different ranks for the same collective are matched: process
-    set, kind, name, and a number for requests without a name.
+    """Key by which the requests of different ranks for the same collective are matched: number of
+    the process set, kind, name, and a sequence number for requests without a name.
     """
 
     set_id: int
     kind: str
     name: str
     number: int
-    """Number of unnamed requests before this one; -1 if it has a name."""
+    """Sequence number of a request without a name; -1 if the request has a name."""
 
     @property
     def row(self) -> str:
-        """Name of the request in Horovod's timeline."""
+        """Return the name under which the request appears in Horovod's timeline."""
         return f"{self.kind}.{self.name if self.number < 0 else f'noname.{self.number}'}"
 
     def __str__(self) -> str:
@@ -45,23 +45,26 @@ class RequestKey(NamedTuple):
 
 @dataclass
 class Response:
-    """Decision of the coordinator for the members of a process set: collectives to execute
-    together, or an error.
+    """Decision of the coordinator for the ranks of a process set: collectives to execute together,
+    or an error.
     """
 
     kind: str
     members: tuple[int, ...]
     asks: list[RequestMetadata]
-    """Requests; more than one: allreduces that are fused."""
+    """Metadata of the requests that this response answers; several if they are allreduces to be
+    executed as one."""
     handles: list[dict[int, int]]
-    """Handle of each rank's request, for each of ``asks``. A missing rank has joined and
-    contributes zeros."""
+    """For each of ``asks``, the handle of each rank's request, by rank. A missing rank has called
+    ``join`` and contributes zeros."""
     data: Any = None
-    """Data by kind. allgather: for each tensor, the rows of each member. alltoall: for each member,
-    the rows from each. join: the last rank. Process set: its number, or None. Channel: its number;
-    None if a rank has joined, which cannot connect."""
+    """Data whose meaning depends on the kind. Allgather: for each tensor, the length of each rank's
+    first dimension. Alltoall: for each rank, the number of rows from each rank. Join: the rank that
+    joined last. Process set: its number, or None if such a set exists. Channel: its number, or None
+    if it cannot be connected because a rank has joined."""
     error: str | None = None
-    """Reason why the request cannot be executed; no collective takes place then."""
+    """Reason why the request cannot be executed; None if it can. With a reason, no collective takes
+    place."""
     keys: list[RequestKey] = field(default_factory=list)
     """Keys of the requests, one for each of ``asks``."""
 
@@ -74,7 +77,9 @@ class _Waiting:
 
 
 class IncompleteRequest(NamedTuple):
-    """Request that some ranks have submitted and others have not."""
+    """Request that some ranks have submitted (``present``) and others have not (``missing``);
+    ``since`` is the clock time of the first submission.
+    """
 
     key: RequestKey
     since: float
@@ -83,7 +88,7 @@ class IncompleteRequest(NamedTuple):
 
 
 class CollectiveCoordinator:
-    """Component at rank 0 that collects the requests of all ranks and decides which collectives are
+    """Component on rank 0 that collects the requests of all ranks and decides which collectives are
     ready to be executed. Not thread-safe.
     """
 
@@ -110,8 +115,9 @@ class CollectiveCoordinator:
     # Requests of ranks
 
     def submit(self, rank: int, handle: int, ask: RequestMetadata, number: int = -1) -> None:
-        """Add the request ``ask`` of ``rank``, which refers to it by ``handle``. ``number``
-        distinguishes requests without a name.
+        """Add a request of ``rank``. ``ask`` is the request's metadata, ``handle`` the number by
+        which the rank identifies it, and ``number`` the sequence number of a request without a name
+        (otherwise -1).
         """
         key = RequestKey(ask.set_id, ask.kind, ask.name, number)
         self._blocked.pop(rank, None)
@@ -133,10 +139,10 @@ class CollectiveCoordinator:
         self._consider(key, waiting, members)
 
     def blocked(self, rank: int, key: RequestKey | None) -> None:
-        """Record that ``rank`` waits for the request ``key`` and cannot continue before; None: it
-        continues.
+        """Record that ``rank`` waits for the request ``key`` and submits nothing until it is done;
+        None: the rank no longer waits.
 
-        If no rank can continue, the requests for which ranks wait fail.
+        If all ranks wait so for requests that cannot become complete, these requests fail.
         """
         if key is None:
             self._blocked.pop(rank, None)
@@ -155,8 +161,8 @@ class CollectiveCoordinator:
     def begin(self, rank: int, channel: int, step: int) -> list[tuple[int, int, int]]:
         """Record that ``rank`` has started the exchange step ``step`` of ``channel``.
 
-        Returns (rank, channel, step) for each joined rank that must take part in the step with
-        zeros.
+        Returns (rank, channel, step) for each rank that has called ``join`` and must therefore take
+        part in the step with zeros.
         """
         self._steps.setdefault(channel, {})[rank] = step
         return self._behind()
@@ -190,19 +196,19 @@ class CollectiveCoordinator:
 
     @property
     def some_joined(self) -> bool:
-        """Return whether a rank waits in ``join`` for the others."""
+        """Return whether any rank has called ``join`` and waits there for the others."""
         return bool(self._joined)
 
     def behind(self) -> list[tuple[int, int, int]]:
-        """Return (rank, channel, step) for each joined rank that must take part with zeros in a
-        step that other ranks have started.
+        """Return (rank, channel, step) for each rank that has called ``join`` and must take part
+        with zeros in a step that other ranks have started.
         """
         return self._behind()
 
     def pending(self) -> list[IncompleteRequest]:
         """Return the requests that some ranks have submitted and others have not, oldest first.
 
-        ``join`` is not among them, because it waits as long as other ranks have data.
+        ``join`` is omitted, because a rank normally waits in it as long as other ranks have data.
         """
         requests = []
         for key, waiting in self._table.items():
@@ -219,11 +225,13 @@ class CollectiveCoordinator:
         return requests
 
     def has_pending(self) -> bool:
-        """Return whether any rank waits for another one."""
+        """Return whether any rank waits in a request for another rank."""
         return bool(self._table or self._joined)
 
     def now(self) -> float:
-        """Return the time of the clock of ``IncompleteRequest.since``, in seconds."""
+        """Return the current time of the clock that ``IncompleteRequest.since`` uses (by default
+        monotonic), in seconds.
+        """
         return self._clock()
 
     # Implementation
@@ -330,7 +338,9 @@ class CollectiveCoordinator:
 
 
 def _fusible(response: Response) -> Any:
-    """Return the properties that fused allreduces must share; None if it cannot be fused."""
+    """Return the properties that allreduces must have in common to be executed as one; None if this
+    response cannot be combined with others.
+    """
     first = response.asks[0]
     if (
         response.error is not None

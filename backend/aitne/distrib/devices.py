@@ -1,6 +1,7 @@
-"""Synchronization with a GPU's streams before tensors are read and when results are ready.
+"""Synchronization with the streams of a GPU: before a collective reads its tensors, and before the
+caller uses the results.
 
-Unused for CPU tensors.
+CPU tensors do not need it.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ _MOST_QUEUED = 256
 
 
 class GpuActivity(Enum):
-    """Activity of the GPUs of this process at present."""
+    """Current activity of the GPUs for this process: none, computing, or executing a collective."""
 
     NONE = "none"
     COMPUTING = "computing"
     COLLECTIVE = "collective"
-    """A collective has begun and has not ended."""
+    """A GPU has started a collective and has not completed it."""
 
 
 class QueuedCollectives:
-    """The last collectives that were queued on GPUs, each with an event before and after it.
-    ``add`` and ``in_progress`` may run concurrently.
+    """The last collectives that were queued on GPUs, each with a CUDA event before and after it.
+    ``queued`` and ``in_progress`` may run concurrently.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class QueuedCollectives:
         return bool(self._events)
 
     def in_progress(self) -> bool:
-        """Return whether a GPU has reached a collective and has not completed it."""
+        """Return whether a GPU has started one of the collectives and has not completed it."""
         return any(before.query() and not after.query() for before, after in list(self._events))
 
 
@@ -61,11 +62,11 @@ QUEUED = QueuedCollectives()
 
 
 def gpu_activity() -> GpuActivity:
-    """Return what the GPUs do for this process, by queries that do not wait. It has never run on a
-    GPU.
+    """Return the current activity of the GPUs for this process, by queries that do not wait. This
+    code has not been tested on a GPU.
 
-    Collectives of ``torch.distributed`` are known if its flight recorder records when they begin
-    (``TORCH_FR_BUFFER_SIZE`` and ``TORCH_NCCL_ENABLE_TIMING``).
+    Collectives of ``torch.distributed`` are recognized if PyTorch's flight recorder records when
+    they begin (``TORCH_FR_BUFFER_SIZE`` and ``TORCH_NCCL_ENABLE_TIMING``).
     """
     if not torch.cuda.is_initialized():
         return GpuActivity.NONE
@@ -82,7 +83,9 @@ def gpu_activity() -> GpuActivity:
 
 
 def _recorded_in_progress() -> bool:
-    """Return whether PyTorch's flight recorder has a collective that has begun and not ended."""
+    """Return whether PyTorch's flight recorder contains a collective that has started and not
+    ended.
+    """
     dump = getattr(torch._C._distributed_c10d, "_dump_nccl_trace_json", None)
     if dump is None:
         return False
@@ -91,7 +94,7 @@ def _recorded_in_progress() -> bool:
 
 
 class InputEvent:
-    """Point on the current GPU stream at which the tensors of a request are filled."""
+    """Point on a GPU stream after which the input tensors of a request contain their values."""
 
     def __init__(self, device: torch.device, event: Any) -> None:
         self.device = device
@@ -99,8 +102,8 @@ class InputEvent:
 
     @classmethod
     def of(cls, tensors: Sequence[torch.Tensor]) -> InputEvent | None:
-        """Return an event on the current stream, after the work that fills the tensors; None if
-        they are on the CPU and so ready.
+        """Return an event on the current stream after all work queued so far, which includes the
+        work that fills the tensors; None if there are no tensors or they are on the CPU.
         """
         if not tensors or not tensors[0].is_cuda:
             return None
@@ -111,8 +114,8 @@ class InputEvent:
 
     @contextmanager
     def stream(self, others: Sequence[InputEvent]) -> Iterator[None]:
-        """Run the ``with`` block on the engine's stream of the device, after this event and
-        ``others``.
+        """Run the ``with`` block on the engine's stream of the device. Work queued there starts
+        after this event and the events ``others``.
         """
         if self.device not in _streams:
             _streams[self.device] = torch.cuda.Stream(self.device)
@@ -123,10 +126,11 @@ class InputEvent:
             yield
 
     def finished(self, inputs: Sequence[Sequence[torch.Tensor]]) -> CompletionEvent:
-        """Return an event after the work that was executed in ``stream``.
+        """Return an event on the engine's stream after the work that the ``with`` block of
+        ``stream`` has queued.
 
-        ``inputs`` are marked as used by the engine's stream, so that the allocator does not reuse
-        their memory too early.
+        The tensors ``inputs`` are marked as used by the engine's stream, so that the allocator does
+        not reuse their memory too early.
         """
         stream = _streams[self.device]
         for tensors in inputs:
@@ -149,9 +153,11 @@ class CompletionEvent:
         return bool(self._event.query())
 
     def wait(self, results: Any) -> None:
-        """Wait until the GPU has reached this point; ``results`` then belong to the current stream.
+        """Block until the GPU has reached this point, and mark the tensors ``results`` as used by
+        the current stream.
 
-        The stream alone could wait, but would then use the values of an aborted collective.
+        The CPU waits, not just the stream, because the stream would continue with the values of an
+        aborted collective.
         """
         self._event.synchronize()
         stream = torch.cuda.current_stream(self._device)

@@ -1,4 +1,6 @@
-"""Comparison of the requests that ranks make under one name, with messages about differences."""
+"""Comparison of the requests that ranks submit under one name, and messages about their
+differences.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,10 @@ from aitne.distrib.types import Kind, ReduceOp, RequestMetadata
 def disagreement(
     label: str, members: Sequence[int], asks: Mapping[int, RequestMetadata]
 ) -> str | None:
-    """Return why the requests ``asks`` of the members (by rank) cannot be combined into one
+    """Return why the requests in ``asks`` (metadata by rank) cannot be combined into one
     collective; None if they can.
+
+    ``label`` names the collective in the message; ``members`` are the ranks of the process set.
     """
     first = next(iter(asks.values()))
     if all(ask == first for ask in asks.values()):
@@ -28,7 +32,8 @@ def disagreement(
 
 
 def _first_difference(signatures: Mapping[int, str]) -> tuple[str, dict[int, Any]]:
-    """Return the first value that differs between signatures (JSON), by its name: a signature of a
+    """Return the name of the first value that differs between the signatures (JSON objects as text,
+    by rank), and the value of each rank. Only this value is reported, because the signature of a
     large model has megabytes.
     """
     parsed = {rank: json.loads(signature) for rank, signature in signatures.items()}
@@ -40,9 +45,10 @@ def _first_difference(signatures: Mapping[int, str]) -> tuple[str, dict[int, Any
 
 
 def refused_while_joined(label: str, ask: RequestMetadata) -> str | None:
-    """Return why the request ``ask`` cannot be executed while a rank has joined; None if it can.
+    """Return why the request ``ask`` (its metadata) cannot be executed while a rank has joined and
+    contributes zeros; None if it can. ``label`` names the collective in the message.
 
-    The joined rank then contributes zeros; a request for a channel is deferred.
+    A request for a channel is deferred instead of refused.
     """
     if ask.kind == Kind.CHANNEL:
         return None

@@ -1,7 +1,8 @@
-"""Engine that accepts requests on this rank and executes them in the order that rank 0 determines.
+"""Engine that accepts collectives on this rank and executes them in the order that rank 0
+determines.
 
-A thread that waits for a request does the work: it receives messages and executes responses itself
-until its own request is done. Threads of the engine do both for requests without a waiting thread.
+A thread of the program that waits for a collective receives messages and executes collectives
+itself until its own is done. Threads of the engine do both while no thread waits.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ from aitne.distrib.types import Kind, Request, RequestMetadata
 log = logging.getLogger("aitne.distrib")
 
 BLOCKED_S = 1.0
-"""Seconds in ``wait`` after which rank 0 is informed that this rank is blocked."""
+"""Seconds that a thread waits before rank 0 is informed that this rank is blocked."""
 _NEWS_S = 2.0
 # The control connection also reports a lost rank, with more details than a broken transport.
 _LEAVE_S = 10.0
 _OWN_THREADS = "aitne-"
-"""Prefix of the names of the runtime's threads."""
+"""Prefix of the names of the threads that the runtime starts."""
 
 
 class CollectiveEngine:
-    """Executor of the collectives of this rank, from ``init`` to ``shutdown``: it submits requests
-    to the coordinator and executes its responses. All methods may be called from any thread.
+    """Executor of the collectives of this rank, from ``init`` to ``shutdown``: submits requests to
+    the coordinator on rank 0 and executes its responses. Any thread may call the methods.
     """
 
     def __init__(self, control: Control, execution: Execution) -> None:
@@ -65,7 +66,7 @@ class CollectiveEngine:
         self._queue: deque[ExecutionTask] = deque()
         self._requests = Requests()
         self._waits: dict[int, PendingRequest] = {}
-        """Request that each thread waits for."""
+        """By thread identifier: the request for which the thread waits."""
         self._blocked = False
         """Whether rank 0 has been informed that this rank is blocked."""
         self._failed: str | None = None
@@ -76,7 +77,7 @@ class CollectiveEngine:
         self._stand_in = JoinedRankProxy(self._give_up_joined)
         self._joining: list[tuple[Callable[[], None], Callable[[], None]]] = []
         self.limit = StepLimit(self._step_stalled)
-        """Context manager around each wait in an optimizer's step."""
+        """Context manager that limits each wait in an optimizer's exchange step."""
         self._lead: CoordinatorClient
         if self._rank == 0:
             self._lead = LocalCoordinatorClient(
@@ -98,13 +99,12 @@ class CollectiveEngine:
     # For callers
 
     def submit(self, request: Request, waiting: bool = False) -> int:
-        """Submit a request of this rank; return a handle for ``poll`` and ``wait`` immediately.
-
-        ``waiting``: the caller calls ``wait`` next.
+        """Submit a request of this rank; return at once a handle for ``poll`` and ``wait``.
+        ``waiting``: the caller calls ``wait`` next, so no thread of the engine needs to be woken.
 
         Raises:
-            ValueError: a request of that name is in progress, or this rank is not in the set.
-            HorovodInternalError: a rank is gone, or Horovod has been shut down.
+            ValueError: a request of the same name is in progress, or this rank is not in the set.
+            HorovodInternalError: the connection to a rank is lost, or the runtime was shut down.
         """
         ask = RequestMetadata.of(request)
         ready = InputEvent.of(request.tensors)
@@ -128,19 +128,19 @@ class CollectiveEngine:
         return handle
 
     def run(self, request: Request) -> tuple[torch.Tensor, ...]:
-        """Submit a request and return its outputs; cheaper than ``submit`` and ``wait``, because it
-        may save waking a thread.
+        """Submit a request, wait for it and return its outputs; costs less than ``submit`` and
+        ``wait``, because often no thread needs to be woken.
         """
         return self.run_data(request)
 
     def run_data(self, request: Request) -> Any:
-        """Execute a request without tensors and return its data: the number of a new process set,
-        or None if it exists; for a channel its number and transport.
+        """Execute a request without tensors and return its data. Process set: its number, or None
+        if it exists; channel: its number and transport, or None if a rank has joined.
         """
         return self._wait(self.submit(request, waiting=True), registered=True)
 
     def join(self, request: Request) -> int:
-        """Run a request of ``join``; return the rank that joined last."""
+        """Execute a request of kind ``join``; return the rank that joined last."""
         for begins, _ in self._joining:
             begins()
         last: int = self.run_data(request)
@@ -150,14 +150,13 @@ class CollectiveEngine:
         return last
 
     def on_join(self, begins: Callable[[], None], ends: Callable[[], None]) -> None:
-        """Register callbacks: ``begins`` before this rank joins, ``ends`` once all have joined.
-
-        ``ends`` is not called if joining failed.
+        """Register callbacks for ``join``: ``begins`` runs before this rank joins, ``ends`` when
+        all ranks have joined, but not if ``join`` fails.
         """
         self._joining.append((begins, ends))
 
     def poll(self, handle: int) -> bool:
-        """Return whether ``wait`` would return immediately.
+        """Return whether the request is done, so that ``wait(handle)`` would return immediately.
 
         Raises ``ValueError`` if there is no such handle.
         """
@@ -166,27 +165,24 @@ class CollectiveEngine:
             return pending.done and (pending.finished is None or pending.finished.poll())
 
     def wait(self, handle: int) -> tuple[torch.Tensor, ...]:
-        """Wait for a request and return its outputs; each handle can be used once.
-
-        On a GPU, the outputs are complete.
+        """Wait for a request and return its outputs, on a GPU too; each handle can be used once.
 
         Raises:
-            HorovodInternalError: ranks disagree, a rank is gone, or Horovod has been shut down.
+            HorovodInternalError: ranks disagree, one is lost, or the runtime was shut down.
             ValueError: there is no such handle.
         """
         return self._wait(handle, registered=False)
 
     def pending(self) -> list[Waits]:
-        """Return name, kind, age in seconds and missing ranks of the requests that some ranks have
-        submitted and others have not; empty on ranks other than 0.
+        """Return the requests that some ranks have submitted and others have not: name, kind, age
+        in seconds and missing ranks. Empty on ranks other than 0, which do not know them.
         """
         with self._lock:
             return self._lead.pending()
 
     def failure(self, error: TransportError) -> HorovodInternalError:
-        """Return the exception to raise for an error of a transport.
-
-        Waits briefly for the report of a lost rank, to name that rank.
+        """Return the exception to raise for an error of a transport. Waits briefly for a report
+        that a rank is lost, so that the message can name it.
         """
         self._news.wait(_NEWS_S)
         with self._lock:
@@ -211,14 +207,17 @@ class CollectiveEngine:
         self._execution.abort(reason)
 
     def check(self) -> None:
-        """Raise ``HorovodInternalError`` if a rank is gone, or Horovod has been shut down."""
+        """Raise ``HorovodInternalError`` if the connection to a rank is lost or the runtime was
+        shut down.
+        """
         if self._failed is not None or self._leaving is not None:
             raise HorovodInternalError(self._failed or self._leaving)
 
     def begin(self, channel: int, step: int) -> None:
-        """Record that this rank has started the exchange step ``step`` of ``channel``.
+        """Record that this rank has started the exchange step ``step`` of the channel number
+        ``channel``.
 
-        Rank 0 is informed while a rank has joined.
+        Rank 0 is informed only while some rank waits in ``join``.
         """
         self.check()
         self._progress.begin(channel, step)
@@ -227,14 +226,16 @@ class CollectiveEngine:
                 self._lead.begin(channel, step)
 
     def on_joined(self, channel: int, callback: StepCallback | None) -> None:
-        """Register a callback with which this rank, once it has joined, takes part in the channel's
-        steps; None removes it.
+        """Register a callback by which this rank, while it waits in ``join``, takes part in
+        exchange steps of the channel; None removes the callback.
         """
         with self._lock:
             self._stand_in.register(channel, callback)
 
     def close(self, reason: str) -> None:
-        """Shut down: requests in progress on all ranks are completed, new ones are rejected."""
+        """Shut down: requests in progress on all ranks are completed, new ones are rejected.
+        ``reason`` is appended to the error message that other ranks get.
+        """
         with self._lock:
             ends = self._failed is not None or self._leaving is not None
         if not ends:
@@ -298,10 +299,11 @@ class CollectiveEngine:
         return pending.result
 
     def _hear(self, pending: PendingRequest, patience_s: float | None) -> bool:
-        """Wait for messages; return False if there were none.
+        """Wait up to ``patience_s`` seconds (None: no limit) for messages or the end of
+        ``pending``; return False if nothing happened. The thread reads messages itself, which saves
+        waking another.
 
-        Called with the lock held, which is released meanwhile. The waiting thread receives the
-        messages of other ranks itself, which saves waking another thread.
+        Called with the lock held, which is released during the wait.
         """
         me = threading.get_ident()
         if self._control.size == 1 or self._reader not in {None, me}:
@@ -331,9 +333,9 @@ class CollectiveEngine:
             self._control.leave()
 
     def _report_blocked(self, key: RequestKey) -> bool:
-        """Inform rank 0 that this rank is blocked, if every thread of the program waits.
-
-        A thread that has not submitted a request may still do so: then rank 0 is not informed.
+        """Inform rank 0 that this rank is blocked, and return True, if every thread of the program
+        waits for a collective. Otherwise return False, because another thread may still submit a
+        request.
         """
         waits = {thread for thread, pending in self._waits.items() if not pending.done}
         if not self._free() or any(
@@ -347,9 +349,8 @@ class CollectiveEngine:
         return True
 
     def _wake_waiters(self) -> None:
-        """Wake a thread to process the queue: a waiting one, else the engine's.
-
-        Called with the lock held.
+        """Wake a waiting thread of the program, or else the engine's thread, to execute queued
+        responses. Called with the lock held.
         """
         if self._waiting:
             self._changed.notify_all()
@@ -373,7 +374,9 @@ class CollectiveEngine:
                     self._work.wait()
 
     def _carry_out_next(self) -> None:
-        """Execute the next task. Called with the lock held, which is released meanwhile."""
+        """Execute the next queued response. Called with the lock held; the lock is released during
+        the execution.
+        """
         task = self._queue.popleft()
         self._busy = True
         self._lock.release()
@@ -439,7 +442,9 @@ class CollectiveEngine:
         self._wake_waiters()
 
     def _take_part(self, channel: int, step: int) -> None:
-        """Take part in a step of other ranks while this rank has joined."""
+        """Take part with zeros in a step that other ranks have started while this rank waits in
+        ``join``.
+        """
         self._progress.begin(channel, step)
         self._stand_in.take_part(channel, step)
 
@@ -479,7 +484,9 @@ class CollectiveEngine:
         self._news.set()
 
     def _report_drained(self) -> None:
-        """Report that all responses before a shutdown are executed; the remaining requests fail."""
+        """Report to rank 0 that all responses sent before a shutdown are executed; requests that
+        remain fail.
+        """
         if self._leaving is None or self._drained_reported or not self._free():
             return
         self._drained_reported = True

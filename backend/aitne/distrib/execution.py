@@ -1,4 +1,4 @@
-"""Execution of the responses of rank 0 on this rank, one after another."""
+"""Execution, on this rank, of the collectives that rank 0 has decided on, one after another."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ Tensors = tuple[torch.Tensor, ...]
 
 @dataclass
 class ExecutableResponse:
-    """A response of the coordinator with this rank's own requests, ready to be executed."""
+    """Response of the coordinator on rank 0 together with this rank's own requests, ready to be
+    executed.
+    """
 
     kind: str
     set_id: int
     requests: list[Request | None]
-    """Requests of this rank; None if it has joined, and takes part with zeros."""
+    """This rank's requests; an item is None if this rank has joined and takes part with zeros."""
     asks: list[RequestMetadata]
-    """Descriptions of the requests that are None."""
+    """Metadata of the requests that are None in ``requests``, in the same order."""
     data: Any = None
     rows: list[str] = field(default_factory=list)
-    """Rows of the timeline, if it is enabled."""
+    """Names of the requests in Horovod's timeline; empty if the timeline is not recorded."""
 
     def own(self) -> Request:
-        """Return the request of a kind that is never fused and in which joined ranks take no part.
+        """Return this rank's only request. Used for kinds that are never fused and in which joined
+        ranks take no part.
 
         Raises ``TypeError`` if this rank has no such request.
         """
@@ -51,7 +54,9 @@ class ExecutableResponse:
 
 @contextmanager
 def marked(rows: Sequence[str], event: str) -> Iterator[None]:
-    """Record an event of the timeline in each of these rows."""
+    """Record in the timeline, for each of the request names ``rows``, the event that lasts as long
+    as the ``with`` block.
+    """
     for row in rows:
         TIMELINE.begin(row, event)
     yield
@@ -60,9 +65,9 @@ def marked(rows: Sequence[str], event: str) -> Iterator[None]:
 
 
 class Execution:
-    """Executor of responses on this rank, with the transports of all process sets.
+    """Executor of responses on this rank; it owns the transports of all process sets.
 
-    One call of ``run`` at a time.
+    Only one call of ``run`` may be active at a time.
     """
 
     def __init__(
@@ -75,7 +80,7 @@ class Execution:
     ) -> None:
         self.sets: dict[int, tuple[int, ...]] = {0: tuple(range(len(nodes)))}
         self.join_device = "cpu"
-        """Device of the zeros while this rank has joined."""
+        """Device on which zeros are created while this rank has joined."""
         self._rank = rank
         self._nodes = nodes
         self._store = store
@@ -88,20 +93,22 @@ class Execution:
         self._fusion = reduction.FusionBuffer()
 
     def run(self, item: ExecutableResponse) -> list[Any]:
-        """Execute a response; return for each request its result: a tuple of tensors, or other
+        """Execute a response; return one result for each request: a tuple of tensors, or other
         data.
 
         Raises:
-            TransportError: a peer is gone.
+            TransportError: the connection to a rank is lost.
             reduction.UnsupportedError: the transport does not support the request; nothing was
                 exchanged.
         """
         return _HOW[Kind(item.kind)](self, item)
 
     def connect(self, name: str, set_id: int, device: str) -> Transport:
-        """Connect a new transport between the members of a process set for tensors on ``device``,
-        such as ``cuda:1``. All members must call this, in the same order for all transports, which
-        rank 0 determines. Raises ``TransportError``.
+        """Connect a new transport between the ranks of a process set for tensors on ``device``,
+        such as ``cuda:1``. All these ranks must call this, and must connect their transports in the
+        same order, which rank 0 determines.
+
+        Raises ``TransportError`` if the ranks cannot be connected.
         """
         members = self.sets[set_id]
         nodes = tuple(self._nodes[rank] for rank in members)
@@ -132,9 +139,9 @@ class Execution:
         transport.close()
 
     def abort(self, reason: str) -> None:
-        """Raise ``TransportError(reason)`` in all current and later waits.
+        """Make all current and later waits raise ``TransportError(reason)``.
 
-        Callable from any thread.
+        May be called from any thread.
         """
         with self._lock:
             self._aborted = self._aborted or reason
@@ -161,7 +168,9 @@ class Execution:
         return transport
 
     def waited(self, begun_ns: int) -> None:
-        """Record that a thread of the program has waited for collectives since ``begun_ns``."""
+        """Record that a thread of the program has waited for collectives from ``begun_ns``
+        (``time.monotonic_ns()``) until now.
+        """
         self._recorder.add(WAIT, 0, len(self._nodes), begun_ns, time.monotonic_ns())
 
     def _timed(self, op: str, nbytes: int, ranks: int, call: Callable[[], None]) -> None:

@@ -21,16 +21,16 @@ _CODE_BYTES = hashlib.sha256().digest_size
 
 
 def broadcast_parameters(params: Any, root_rank: int) -> None:
-    """Broadcast rank ``root_rank``'s values to the parameters of all ranks.
+    """Broadcast the parameter values of rank ``root_rank`` to all ranks.
 
     Args:
-        params: A ``state_dict()``, or the result of ``named_parameters()`` or ``parameters()``.
-            Values of a ``state_dict()`` other than tensors are unchanged.
-        root_rank: Rank whose values are sent.
+        params: a ``state_dict()``, or the result of ``named_parameters()`` or ``parameters()``.
+            Values of a ``state_dict()`` that are not tensors are unchanged.
+        root_rank: rank whose values are sent.
 
     Raises:
         ValueError: ``params`` is something else.
-        HorovodInternalError: ranks have parameters of different shapes.
+        HorovodInternalError: the parameters of the ranks differ in shape.
     """
     if isinstance(params, Mapping):
         pairs: list[tuple[str | None, Any]] = sorted(params.items())
@@ -53,16 +53,16 @@ def broadcast_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Return rank ``root_rank``'s object on every rank; at the root the same object.
+    """Return the object of rank ``root_rank`` on every rank.
 
     Args:
-        obj: Anything that pickle supports, at the root; ignored elsewhere.
-        root_rank: Rank whose object is sent, among all ranks.
-        name: By which ranks match.
-        process_set: Ranks that take part.
+        obj: object to send, which must support pickle; ignored on ranks other than ``root_rank``.
+        root_rank: rank whose object is sent, counted among all ranks.
+        name: name by which the calls of the ranks are matched; None: by the order of calls.
+        process_set: ranks that take part.
 
     Raises:
-        HorovodInternalError: The received data is not from a rank of this run.
+        HorovodInternalError: the received data does not come from a rank of this run.
     """
     at_root = current().world.rank == root_rank
     names = (None, None) if name is None else (f"{name}.sz", f"{name}.t")
@@ -76,14 +76,14 @@ def broadcast_object(
 
 
 def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
-    """Return the objects of all ranks, in the order of ranks.
+    """Return the objects of all ranks, in the order of the ranks.
 
     Args:
-        obj: Anything that pickle supports.
-        name: By which ranks match.
+        obj: object of this rank, which must support pickle.
+        name: name by which the calls of the ranks are matched; None: by the order of calls.
 
     Raises:
-        HorovodInternalError: The received data is not from a rank of this run.
+        HorovodInternalError: the received data does not come from a rank of this run.
     """
     names = (None, None) if name is None else (f"{name}.sz", f"{name}.t")
     data = _pickled(obj)
@@ -98,16 +98,17 @@ def allgather_object(obj: Any, name: str | None = None) -> list[Any]:
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer, root_rank: int, model: torch.nn.Module | None = None
 ) -> None:
-    """Broadcast options and state of rank ``root_rank``'s optimizer to all ranks.
+    """Broadcast options and state of the optimizer on rank ``root_rank`` to all ranks.
 
-    A rank whose optimizer has not stepped yet receives the state, and so does one whose state has
-    another form. Parameters without a gradient get one of zeros, as in Horovod, if this rank's
-    optimizer has no state; no step is made.
+    An optimizer that has no state yet, or a state of another structure, gets that of ``root_rank``
+    too. If this rank's optimizer has no state, parameters without a gradient get a gradient of
+    zeros, as in Horovod; no step is made.
 
     Args:
-        optimizer: Any but LBFGS, also a ``DistributedOptimizer``.
-        root_rank: Rank whose state is sent.
-        model: Identifies the parameters of sparse embeddings, whose zeros are sparse.
+        optimizer: any optimizer except LBFGS; may be a ``DistributedOptimizer``.
+        root_rank: rank whose optimizer state is sent.
+        model: model in which parameters of sparse embeddings are found, whose zero gradients must
+            be sparse; optional.
 
     Raises:
         ValueError: the optimizer is LBFGS.
@@ -133,8 +134,8 @@ def broadcast_optimizer_state(
 
 @dataclass(frozen=True)
 class _Described:
-    """Placeholder for a tensor in the structure of a state that is sent: its shape and dtype
-    without its values.
+    """Placeholder that stands for a tensor in a state to be sent: its shape and dtype, without its
+    values.
     """
 
     shape: tuple[int, ...]
@@ -142,7 +143,7 @@ class _Described:
     on_cpu: bool
 
     def made(self, device: torch.device) -> torch.Tensor:
-        """Return an empty tensor of this description."""
+        """Return an uninitialized tensor with this shape and dtype, on the CPU or on ``device``."""
         return torch.empty(self.shape, dtype=self.dtype, device="cpu" if self.on_cpu else device)
 
     def fits(self, tensor: Any) -> bool:
@@ -157,7 +158,7 @@ class _Described:
 def _content(
     optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]
 ) -> tuple[list[dict[str, Any]], dict[Any, dict[Any, Any]]]:
-    """Return the options of each group, and the state by the number of its parameter."""
+    """Return the options of each parameter group, and the state of each parameter by its number."""
     options = [
         {key: value for key, value in group.items() if key != "params"}
         for group in optimizer.param_groups
@@ -190,7 +191,9 @@ def _adopt_states(
     states: dict[int, dict[Any, Any]],
     sent: list[torch.Tensor],
 ) -> None:
-    """Set the states of the parameters to those of the root, with memory for the tensors."""
+    """Set the states of the parameters to those of the root rank. Tensors to receive are allocated
+    and appended to ``sent``; their values follow by broadcast.
+    """
     for number, parameter in enumerate(parameters):
         if number not in states:
             optimizer.state.pop(parameter, None)
@@ -205,7 +208,9 @@ def _adopt_states(
 
 
 def _room_for(value: Any, existing: Any, device: torch.device, sent: list[torch.Tensor]) -> Any:
-    """Return the value with tensors to receive into: this rank's own, if they fit."""
+    """Return a copy of ``value`` in which placeholders are replaced by tensors to receive into:
+    this rank's existing ones if they fit, otherwise new ones. The tensors are appended to ``sent``.
+    """
 
     def room(described: _Described) -> torch.Tensor:
         tensor = existing if described.fits(existing) else described.made(device)
@@ -216,7 +221,9 @@ def _room_for(value: Any, existing: Any, device: torch.device, sent: list[torch.
 
 
 def _replaced(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a copy of lists, tuples and dicts with replaced tensors and descriptions."""
+    """Return a copy of nested lists, tuples and dicts in which ``change`` has replaced each tensor
+    and each placeholder for a tensor.
+    """
     if isinstance(value, (torch.Tensor, _Described)):
         return change(value)
     if type(value) is dict:
@@ -244,19 +251,21 @@ def _zero_gradients(
 
 
 def _pickled(obj: Any) -> torch.Tensor:
-    """Return the pickled object after its authentication code under the run's token."""
+    """Return a tensor of bytes: an authentication code computed with the run's secret, and the
+    pickled object.
+    """
     data = pickle.dumps(obj)
     return torch.frombuffer(bytearray(_code(data) + data), dtype=torch.uint8)
 
 
 def _unpickled(sealed: torch.Tensor) -> Any:
-    """Return the object after verification of its authentication code.
+    """Verify the authentication code of received data and return the unpickled object.
 
-    Unpickling executes code, and transports do not authenticate senders: data without the code of
-    the run's token is not unpickled.
+    Unpickling executes code, and transports do not authenticate senders. So data without a code
+    computed with the run's secret is not unpickled.
 
     Raises:
-        HorovodInternalError: the code is wrong.
+        HorovodInternalError: the authentication code is wrong.
     """
     received = sealed.numpy().tobytes()
     code, data = received[:_CODE_BYTES], received[_CODE_BYTES:]

@@ -1,10 +1,11 @@
-"""Monitoring of a run from inside: the ranks for which others wait, and the stacks of every rank.
+"""Detection of stalled runs by the ranks themselves: which ranks the others wait for, and the
+stacks of every rank.
 
-A thread of each rank reports every few seconds how long the main thread has waited, and in what;
-rank 0 receives the reports. If a collective does not progress for ``AITNE_GUARD_LAG_S`` (30 s; 0: no
-monitoring), or all ranks wait outside of collectives, rank 0 requests the stacks of all ranks and
-writes them to the log, once, with the late ranks and what these wait for. Rank 1 does the same if
-rank 0 sends nothing any more.
+A thread of each rank reports to rank 0 every few seconds how long the main thread has waited, and
+in what. If a collective makes no progress for ``AITNE_GUARD_LAG_S`` (30 s; 0: no monitoring), or
+all ranks wait outside of collectives, rank 0 requests the stacks of all ranks. It writes them once
+to the log, with the missing ranks and what these wait for. Rank 1 does the same if rank 0 no longer
+sends reports.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ _BEATS_PER_LAG = 6
 _BEAT_MOST_S = 5.0
 _ANSWER_S = 3.0
 _MOST_GROUPS = 16
-"""Maximum number of different stacks in the log; all are in files."""
+"""Maximum number of different stacks in the log; files contain all of them."""
 
 
 def attach(context: Context) -> None:
-    """Start the profile, the timeline and the monitor of this rank, and check the links; called at
-    the end of ``init``.
+    """Start the profile, the timeline and the monitor of this rank, and measure the links if
+    requested; called at the end of ``init``.
 
-    They end with the context.
+    They are stopped when the context is closed.
 
     Raises:
         ValueError: ``AITNE_GUARD_LAG_S`` is not a number.
-        HorovodInternalError: links are checked, and two ranks cannot exchange.
+        HorovodInternalError: links are measured, and two ranks cannot exchange data.
     """
     world, control = context.world, context.control
     timeline.from_environment(world.rank)
@@ -71,8 +72,10 @@ def attach(context: Context) -> None:
 
 
 def lag_of(environ: Mapping[str, str] = os.environ) -> float:
-    """Return the seconds (``AITNE_GUARD_LAG_S``) after which a waiting rank is reported; 0: never.
-    Raises ``ValueError``.
+    """Return the seconds after which a waiting rank is reported, from ``AITNE_GUARD_LAG_S``; 0:
+    never.
+
+    Raises ``ValueError`` if the variable is not a number of seconds.
     """
     text = environ.get("AITNE_GUARD_LAG_S", "")
     try:
@@ -85,8 +88,10 @@ def lag_of(environ: Mapping[str, str] = os.environ) -> float:
 
 
 class RankMonitor:
-    """Monitor of one rank: it sends heartbeats, answers requests for stacks and reports late ranks
-    in the log. It never changes exchanged data.
+    """Monitor of one rank: it sends heartbeats, answers requests for stacks and reports missing
+    ranks in the log. It never changes exchanged data.
+
+    Rank 0 receives the heartbeats of all other ranks, and rank 1 those of rank 0.
     """
 
     def __init__(self, context: Context, lag_s: float) -> None:
@@ -118,7 +123,7 @@ class RankMonitor:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the watch and its thread."""
+        """Stop the monitoring and its thread."""
         self._stop.set()
         with self._answered:
             self._answered.notify_all()
@@ -200,7 +205,7 @@ class RankMonitor:
             )
 
     def _ask_neighbours(self, alive: set[int]) -> None:
-        """Request the stacks of ranks that do not answer from another rank of their machine."""
+        """Request the stacks of ranks that have not answered from another rank on the same node."""
         with self._answered:
             answered = set(self._stacks)
             addresses = dict(self._addresses)
@@ -261,7 +266,9 @@ class RankMonitor:
 
 
 def _listing(texts: Mapping[int, str]) -> str:
-    """Return the stacks of all ranks, with equal ones combined."""
+    """Return the stacks of all ranks as text; equal stacks are listed once, with the ranks that
+    have them.
+    """
     alike: dict[str, list[int]] = defaultdict(list)
     for rank, text in texts.items():
         alike[text].append(rank)
@@ -276,7 +283,7 @@ def _group(ranks: Sequence[int], text: str) -> str:
 
 
 def _say(words: str) -> None:
-    """Write all lines in one call, so that lines of other ranks are not interleaved."""
+    """Write all lines to stderr in one call, so that lines of other ranks are not interleaved."""
     lines = words.splitlines()
     sys.stderr.write("".join(f"aitne: {line}\n" for line in lines))
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Variables of Horovod that the environment sets and that have no effect here."""
+"""Environment variables of Horovod that have no effect in this runtime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _KNOWN = frozenset(
 
 
 def ignored(environ: Mapping[str, str]) -> list[str]:
-    """Return the names of Horovod's variables that are set and have no effect here."""
+    """Return the names of Horovod's environment variables that are set in ``environ`` and have no
+    effect in this runtime.
+    """
     if environ.get("AITNE_TRANSPORT") == "horovod":  # the real library reads its own variables
         return []
     return sorted(

@@ -1,4 +1,6 @@
-"""Interface of every engine to rank 0: direct on rank 0 itself, by messages on the others."""
+"""Connection of each rank's engine to the coordinator on rank 0: by direct calls on rank 0 itself,
+by messages on the other ranks.
+"""
 
 from __future__ import annotations
 
@@ -15,43 +17,48 @@ from aitne.distrib.timeline import TIMELINE, negotiating
 from aitne.distrib.types import RequestMetadata
 
 Waits = tuple[str, str, float, tuple[int, ...]]
-"""Name, kind, age in seconds, and the ranks that have not submitted it."""
+"""A request that some ranks have not submitted: name, kind, age in seconds, and those ranks."""
 
 
 class CoordinatorClient(Protocol):
-    """Connection of a rank's engine to the coordinator, which rank 0 runs. All methods are called
-    with the engine's lock held.
+    """Interface of the connection from a rank's engine to the coordinator, which runs on rank 0.
+    All methods are called with the engine's lock held.
     """
 
     def listen(self) -> None:
-        """Start receiving messages; called once the engine is created."""
+        """Start receiving messages; called when the engine is completely created."""
         ...
 
     def submit(self, handle: int, number: int, ask: RequestMetadata) -> None:
-        """Submit a request of this rank."""
+        """Submit a request of this rank: ``ask`` is its metadata, ``handle`` the number by which
+        this rank identifies it, ``number`` the sequence number of a request without a name
+        (otherwise -1).
+        """
         ...
 
     def blocked(self, key: RequestKey | None) -> None:
-        """Report that this rank waits for the request ``key`` and cannot continue before; None: it
-        continues.
+        """Report that this rank waits for the request ``key`` and submits nothing until it is done;
+        None: this rank no longer waits.
         """
         ...
 
     def begin(self, channel: int, step: int) -> None:
-        """Report that this rank has started the exchange step ``step`` of a channel."""
+        """Report that this rank has started the exchange step ``step`` of the channel number
+        ``channel``.
+        """
         ...
 
     def idle(self) -> None:
-        """Report that this rank has no response to execute at present."""
+        """Report that this rank has executed all responses it has received so far."""
         ...
 
     def drained(self) -> None:
-        """Report that this rank has executed all its responses and accepts no more."""
+        """Report that this rank shuts down: it has executed all its responses and accepts no more."""
         ...
 
     def pending(self) -> list[Waits]:
-        """Return the requests that some ranks have submitted and others have not; always empty on
-        ranks other than 0, which do not know them.
+        """Return the requests that some ranks have submitted and others have not. The list is empty
+        on ranks other than 0, which do not know them.
         """
         ...
 
@@ -61,7 +68,7 @@ class CoordinatorClient(Protocol):
 
 
 class RemoteCoordinatorClient:
-    """Coordinator connection of the ranks other than 0: it sends messages to rank 0."""
+    """Coordinator connection of a rank other than 0: it sends messages to rank 0."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -75,7 +82,7 @@ class RemoteCoordinatorClient:
         self._control.send(0, "ask", self._outbox.pack(handle, number, ask))
 
     def blocked(self, key: RequestKey | None) -> None:
-        """Report to rank 0 that this rank waits for the request ``key``; None: it continues."""
+        """Report to rank 0 that this rank waits for the request ``key``; None: it no longer waits."""
         self._control.send(0, "blocked", key)
 
     def begin(self, channel: int, step: int) -> None:
@@ -83,10 +90,12 @@ class RemoteCoordinatorClient:
         self._control.send(0, "begin", [channel, step])
 
     def idle(self) -> None:
-        """Do nothing: rank 0 does not need this information."""
+        """Do nothing, because rank 0 does not need this information."""
 
     def drained(self) -> None:
-        """Report to rank 0 that this rank has executed all its responses and accepts no more."""
+        """Report to rank 0 that this rank shuts down: it has executed all its responses and accepts
+        no more.
+        """
         self._control.send(0, "drained", None)
 
     def pending(self) -> list[Waits]:
@@ -94,20 +103,21 @@ class RemoteCoordinatorClient:
         return []
 
     def close(self) -> None:
-        """Do nothing: there are no threads."""
+        """Do nothing, because this connection has no threads."""
 
 
 class LocalCoordinatorClient:
-    """Coordinator connection of rank 0: it calls the coordinator, which it owns, and sends the
+    """Coordinator connection of rank 0: it owns and calls the coordinator, and sends the
     coordinator's decisions to all ranks.
 
     Args:
         control: connections to the other ranks.
         lock: lock of the engine.
-        free: returns whether rank 0 is executing no response. While it executes one, further
-            requests become ready and may be fused.
-        take_up: executes responses on rank 0 itself.
-        take_part: takes part with zeros in a step of a channel, because rank 0 has joined.
+        free: function that returns True while rank 0 executes no response. Decisions are delayed
+            while it executes one, so that more requests can be fused.
+        take_up: function that executes a response on rank 0 itself.
+        take_part: function that takes part with zeros in an exchange step, for when rank 0 has
+            joined; it gets the numbers of the channel and the step.
     """
 
     def __init__(
@@ -132,7 +142,9 @@ class LocalCoordinatorClient:
         self._steps_requested = False
 
     def listen(self) -> None:
-        """Receive the messages of the other ranks, once this one can receive its own."""
+        """Start receiving the messages of the other ranks, when rank 0 can execute responses
+        itself.
+        """
         control = self._control
         control.on("ask", self._on_ask)
         control.on("blocked", self._on_blocked)
@@ -142,20 +154,22 @@ class LocalCoordinatorClient:
         control.on("fail", lambda _sender, reason: control.broadcast("failed", reason))
 
     def submit(self, handle: int, number: int, ask: RequestMetadata) -> None:
-        """Submit a request of rank 0."""
+        """Submit a request of rank 0 to the coordinator."""
         self._submit(0, handle, number, ask)
 
     def blocked(self, key: RequestKey | None) -> None:
-        """Record that rank 0 can only continue after ``key`` is done; None if it continues."""
+        """Record that rank 0 waits for the request ``key``; None: it no longer waits."""
         self._coordinator.blocked(0, key)
         self.idle()
 
     def begin(self, channel: int, step: int) -> None:
-        """Record that rank 0 has started an exchange step."""
+        """Record that rank 0 has started the exchange step ``step`` of ``channel``."""
         self._make_up(self._coordinator.begin(0, channel, step))
 
     def idle(self) -> None:
-        """Send all ready responses to their members."""
+        """Send all ready responses to the ranks of their process sets, unless rank 0 is executing
+        one or the run is shutting down.
+        """
         if self._leaving or not self._free():
             return
         TIMELINE.cycle()
@@ -164,7 +178,9 @@ class LocalCoordinatorClient:
         self._stall.watch(self._coordinator.has_pending())
 
     def drained(self) -> None:
-        """Record that rank 0 has executed all its responses."""
+        """Record that rank 0 has executed all its responses; when all ranks have, the shutdown is
+        complete.
+        """
         self._drained.add(0)
         self._end_if_drained()
 
@@ -177,7 +193,7 @@ class LocalCoordinatorClient:
         ]
 
     def close(self) -> None:
-        """Stop the thread that watches for stalls."""
+        """Stop the thread that detects stalled collectives."""
         self._stall.close()
 
     def _submit(self, rank: int, handle: int, number: int, ask: RequestMetadata) -> None:
@@ -247,7 +263,9 @@ class LocalCoordinatorClient:
             self._control.broadcast("over", None)
 
     def _check_stall(self, late_s: float, too_late_s: float) -> list[str]:
-        """Return messages about requests that have waited longer than ``late_s`` seconds."""
+        """Return messages about requests that have waited for at least ``late_s`` seconds; fail all
+        collectives if one has waited for ``too_late_s`` seconds (0: never).
+        """
         with self._lock:
             late = [wait for wait in self.pending() if wait[2] >= late_s]
         words = [

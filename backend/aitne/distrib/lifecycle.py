@@ -1,4 +1,4 @@
-"""Beginning and end of a rank: ``init`` and ``shutdown``."""
+"""Start and end of the training runtime on a rank: ``init`` and ``shutdown``."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _warned: set[str] = set()
 
 
 def init(process_sets: Sequence[ProcessSet] | str | None = None) -> None:
-    """Connect to the other ranks. Has no effect if they are connected already.
+    """Connect this rank to the other ranks. Has no effect if they are connected already.
 
     Args:
-        process_sets: Sets to create, the same on every rank; ``"dynamic"`` sets
-            ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` instead.
+        process_sets: process sets to create, the same on every rank; or ``"dynamic"`` to allow
+            adding sets later, which sets ``HOROVOD_DYNAMIC_PROCESS_SETS=1``.
 
     Raises:
-        aitne.launch.errors.LaunchError: the environment is contradictory, or indicates other ranks
-            without their address.
-        HorovodInternalError: the ranks did not connect.
-        ValueError: a set is named twice.
+        aitne.launch.errors.LaunchError: the launcher's environment variables contradict each other,
+            or indicate other ranks without an address to reach them.
+        HorovodInternalError: the ranks could not be connected.
+        ValueError: a process set occurs twice.
     """
     global _registered
     if isinstance(process_sets, str):
@@ -79,7 +79,8 @@ def _warn_of_ignored() -> None:
 
 
 def shutdown() -> None:
-    """Disconnect from the other ranks. Pending collectives with this rank fail there.
+    """Disconnect from the other ranks. Collectives in which other ranks still wait for this rank
+    fail.
 
     ``init`` may be called again.
     """
@@ -114,7 +115,9 @@ def _connected() -> Context:
 
 
 def _nodes(world: RankTopology, control: Control) -> tuple[int, ...]:
-    """Return the node of each rank, numbered in order of appearance. Collective; starts reading."""
+    """Return the number of each rank's node, counted in order of appearance. Every rank must call
+    this. It starts the reading thread of ``control``.
+    """
     hosts: dict[int, str] = {world.rank: _node()}
     answer: list[int] = []
     answered = threading.Event()
@@ -149,12 +152,16 @@ def _nodes(world: RankTopology, control: Control) -> tuple[int, ...]:
 
 
 def _machine() -> str:
-    """Return the identity of this machine; ranks with an equal one connect by loopback."""
+    """Return the identity of this machine's network. Ranks with equal identities can connect by
+    loopback.
+    """
     return f"{_boot()} {os.readlink('/proc/self/ns/net')}"
 
 
 def _node() -> str:
-    """Return the identity of this node, equal for its ranks; a node may be a simulated one."""
+    """Return the identity of this node, which is equal for all its ranks. A launcher can simulate
+    several nodes on one machine.
+    """
     return f"{socket.gethostname()} {_boot()} {os.environ.get('AITNE_NODE_RANK', '')}"
 
 
@@ -164,7 +171,9 @@ def _boot() -> str:
 
 
 def _after_fork() -> None:
-    """Reset the state in a forked child, such as a data loader's, which is not a rank."""
+    """Reset the state in a forked child process, such as a data loader's worker, because it is not
+    a rank.
+    """
     global _lock
     context.replace(None)
     _lock = threading.RLock()

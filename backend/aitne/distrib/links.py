@@ -1,4 +1,4 @@
-"""Schedule of the pairs of ranks to measure, and selection of slow links. Logic only."""
+"""Pure functions that schedule which pairs of ranks to measure and select slow links."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from typing import TypeAlias
 Pair: TypeAlias = tuple[int, int]
 
 SLOW_SHARE = 0.7
-"""Share of the median of its kind below which a link is slow."""
+"""Fraction of the median bandwidth below which a link is slow, compared with links of its kind
+(within a node or between nodes)."""
 MOST_RANKS = 32
-"""World size above which only one rank of each node is measured with those of other nodes."""
+"""Maximum number of ranks for which all pairs are measured; with more, only one pair of ranks for
+each two nodes."""
 _COMPARABLE = 3
-"""Minimum number of links of a kind for a comparison."""
+"""Minimum number of links of a kind (within a node or between nodes) needed to compare them."""
 
 
 @dataclass(frozen=True)
 class RankLink:
-    """Connection between two ranks with its measured bandwidth and latency."""
+    """Link between two ranks, with its measured bandwidth and latency."""
 
     ranks: Pair
     bytes_per_s: float
-    """Bytes per second of an allreduce between the two: each byte is sent in both directions."""
+    """Bandwidth as the bytes per second of an allreduce between the two ranks, which sends each
+    byte in both directions."""
     latency_s: float
-    """Seconds of the smallest allreduce."""
+    """Duration of a minimal allreduce between the two ranks, in seconds."""
 
 
 def rounds(members: Sequence[int]) -> list[list[Pair]]:
-    """Return every pair of ranks once, divided into the fewest rounds in which each rank has at
-    most one partner.
+    """Divide all pairs of ranks, each contained once, into the fewest rounds in which each rank has
+    at most one partner.
 
     The circle method of round-robin tournaments: one rank stays fixed, the others rotate by one
     place.
@@ -52,10 +55,11 @@ def rounds(members: Sequence[int]) -> list[list[Pair]]:
 
 
 def schedule(nodes: Sequence[int]) -> list[list[Pair]]:
-    """Return the rounds of pairs to measure; ``nodes`` has the number of each rank's node.
+    """Return the pairs of ranks to measure, divided into rounds that run one after another.
+    ``nodes`` contains the number of each rank's node.
 
-    All pairs of ranks; in a large world one for every pair of nodes, and on each node every rank
-    with the next.
+    With up to ``MOST_RANKS`` ranks these are all pairs; with more, one pair for each two nodes, and
+    on each node every rank with the next.
     """
     if len(nodes) <= MOST_RANKS:
         return rounds(range(len(nodes)))
@@ -68,12 +72,14 @@ def schedule(nodes: Sequence[int]) -> list[list[Pair]]:
 
 
 def within(pair: Pair, nodes: Sequence[int]) -> bool:
-    """Return whether both ranks are on one node; links between nodes are of another kind."""
+    """Return whether both ranks of the pair are on the same node."""
     return nodes[pair[0]] == nodes[pair[1]]
 
 
 def medians(links: Iterable[RankLink], nodes: Sequence[int]) -> dict[bool, float]:
-    """Return the median bandwidths within a node (True) and between nodes (False), if any."""
+    """Return the median bandwidth of the links within a node (key True) and between nodes (key
+    False); a key is missing if there are no such links.
+    """
     kinds: dict[bool, list[float]] = {}
     for link in links:
         kinds.setdefault(within(link.ranks, nodes), []).append(link.bytes_per_s)
@@ -81,7 +87,9 @@ def medians(links: Iterable[RankLink], nodes: Sequence[int]) -> dict[bool, float
 
 
 def slow(links: Sequence[RankLink], nodes: Sequence[int]) -> list[RankLink]:
-    """Return links with less than ``SLOW_SHARE`` of the median of their kind, the slowest first."""
+    """Return the links whose bandwidth is less than ``SLOW_SHARE`` of the median of their kind,
+    slowest first.
+    """
     middle = medians(links, nodes)
     counts = {kind: sum(within(link.ranks, nodes) is kind for link in links) for kind in middle}
     slow_links = [

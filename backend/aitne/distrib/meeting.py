@@ -1,8 +1,9 @@
-"""Rendezvous that connects all ranks to rank 0.
+"""Initial connection of all ranks to rank 0.
 
-Rank 0 binds any free port and stores its addresses and a secret. Both sides prove that they know
-the secret, which distinguishes ranks from foreign clients and servers at that port. All connections
-are served concurrently, so a silent foreign client delays no rank.
+Rank 0 listens on any free port, and stores its addresses and a secret in the rendezvous store. Both
+sides of a connection prove that they know the secret; other programs that connect, or that listen
+at that port, cannot. All connections are served concurrently, so that a silent client delays no
+rank.
 """
 
 from __future__ import annotations
@@ -28,23 +29,24 @@ from aitne.launch.world import RankTopology
 _CONNECT_S = 120.0
 _NONCE = 16
 _HELLO = 4 + 32
-"""Bytes that a rank sends: its number and the proof."""
+"""Bytes that a rank sends first: its rank number and the proof that it knows the secret."""
 _GREETING_S = 10.0
-"""Seconds after which a connection without proof is closed."""
+"""Seconds after which a connection that has sent no proof is closed."""
 _STRANGERS = 256
-"""Maximum number of open connections without proof, besides those of ranks."""
+"""Maximum number of open connections without proof, in addition to one for each rank."""
 _BACKLOG = 1024
 
 
 def connect(world: RankTopology, store: Store, prefix: str, host: str) -> Control:
-    """Connect this rank with rank 0, or at rank 0 all ranks, and return the control connections.
-    Every rank must call this.
+    """Connect this rank to rank 0 (on rank 0: to all other ranks) and return the control
+    connections. Every rank must call this.
 
     Args:
-        world: position of this rank.
-        store: where rank 0 stores its addresses.
-        prefix: start of the names of rank 0's keys in ``store``; never used before in this run.
-        host: identity of this machine: if equal to rank 0's, the loopback address is used.
+        world: rank of this process and the number of ranks.
+        store: rendezvous store in which rank 0 stores its addresses.
+        prefix: prefix of rank 0's keys in ``store``, not used before in this run.
+        host: identity of this machine. If it is equal to that of rank 0, the loopback address is
+            used.
 
     Raises:
         HorovodInternalError: a rank did not connect, or an address cannot be reached.
@@ -64,14 +66,12 @@ def connect(world: RankTopology, store: Store, prefix: str, host: str) -> Contro
 
 
 def _patience_s() -> float:
-    """Return the seconds in which the other ranks must connect."""
+    """Return the number of seconds within which the other ranks must connect."""
     return float(os.environ.get(TIMEOUT) or _CONNECT_S)
 
 
 class _Guest:
-    """Incoming connection at rank 0 that has not proved yet that it belongs to a rank of
-    this run.
-    """
+    """Incoming connection at rank 0 whose client has not yet proved to be a rank of this run."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -128,7 +128,9 @@ def _gather(world: RankTopology, store: Store, prefix: str, host: str) -> dict[i
 
 
 def _listening(world: RankTopology) -> socket.socket:
-    """Return a listening socket, on loopback if all ranks are on this node."""
+    """Return a listening socket, which accepts only local connections if all ranks are on this
+    node.
+    """
     if world.local_size == world.size:
         return socket.create_server((LOCAL, 0), backlog=_BACKLOG)
     if socket.has_dualstack_ipv6():
@@ -147,7 +149,7 @@ def _receive(
     guests: dict[socket.socket, _Guest],
     events: selectors.BaseSelector,
 ) -> None:
-    """Accept one connection and send it a greeting."""
+    """Accept one connection and send the random bytes to which its proof must refer."""
     try:
         connection, _ = listener.accept()
     except OSError:
@@ -166,7 +168,9 @@ def _send_away(
     *,
     keep: bool = False,
 ) -> socket.socket:
-    """Remove a guest, and close its connection unless it is kept."""
+    """Remove a connection from ``guests`` and ``events`` and return it; close it unless ``keep`` is
+    True.
+    """
     del guests[guest.connection]
     events.unregister(guest.connection)
     if not keep:
@@ -175,7 +179,9 @@ def _send_away(
 
 
 def _rank_of(guest: _Guest, token: bytes) -> int | None:
-    """Return the rank that a guest has proved to be, -1 if none; None if more data is required."""
+    """Read from a connection. Return the rank that its client has proved to be; -1 if the proof is
+    wrong or the connection has ended; None if more data must arrive.
+    """
     try:
         part = guest.connection.recv(_HELLO - len(guest.said))
     except BlockingIOError:
@@ -192,7 +198,9 @@ def _rank_of(guest: _Guest, token: bytes) -> int | None:
 
 
 def _answered(connection: socket.socket, token: bytes, nonce: bytes) -> bool:
-    """Prove to a rank that this is rank 0; return whether it is still connected."""
+    """Prove to the other side that this process is rank 0; return False if the connection has
+    ended.
+    """
     try:
         connection.sendall(_proof(token, b"zero" + nonce))
         _tune(connection)

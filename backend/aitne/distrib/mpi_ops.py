@@ -1,4 +1,4 @@
-"""Alias of ``horovod.torch.mpi_ops``, from which some libraries import."""
+"""Module with the contents of ``horovod.torch.mpi_ops``, from which some libraries import."""
 
 from aitne.distrib.basics import *  # noqa: F403
 from aitne.distrib.errors import HorovodInternalError

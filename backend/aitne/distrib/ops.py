@@ -1,19 +1,19 @@
 """Collectives, with Horovod's names, arguments and defaults (horovod.torch.mpi_ops, 0.28).
 
-Ranks match by name: a collective starts when every rank of the process set has submitted one of
-that name. Those without a name match in the order of submission. If ranks submit different
-operations under one name, all of them get ``HorovodInternalError``.
+The calls of the ranks are matched by name: a collective starts when every rank of the process set
+has submitted one of that name. Calls without a name are matched in the order of submission. If
+ranks submit different operations under one name, all of them raise ``HorovodInternalError``.
 
 Common arguments:
 
-- ``op``: ``Average`` (default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``.
-- ``average``: the old form of ``op``; deprecated.
-- ``prescale_factor``, ``postscale_factor``: values are multiplied by these before and after.
-- ``compression``: a class of ``Compression``.
-- ``process_set``: the ranks that take part.
+- ``op``: ``Average`` (default), ``Sum``, ``Min``, ``Max``, ``Product`` or ``Adasum``. -
+``average``: the deprecated form of ``op``. - ``prescale_factor``, ``postscale_factor``: values are
+multiplied by these before and after the reduction. - ``compression``: a class of ``Compression``. -
+``process_set``: the ranks that take part.
 
-All of them raise ``HorovodInternalError`` if ``init`` was not called, if ranks disagree and if a rank
-is gone, and ``ValueError`` for a name that is in use and for a tensor of a type that they do not take.
+All functions raise ``HorovodInternalError`` if ``init`` was not called, if ranks disagree or if the
+connection to a rank is lost, and ``ValueError`` for a name that is in use or a tensor of an
+unsupported type.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Reduce ``tensor`` of all ranks element by element; differentiable.
+    """Reduce ``tensor`` of all ranks element by element. Differentiable.
 
     Returns:
         A new tensor of the same shape and type.
@@ -119,7 +119,7 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Reduce ``tensor`` of all ranks in place; return it."""
+    """Reduce ``tensor`` of all ranks element by element, in place; return ``tensor``."""
     reduce_op = reduction(op, average)
     scales = (prescale_factor, postscale_factor)
     return calls.allreduce_in_place(tensor, name, reduce_op, scales, process_set).now()
@@ -135,7 +135,9 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> list[torch.Tensor]:
-    """Perform ``allreduce`` of several tensors in one exchange; differentiable."""
+    """Reduce several tensors as ``allreduce`` does, in one exchange; return new tensors.
+    Differentiable.
+    """
     reduce_op = reduction(op, average)
     small, contexts = _compressed(tensors, compression)
     scales = (prescale_factor, postscale_factor)
@@ -152,7 +154,7 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
-    """Perform ``allreduce_`` of several tensors in one exchange; return them."""
+    """Reduce several tensors in place as ``allreduce_`` does, in one exchange; return the tensors."""
     reduce_op = reduction(op, average)
     scales = (prescale_factor, postscale_factor)
     return calls.grouped_allreduce_in_place(tensors, name, reduce_op, scales, process_set).now()
@@ -161,9 +163,10 @@ def grouped_allreduce_(
 def allgather(
     tensor: torch.Tensor, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
-    """Return the rows of all ranks, in the order of ranks; differentiable.
+    """Return the tensors of all ranks, concatenated along the first dimension in the order of the
+    ranks. Differentiable.
 
-    Tensors may differ in their first dimension only.
+    The tensors may differ in their first dimension only.
     """
     return Allgather.apply(False, name, process_set, tensor)
 
@@ -173,7 +176,7 @@ def grouped_allgather(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> tuple[torch.Tensor, ...]:
-    """Perform ``allgather`` of several tensors in one exchange; differentiable."""
+    """Gather several tensors as ``allgather`` does, in one exchange. Differentiable."""
     return Allgather.apply(True, name, process_set, *tensors)
 
 
@@ -183,12 +186,12 @@ def broadcast(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Return a copy of rank ``root_rank``'s tensor; differentiable.
+    """Return a copy of the tensor of rank ``root_rank``. Differentiable.
 
-    ``root_rank`` counts among all ranks, also with a process set.
+    ``root_rank`` counts among all ranks, even if ``process_set`` contains only some.
 
     Raises:
-        ValueError: there is no such rank in the set.
+        ValueError: the process set does not contain this rank.
     """
     return Broadcast.apply(tensor, root_rank, name, process_set)
 
@@ -199,7 +202,7 @@ def broadcast_(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
-    """Write rank ``root_rank``'s values into ``tensor``; return it."""
+    """Write the values of rank ``root_rank``'s tensor into ``tensor``; return ``tensor``."""
     return calls.broadcast_in_place(tensor, root_rank, name, process_set).now()
 
 
@@ -209,17 +212,20 @@ def alltoall(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Send rows to each rank and receive rows from each rank; differentiable.
+    """Send rows (slices along the first dimension) to each rank and receive rows from each rank.
+    Differentiable.
 
     Args:
-        tensor: Rows for rank 0 first. Tensors may differ in their first dimension only.
-        splits: Number of rows for each rank: integers in a tensor or list; None for equally many.
-        name: By which ranks match.
-        process_set: Ranks that take part.
+        tensor: rows for rank 0, followed by those for rank 1 and so on. The tensors of the ranks
+            may differ in their first dimension only.
+        splits: number of rows for each rank, as integers in a tensor or list; None for the same
+            number for each.
+        name: name by which the calls of the ranks are matched; None: by the order of calls.
+        process_set: ranks that take part.
 
     Returns:
-        The received rows, in the order of ranks; if ``splits`` is given, a pair: these, and the
-            number of rows from each rank.
+        The received rows, in the order of the ranks. If ``splits`` is given, a pair: the received
+            rows, and the number of rows from each rank.
 
     Raises:
         ValueError: ``splits`` does not fit the tensor or the number of ranks.
@@ -236,9 +242,11 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
-    """Return this rank's share of the rows of an ``allreduce``; differentiable.
+    """Reduce ``tensor`` of all ranks and return this rank's part of the result along the first
+    dimension. Differentiable.
 
-    If rows are not divisible, the first ranks have one more. ``op`` is Average or Sum.
+    If the first dimension is not divisible by the number of ranks, the first ranks get one row
+    more. ``op`` is Average or Sum.
     """
     small, context = compression.compress(tensor)
     scales = (prescale_factor, postscale_factor)
@@ -255,7 +263,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> list[torch.Tensor]:
-    """Perform ``reducescatter`` of several tensors in one exchange; differentiable."""
+    """Reduce and divide several tensors as ``reducescatter`` does, in one exchange. Differentiable."""
     small, contexts = _compressed(tensors, compression)
     scales = (prescale_factor, postscale_factor)
     reduced = Reducescatter.apply(True, name, op, scales, process_set, *small)
@@ -263,13 +271,14 @@ def grouped_reducescatter(
 
 
 def join(device: int = -1) -> int:
-    """Report that this rank has no more data; it takes part with zeros until all ranks have joined.
+    """Report that this rank has no more data, and wait until all ranks have called this. Until then
+    this rank takes part in allreduces of the other ranks with zeros.
 
-    Averages still count all ranks. Other ranks may only reduce meanwhile: gathering and
-    broadcasting fail.
+    An average still divides by the number of all ranks. Other collectives than sums and averages
+    fail while a rank has joined.
 
     Args:
-        device: Number of the GPU whose memory holds the zeros; -1 for main memory.
+        device: number of the GPU on which the zeros are created; -1 for main memory.
 
     Returns:
         The rank that joined last.
@@ -278,7 +287,7 @@ def join(device: int = -1) -> int:
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Wait until every rank of the set has called it."""
+    """Wait until every rank of the process set has called this function."""
     calls.barrier(process_set).now()
 
 

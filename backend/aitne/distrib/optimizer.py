@@ -1,5 +1,6 @@
-"""Optimizer that applies the average of all ranks' gradients:
-``horovod.torch.DistributedOptimizer``."""
+"""Optimizer that combines the gradients of all ranks, by default to their average, before it
+applies them: ``horovod.torch.DistributedOptimizer``.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +31,12 @@ _OWN: dict[Any, str] = {NoneCompressor: "none", FP16Compressor: "fp16", BF16Comp
 
 
 class _DistributedOptimizer(NamedOptimizer):
-    """Base class before the user's optimizer class in the method resolution order.
+    """Mixin that precedes the user's optimizer class in the method resolution order and adds the
+    exchange of gradients.
 
-    It has Horovod's name and arguments, for programs that derive from it: such a class names the
-    optimizer's own class after it, as in ``class Mine(_DistributedOptimizer, torch.optim.SGD)``.
-    For the arguments see ``DistributedOptimizer``; ``params`` may be another optimizer's
-    ``param_groups``.
+    It has Horovod's name and arguments for programs that derive from it, as in ``class
+    Mine(_DistributedOptimizer, torch.optim.SGD)``. The arguments are those of
+    ``DistributedOptimizer``; ``params`` may be the ``param_groups`` of another optimizer.
     """
 
     # A copy made by copy.deepcopy has none of these: it is an optimizer of its own process only.
@@ -87,7 +88,7 @@ class _DistributedOptimizer(NamedOptimizer):
             weakref.finalize(self, self._gradients.close).atexit = False
 
     def _unwatched(self) -> list[tuple[str, torch.nn.Parameter]]:
-        """Return parameters that require a gradient and are not yet part of the exchange."""
+        """Return names and parameters that require a gradient and are not part of the exchange yet."""
         self._frozen, self._count, unwatched = [], 0, []
         for i, group in enumerate(self.param_groups):
             for j, parameter in enumerate(group["params"]):
@@ -102,11 +103,11 @@ class _DistributedOptimizer(NamedOptimizer):
     def synchronize(self) -> None:
         """Wait until the gradients of all ranks are exchanged.
 
-        For operations before ``step``, such as clipping. Then call ``step`` within
-        ``skip_synchronize``.
+        A program calls this to change gradients before ``step``, such as to clip them, and then
+        calls ``step`` within ``skip_synchronize``.
 
         Raises:
-            HorovodInternalError: ranks disagree, or one is gone.
+            HorovodInternalError: ranks disagree, or the connection to one is lost.
         """
         gradients = self._gradients
         if gradients is not None:
@@ -121,7 +122,9 @@ class _DistributedOptimizer(NamedOptimizer):
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Make ``step`` skip the exchange inside the block, after ``synchronize``."""
+        """Make ``step`` apply the gradients without an exchange inside the ``with`` block; for use
+        after ``synchronize``.
+        """
         self._should_synchronize = False
         try:
             yield
@@ -129,10 +132,11 @@ class _DistributedOptimizer(NamedOptimizer):
             self._should_synchronize = True
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Exchange gradients and apply them. With a closure, the exchange follows each call of it.
+        """Exchange the gradients and apply them. With a closure, the gradients are exchanged after
+        each call of the closure.
 
         Raises:
-            HorovodInternalError: ranks disagree, or one is gone.
+            HorovodInternalError: ranks disagree, or the connection to one is lost.
         """
         if closure is not None and self._should_synchronize:
             closure = partial(self._closed, closure)
@@ -164,11 +168,11 @@ class _DistributedOptimizer(NamedOptimizer):
         self.synchronize()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Reset the gradients.
+        """Reset the gradients as the user's optimizer does.
 
         Raises:
             AssertionError: gradients were computed since the last ``step`` or ``synchronize``, and
-                may be in transfer to other ranks.
+                may be being sent to other ranks.
         """
         if self._gradients is not None and self._gradients.pending:
             raise AssertionError(
@@ -178,22 +182,23 @@ class _DistributedOptimizer(NamedOptimizer):
         super().zero_grad(set_to_none)
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Set the number of backward passes in one step."""
+        """Set the number of backward passes whose gradients are accumulated for one step."""
         self.backward_passes_per_step = passes
         if self._gradients is not None:
             self._gradients.set_passes(passes)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """Load the state as the user's optimizer does; discard the gradients of a begun step."""
+        """Load the state as the user's optimizer does, and discard gradients computed since the
+        last step.
+        """
         if self._gradients is not None:
             self._gradients.reset()
         self._should_synchronize, self._synchronized = True, False
         super().load_state_dict(*args, **kwargs)
 
     def exchange_state_dict(self) -> dict[str, Any]:
-        """Return the compression errors that this rank's next step will send.
-
-        For this rank's checkpoint.
+        """Return this rank's compression errors, which the next step adds to its gradients; they
+        belong in this rank's part of a checkpoint.
         """
         return {} if self._gradients is None else self._gradients.state_dict()
 
@@ -215,34 +220,36 @@ def DistributedOptimizer(  # noqa: N802 - Horovod's name
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Return an optimizer that exchanges gradients before it applies them.
+    """Return an optimizer that exchanges gradients between ranks before it applies them.
 
-    Its class is a subclass of ``optimizer``'s. It shares state and parameter groups with
-    ``optimizer``. Gradients are sent during backward; those of a step that a rank has not computed
-    count as zeros. A gradient's memory belongs to the exchange: it is overwritten in the next
-    backward, so clone one that is to be kept.
+    Its class is a subclass of the class of ``optimizer``, with which it shares state and parameter
+    groups. Gradients are sent while backward runs; a gradient that a rank has not computed in a
+    step counts as zeros. The memory of the gradients belongs to the exchange: the next backward
+    overwrites it, so a program must clone a gradient that it keeps.
 
     Args:
-        optimizer: applies the gradients.
-        named_parameters: the result of ``model.named_parameters()``; None for numbered names.
-        compression: one of ``Compression``, or a class with the same two functions, or the name of
-            a compressor of ``aitne.distrib.compress`` such as ``"bf16"``: then with error feedback,
-            if that compressor supports it. Default: the job file's (``AITNE_COMPRESS``).
-        backward_passes_per_step: number of passes that accumulate before gradients are exchanged.
+        optimizer: optimizer that applies the gradients.
+        named_parameters: the result of ``model.named_parameters()``; None for numbers as names.
+        compression: a class of ``Compression``, another class with the same two methods, or the
+            name of a compressor of ``aitne.distrib.compress`` such as ``"bf16"``, which uses error
+            feedback if the compressor supports it. Default: the setting in the job file, which is
+            the environment variable ``AITNE_COMPRESS``.
+        backward_passes_per_step: number of backward passes whose gradients are accumulated before
+            they are exchanged.
         op: Average, Sum, Adasum, Min, Max or Product. Adasum combines the optimizer's steps instead
             of the gradients.
-        gradient_predivide_factor: with Average, gradients are divided by it before the sum, and by
-            the rest of the number of ranks afterwards.
-        num_groups: the old name of ``groups``.
-        groups: gradients that are exchanged together: a number of runs of them, or lists of
-            parameters.
-        sparse_as_dense: exchange sparse gradients as dense ones.
-        process_set: ranks that exchange. On other ranks it behaves as an ordinary optimizer.
+        gradient_predivide_factor: for Average, gradients are divided by this factor before the sum,
+            and the sum by the number of ranks divided by this factor.
+        num_groups: deprecated; number of groups, as ``groups``.
+        groups: gradients that are exchanged together: lists of parameters, or the number of groups
+            into which all gradients are divided.
+        sparse_as_dense: whether sparse gradients are exchanged as dense ones.
+        process_set: ranks that exchange gradients. On other ranks the optimizer exchanges nothing.
 
     Raises:
         ValueError: an argument is invalid, ``optimizer`` is a ``DistributedOptimizer``, or a
             parameter is a DTensor.
-        TypeError: ``compression`` is not a compression.
+        TypeError: ``compression`` is not a valid compression.
     """
     if isinstance(optimizer, (_DistributedOptimizer, AdasumOptimizer)):
         raise ValueError(
@@ -331,7 +338,7 @@ def _names_of(
     optimizer: torch.optim.Optimizer,
     named_parameters: Iterable[tuple[str, torch.nn.Parameter]] | None,
 ) -> dict[int, str]:
-    """Return each parameter's name by ``id``.
+    """Return the name of each parameter, by the ``id`` of the parameter.
 
     Raises:
         ValueError: a name occurs twice, a parameter has no name, an item is not a pair, or a
@@ -375,7 +382,10 @@ def _names_of(
 
 
 def _compressor(compression: Any) -> tuple[str, Callable[[], Any], bool, bool]:
-    """Return the compression's name, factory, error feedback, and need of whole gradients."""
+    """Return four properties of the argument ``compression``: its name, the function that creates a
+    compressor, whether error feedback is used, and whether it must get each gradient alone and in
+    its own shape.
+    """
     if isinstance(compression, str):
         plugin: Any = COMPRESSORS.get(compression)
         return f"{compression} with error feedback", plugin, bool(plugin.error_feedback), False

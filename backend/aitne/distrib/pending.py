@@ -1,4 +1,4 @@
-"""Requests of this rank in progress, and the combined execution of several."""
+"""Requests of this rank in progress, and the execution of one response together with its requests."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ from aitne.distrib.types import Kind, Request, RequestMetadata
 
 @dataclass(eq=False, slots=True)
 class PendingRequest:
-    """A request of this rank between ``submit`` and ``wait``, with its result."""
+    """A submitted request of this rank, until ``wait`` returns its result."""
 
     key: RequestKey
     request: Request
     ready: InputEvent | None
-    """Readiness of its tensors on a GPU; None if they are ready."""
+    """Point on a GPU stream at which the input tensors contain their values; None if they contain
+    them already."""
     done: bool = False
     result: Any = None
     finished: CompletionEvent | None = None
-    """Completion of its results on a GPU; None if they are ready once it is done."""
+    """Point on a GPU stream at which the results are complete; None if they are complete as soon as
+    the request is done."""
     error: str | None = None
 
 
 class Requests:
-    """Table of this rank's requests that were submitted and not waited for yet. All methods are
-    called with the engine's lock held.
+    """Submitted requests of this rank for which ``wait`` was not called yet. All methods are called
+    with the engine's lock held.
     """
 
     def __init__(self) -> None:
@@ -45,11 +47,11 @@ class Requests:
     def add(
         self, ask: RequestMetadata, request: Request, ready: InputEvent | None
     ) -> tuple[int, int]:
-        """Add a request; return its handle, and a number that distinguishes it from others without
-        a name (-1 if it has a name).
+        """Add a request; return its handle, and the sequence number that distinguishes it from
+        other requests without a name (-1 if it has a name).
 
         Raises:
-            ValueError: a request of that name is in progress.
+            ValueError: a request of the same name is in progress.
         """
         place = (ask.set_id, ask.kind)
         number = -1 if ask.name else self._numbers.get(place, 0)
@@ -67,18 +69,21 @@ class Requests:
         return handle, number
 
     def get(self, handle: int) -> PendingRequest | None:
-        """Return the request of a handle; None if there is no such handle."""
+        """Return the request with this handle; None if there is none."""
         return self._pending.get(handle)
 
     def find(self, handle: int) -> PendingRequest:
-        """Return the request of a handle. Raises ``ValueError`` if unknown or waited for before."""
+        """Return the request with this handle.
+
+        Raises ``ValueError`` if there is none, or ``wait`` was already called for it.
+        """
         pending = self._pending.get(handle)
         if pending is None:
             raise ValueError(f"Handle {handle} was not created or has been cleared.")
         return pending
 
     def forget(self, handle: int) -> None:
-        """Remove a request that was waited for."""
+        """Remove a request after its result was returned to the caller."""
         self._pending.pop(handle, None)  # two threads may have waited for it
 
     def finish(
@@ -88,7 +93,7 @@ class Requests:
         finished: CompletionEvent | None,
         error: str | None,
     ) -> None:
-        """Mark a request as done, with a result or an error."""
+        """Mark a request as done, with its result, or with the message ``error`` if it failed."""
         pending.result, pending.finished, pending.error = result, finished, error
         pending.done = True
         pending.ready = None
@@ -106,20 +111,21 @@ class Requests:
 
 @dataclass(eq=False, slots=True)
 class ExecutionTask:
-    """A response to execute, with the pending requests of this rank that it completes."""
+    """A response to execute, with those pending requests of this rank that it completes."""
 
     item: ExecutableResponse
     pendings: list[PendingRequest | None]
-    """Request for each of the item's; None if this rank has joined."""
+    """One pending request for each request of the response; None if this rank has joined."""
 
 
 def carry_out(
     execution: Execution, task: ExecutionTask
 ) -> tuple[list[Any], CompletionEvent | None]:
-    """Execute a task; return the result of each request, and the event on the GPU at which the
-    results are ready (None if they are ready).
+    """Execute a response; return the result of each request, and the point on a GPU stream at which
+    the results are complete (None if they are complete already).
 
-    Raises what ``Execution.run`` raises.
+    Raises ``TransportError`` if the connection to a rank is lost, and
+    ``reduction.UnsupportedError`` if the transport does not support the request.
     """
     pendings = [pending for pending in task.pendings if pending is not None]
     with _on_timeline(pendings):

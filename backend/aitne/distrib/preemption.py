@@ -1,4 +1,4 @@
-"""End of a training run between two steps, after the same step on every rank.
+"""End of a training run after a signal, between two steps and after the same step on every rank.
 
     stop = Preemption()                       # SIGTERM and SIGUSR1 set a flag from now on
     for step in range(first, last):
@@ -7,15 +7,17 @@
             checkpoints.save(state, step)
             stop.leave()                      # exit status 75: resume later
 
-Without a signal, ``after_step`` compares two numbers. Otherwise rank 0 proposes a step that no rank
-has ended yet, as far as it knows. A rank that has not ended it promises to wait there and reports
-that; another one reports its step, and rank 0 proposes a later one. When all have promised, that
-step is the last. All messages are between control threads, so a rank that waits in an exchange
-answers as well: a rank that keeps its promise can only wait for others that continue.
+Without a signal, ``after_step`` only compares two numbers. After a signal, rank 0 proposes as the
+last step one that, as far as it knows, no rank has ended yet. A rank that has not ended this step
+promises to wait at its end, and reports the promise. A rank that has ended it reports its own step,
+and rank 0 proposes a later one. When all ranks have promised, the step is final. Separate threads
+exchange these messages, so a rank that waits in a collective answers too. Waiting for the agreement
+causes no deadlock, because a rank only waits at a step that the others have still to reach.
 
-Ranks with different numbers of steps wait in ``join()``, so steps are counted from the last one.
-While a rank is in it, a step after it is proposed. A rank that joins after promising a later step
-cannot keep the promise: then ``leave`` raises on the others.
+Ranks that have different numbers of steps wait for each other in ``join()``, so steps are counted
+from the last ``join()`` of all ranks. While a rank waits in ``join()``, rank 0 proposes a step after
+it. A rank that calls ``join()`` after promising a later step cannot keep the promise: then ``leave``
+raises an error on the others.
 """
 
 from __future__ import annotations
@@ -33,11 +35,12 @@ from aitne.distrib.context import current
 from aitne.distrib.types import Kind, Request
 
 EX_TEMPFAIL = 75
-"""Exit code of a program that was asked to end, saved its state and is to be resumed
-(sysexits.h)."""
+"""Exit code of a program that was asked to end, has saved its state and can be resumed
+(``EX_TEMPFAIL`` of sysexits.h)."""
 
 Place = tuple[int, int]
-"""Number of joins of a rank, and of its steps since the last one."""
+"""Position of a rank in its steps: how many times all ranks have joined, and the number of steps
+since then."""
 
 _NEVER: Place = (sys.maxsize, 0)
 _JOINS = sys.maxsize
@@ -47,7 +50,7 @@ _AHEAD = 2
 
 
 class AgreementConnections(Protocol):
-    """The methods of ``Control`` that ``Agreement`` uses."""
+    """Interface of the control connections that ``Agreement`` uses; ``Control`` implements it."""
 
     def on(self, kind: str, handler: Any) -> None:
         """Register a message handler; see ``Control.on``."""
@@ -63,7 +66,9 @@ class AgreementConnections(Protocol):
 
 
 class Agreement:
-    """One rank's part in agreeing, after a signal, on the step after which all ranks stop."""
+    """Agreement of all ranks, after a signal to end, on the step after which all of them stop; this
+    object is one rank's part in it.
+    """
 
     def __init__(self, link: AgreementConnections, rank: int, size: int) -> None:
         self._link = link
@@ -88,11 +93,11 @@ class Agreement:
         link.send(0, "stop.here", None)
 
     def after_step(self, requested: bool) -> bool:
-        """Record the end of a step; return whether it was the last one. ``requested`` is whether
-        this rank was signalled. Waits only while ranks are agreeing.
+        """Record the end of a step; return whether it was the last one. ``requested`` states
+        whether this rank has received a signal to end. Waits only while the ranks are agreeing.
 
-        If a rank is lost or shuts down, the agreement ends: the result is False, and the next
-        exchange raises.
+        If the connection to a rank is lost or a rank shuts down, the agreement is abandoned: the
+        result is False, and the next exchange raises an error.
         """
         if requested and self._promised == _NEVER:
             # Repeated, because rank 0 may not have been listening yet.
@@ -105,17 +110,19 @@ class Agreement:
             return self._last is not None and self._ended >= self._last
 
     def joins(self) -> None:
-        """Record that this rank has joined and makes no steps until all others have joined too."""
+        """Record that this rank has called ``join`` and makes no steps until all others have called
+        it too.
+        """
         with self._changed:
             self._ended = (self._ended[0], _JOINS)
 
     def joined(self) -> None:
-        """Record that all ranks have joined and so begin the same step next."""
+        """Record that all ranks have called ``join`` and now start the same step."""
         with self._changed:
             self._ended = (self._ended[0] + 1, 0)
 
     def leave(self) -> None:
-        """Report that this rank makes no more steps, and takes part in no agreement."""
+        """Report that this rank makes no more steps and takes part in no further agreement."""
         self._link.send(0, "stop.gone", None)
 
     def _proposed(self, _sender: int, proposal: list[int]) -> None:
@@ -168,7 +175,9 @@ class Agreement:
             self._propose(position)
 
     def _came(self, sender: int, _payload: Any) -> None:
-        """Send the current proposal to a rank that did not receive it before it listened."""
+        """Send the current proposal again to a rank that has just registered its handlers, because
+        it may have missed the proposal.
+        """
         with self._changed:
             step = self._proposal
         if step > (0, 0) and sender:
@@ -181,12 +190,13 @@ def _place(sent: list[int]) -> Place:
 
 
 class Preemption:
-    """Handler of the signals with which a scheduler or user asks the program to end: all ranks stop
+    """Handler of the signals by which a scheduler or user asks the program to end; all ranks stop
     after the same step.
 
-    Created by every rank after ``init``, on its main thread; signals count from then on.
+    Every rank creates one on its main thread after ``init``; signals are recorded from then on.
 
-    ``signals``: SIGTERM is what schedulers send, SIGUSR1 what users request ahead of it.
+    ``signals``: the signals to handle. Schedulers send SIGTERM; SIGUSR1 is what users can request
+    to be sent earlier.
     """
 
     def __init__(
@@ -198,23 +208,24 @@ class Preemption:
         self._context.engine.on_join(self._agreement.joins, self._agreement.joined)
         self._context.on_close(self._agreement.leave)
         self.signalled = False
-        """Whether this rank received a signal; other ranks may have received it earlier."""
+        """Whether this rank has received a signal to end. Other ranks may receive theirs earlier or
+        later."""
         self._before = {number: signal.signal(number, self._flag) for number in signals}
         _alive.add(self)
 
     def after_step(self) -> bool:
         """Record the end of a step; return True if it was the last one.
 
-        Every rank calls it after each of its steps; all get True after the same step.
+        Every rank must call this after each of its steps; all get True after the same step.
         """
         return self._agreement.after_step(self.signalled)
 
     def leave(self) -> NoReturn:
-        """Wait until every rank has saved its state and called this, and exit with status 75.
+        """Wait until every rank has saved its state and called this, then exit with status 75.
 
         Raises:
-            HorovodInternalError: a rank is gone.
-            SystemExit: otherwise.
+            HorovodInternalError: the connection to a rank is lost.
+            SystemExit: in all other cases.
         """
         self._context.engine.run(Request(Kind.BARRIER, "aitne.preemption", ()))
         sys.exit(EX_TEMPFAIL)
@@ -228,8 +239,8 @@ class Preemption:
 
 
 def after_fork(all_of_them: Iterable[Preemption]) -> None:
-    """Restore the effect of the signals in a forked child, such as a worker of a pool, whose parent
-    may wait for its end.
+    """Restore the previous signal handlers in a forked child process, such as a worker of a pool,
+    so that a signal from its parent ends it.
     """
     for preemption in all_of_them:
         preemption._after_fork()

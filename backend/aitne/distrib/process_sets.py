@@ -1,4 +1,4 @@
-"""Process sets as in Horovod: process groups of a subset of ranks."""
+"""Process sets as in Horovod: subsets of the ranks that can execute collectives among themselves."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from aitne.distrib.types import Kind, ReduceOp, Request
 
 
 class ProcessSet:
-    """A process group: a subset of the ranks, which collectives take as ``process_set``.
+    """Subset of the ranks, which collectives take as the argument ``process_set``.
 
-    Created from a list of ranks, or, for ``init`` only, from an mpi4py communicator, which provides
-    the ranks of its members. It is usable once ``init(process_sets=...)`` or ``add_process_set``
+    It is created from a list of ranks or, for ``init`` only, from an mpi4py communicator, whose
+    members become the ranks. It can be used after ``init(process_sets=...)`` or ``add_process_set``
     has assigned its number.
     """
 
@@ -40,16 +40,16 @@ class ProcessSet:
         self.process_set_id = None
 
     def size(self) -> int | None:
-        """Return the number of ranks in the set; None before it has a number."""
+        """Return the number of ranks in the set; None before the set has a number."""
         if self.process_set_id is None:
             return None
         return len(_members(self.process_set_id))
 
     def rank(self) -> int | None:
-        """Return this rank's position in the set; None before it has a number.
+        """Return the position of this rank in the set; None before the set has a number.
 
         Raises:
-            ValueError: this rank is not in it.
+            ValueError: this rank is not in the set.
         """
         if self.process_set_id is None:
             return None
@@ -60,7 +60,7 @@ class ProcessSet:
         return members.index(rank)
 
     def included(self) -> bool | None:
-        """Return whether this rank is in the set; None before its ranks are known."""
+        """Return whether this rank is in the set; None before the set's ranks are known."""
         if self.ranks is None:
             return None
         return current().world.rank in self.ranks
@@ -70,15 +70,16 @@ class ProcessSet:
 
 
 global_process_set = ProcessSet([])
-"""Process set of all ranks. Its list of ranks is filled by ``init``."""
+"""Process set of all ranks; ``init`` fills its list of ranks."""
 global_process_set.process_set_id = 0
 
 
 def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
-    """Create a set after ``init``. Every rank calls it, with the same ranks, members or not.
+    """Create a process set after ``init``. All ranks must call this with the same list, including
+    ranks that are not in the set.
 
     Raises:
-        ValueError: there is such a set, or ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` is not set.
+        ValueError: a set of these ranks exists, or ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` is not set.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -95,7 +96,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Remove a set; every rank calls it. Returns whether there was such a set.
+    """Remove a process set; return whether it existed. All ranks must call this.
 
     Raises:
         ValueError: ``HOROVOD_DYNAMIC_PROCESS_SETS=1`` is not set.
@@ -110,8 +111,8 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 
 
 def register(ranks: Sequence[int]) -> int | None:
-    """Create a process set of these ranks and return its number, which is equal on all ranks; None
-    if there is such a set already.
+    """Create a process set of these ranks and return its number, which is equal on all ranks;
+    return None if a set of these ranks exists.
     """
     context = current()
     wrong = [rank for rank in ranks if not 0 <= rank < context.world.size]
@@ -122,12 +123,14 @@ def register(ranks: Sequence[int]) -> int | None:
 
 
 def initialise(process_sets: Sequence[ProcessSet]) -> None:
-    """Assign numbers to the sets of ``init``; every rank passes the same, in the same order.
+    """Assign numbers to the process sets passed to ``init``; every rank passes the same sets in the
+    same order.
 
-    Only sets of communicators differ by rank: each rank passes those of which it is a member.
+    Only sets made of mpi4py communicators may differ by rank: each rank passes those of which it is
+    a member.
 
     Raises:
-        ValueError: a set is named twice.
+        ValueError: a set occurs twice.
     """
     global_process_set.ranks = list(range(current().world.size))
     numbers: dict[tuple[int, ...], int | None] = {}
@@ -156,9 +159,8 @@ def _some_rank_has(process_sets: Sequence[ProcessSet]) -> bool:
 
 
 def _of_communicators(process_sets: Sequence[ProcessSet]) -> list[tuple[int, ...]]:
-    """Return the sets of all ranks' communicators, each once.
-
-    Collective; fills ``ranks`` of this rank's.
+    """Return the ranks of all sets that any rank has made of communicators, without duplicates.
+    Every rank must call this. It also sets the attribute ``ranks`` of the given sets.
     """
     context = current()
     local_ranks = []

@@ -1,6 +1,7 @@
-"""Profile of a run as text for users and for Prometheus: ``python -m aitne.distrib.profile FILE``.
+"""Communication profile of a run as text for users and for Prometheus: ``python -m
+aitne.distrib.profile FILE``.
 
-``report`` describes the file, ``profiling`` writes it during the run.
+The module ``report`` describes the file; ``profiling`` writes it during the run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from aitne.distrib.report import SCHEMA
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read a profile. Raises ``ValueError`` if it is invalid or of an unknown schema."""
+    """Read a profile from its file.
+
+    Raises ``ValueError`` if the content is invalid or of an unknown schema.
+    """
     try:
         document = json.loads(path.read_text())
     except ValueError as error:
@@ -29,7 +33,9 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def table(profile: Mapping[str, Any]) -> str:
-    """Return the profile as lines of text: totals, hvprof's table, ranks."""
+    """Return the profile as lines of text: totals, a table by operation and message size (as the
+    profiler hvprof prints it), and a table of the ranks.
+    """
     state = "ended" if profile["final"] else f"as of {profile['written_at']}"
     lines = [
         f"{profile['size']} ranks, {profile['steps']} steps in {profile['elapsed_s']:.1f} s ({state})",
@@ -54,8 +60,7 @@ def table(profile: Mapping[str, Any]) -> str:
 def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> str:
     """Return the profile in Prometheus' text format. ``labels`` are added to every sample.
 
-    Names end in the unit that they count; counters only grow, because a profile covers the whole
-    run so far.
+    Counters never decrease, because a profile always covers the run from its beginning.
     """
     common = dict(labels or {})
     lines: list[str] = []
@@ -96,7 +101,7 @@ def prometheus(profile: Mapping[str, Any], labels: Mapping[str, str] | None = No
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a profile; return 0, or 1 if the file cannot be read."""
+    """Print a profile; return the exit code: 0, or 1 if the file cannot be read."""
     parser = argparse.ArgumentParser(
         prog="python -m aitne.distrib.profile",
         description="Print the communication profile of a run, from its profile.json.",
@@ -175,8 +180,9 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _bounds(low: int, high: int | None) -> str:
-    """Return the size range of a row as hvprof prints it: each starts at the end of the
-    previous."""
+    """Return a range of message sizes as the profiler hvprof prints it: each range starts at the
+    end of the previous one. ``high`` is None for the last range.
+    """
     if high is None:
         return f"> {describe_bytes(low - 1)}"
     return (

@@ -1,8 +1,9 @@
-"""Profile of a run in progress: every rank sums up its records, rank 0 writes the file.
+"""Recording of a run's communication profile: every rank summarizes its records of collectives, and
+rank 0 writes the file.
 
-A thread of each rank wakes every few seconds, reads the ring and sends its running totals to rank 0
-if they have changed; the training thread is not involved. A lost message has no effect, since the
-next one includes its content.
+A thread of each rank wakes every few seconds, reads the records and, if the rank's totals have
+changed, sends them to rank 0; the training thread is not involved. A lost message has no effect,
+because the next one contains the totals from the beginning too.
 """
 
 from __future__ import annotations
@@ -26,30 +27,32 @@ from aitne.distrib.summary import CollectiveSummary
 PROFILE_FILE = "profile.json"
 TRACE_FILE = "profile.trace.json"
 TRACE_ENTRIES = 20_000
-"""Number of last records of rank 0 in the trace: some 2 MB."""
+"""Number of last records of rank 0 that the trace file contains, about 2 MB."""
 INTERVAL_S = 2.0
 RANKS_PER_INTERVAL = 64
-"""Number of ranks for one interval; larger runs report less often, so that rank 0's load is
+"""Number of ranks above which ranks report less often, in proportion, so that rank 0's load is
 constant."""
 LAST_WORDS_S = 0.5
-"""Seconds that rank 0 waits at its end for other ranks that end at the same time."""
+"""Seconds that rank 0 waits, when it ends, for the final totals of other ranks."""
 
 Send: TypeAlias = Callable[[dict[str, Any]], None]
 """Function that sends a message to rank 0. Raises ``OSError`` if rank 0 is unreachable."""
 
 
 def folder_of(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the folder of profiles, ``AITNE_PROFILE`` or else ``AITNE_RUN_DIR``; None if unset."""
+    """Return the folder for profiles: the value of ``AITNE_PROFILE``, or else of ``AITNE_RUN_DIR``;
+    None if neither is set.
+    """
     name = environ.get("AITNE_PROFILE") or environ.get("AITNE_RUN_DIR")
     return Path(name) if name else None
 
 
 class Profiler:
-    """Component that summarizes the collectives of this rank and sends the totals to rank 0, where
-    it writes the profile of the run.
+    """Component that summarizes the records of this rank's collectives and sends the totals to rank
+    0, where it writes the profile of the run.
 
-    ``nodes`` contains the node of each rank; ``send`` sends a message to rank 0, on ranks other
-    than 0.
+    ``nodes`` contains the number of each rank's node; ``send`` sends a message to rank 0 and is
+    used on the other ranks.
     """
 
     def __init__(
@@ -80,8 +83,8 @@ class Profiler:
         self._thread.start()
 
     def take(self, rank: int, payload: Mapping[str, Any]) -> None:
-        """Store the totals ``payload`` that another rank has sent to rank 0. Callable from any
-        thread.
+        """Store on rank 0 the totals (``payload``) that rank ``rank`` has sent. May be called from
+        any thread.
         """
         with self._changed:
             self._messages[rank] = payload["totals"]
@@ -91,15 +94,17 @@ class Profiler:
                 self._changed.notify_all()
 
     def lost(self, rank: int) -> None:
-        """Record at rank 0 that ``rank`` sends no more totals. Callable from any thread."""
+        """Record on rank 0 that ``rank`` is lost and sends no more totals. May be called from any
+        thread.
+        """
         with self._changed:
             self._ended.add(rank)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Send the final totals, and write them on rank 0.
+        """Send the final totals to rank 0; on rank 0, write the profile.
 
-        Called once, before the connection to rank 0 is closed.
+        Must be called once, before the connection to rank 0 is closed.
         """
         self._stop.set()
         self._thread.join()
@@ -142,7 +147,9 @@ class Profiler:
         self._put(PROFILE_FILE, content)
 
     def _put(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a file atomically; an error does not affect training."""
+        """Write a file atomically as JSON. If that fails, report it on stderr and write no more
+        files; training continues.
+        """
         if self._folder is None:
             return
         path = self._folder / name
@@ -159,7 +166,8 @@ class Profiler:
 
 
 def trace(entries: Iterable[Entry]) -> dict[str, Any]:
-    """Return records for Chrome's trace viewer and Perfetto; one row for each thread, times in µs.
+    """Return the records in the format of Chrome's trace viewer and Perfetto, with one row for each
+    thread and times in microseconds.
 
     https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
     """

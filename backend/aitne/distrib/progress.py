@@ -1,4 +1,6 @@
-"""Progress of this rank in its channels, which other ranks need only while a rank has joined."""
+"""Last exchange step of each channel on this rank. Rank 0 needs this information only while a rank
+waits in ``join``.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,14 @@ from collections.abc import Callable
 
 
 class StepProgress:
-    """The last exchange step of each channel on this rank, which is reported to rank 0 while that
-    is requested.
+    """The last exchange step of each channel on this rank, reported to rank 0 while that is
+    requested.
 
-    ``begin`` and ``want`` may run concurrently: one of them sees what the other has written first.
+    ``begin`` and ``want`` may run concurrently on two threads: each step is then reported by at
+    least one of them.
 
     Args:
-        tell: reports a channel and a step to rank 0.
+        tell: function that reports a channel and a step to rank 0.
     """
 
     def __init__(self, tell: Callable[[int, int], None]) -> None:
@@ -21,16 +24,13 @@ class StepProgress:
         self.reporting = False
 
     def begin(self, channel: int, step: int) -> None:
-        """Record that this rank has started the step ``step`` of ``channel``, without
-        reporting it.
+        """Record, without reporting it, that this rank has started the step ``step`` of
+        ``channel``.
         """
         self._steps[channel] = step
 
     def want(self, enabled: bool) -> None:
-        """Set whether steps are to be reported from now on.
-
-        Steps that were already started are reported immediately.
-        """
+        """Set whether steps are to be reported; if so, report the steps started so far immediately."""
         self.reporting = enabled
         if enabled:
             self.report()

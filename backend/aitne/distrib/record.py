@@ -1,4 +1,6 @@
-"""Record of one collective, shared by the profile, the predictor and the watchdog."""
+"""Record of one executed collective, which the profile, the performance predictor and the
+monitoring of stalls share.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,28 @@ from typing import NamedTuple, Protocol
 
 class CollectiveRecord(NamedTuple):
     """Record of one collective that this rank has executed: operation, bytes, number of ranks,
-    start and end. Times are ``time.monotonic_ns()``.
+    start and end. Times are in nanoseconds of ``time.monotonic_ns()``.
     """
 
     op: str
     """Name of the operation: ``allreduce``, ``allgather``, ``broadcast``, ``alltoall``,
-    ``reducescatter``, ``barrier``."""
+    ``reducescatter`` or ``barrier``, or one of the marks in ``recording``."""
     nbytes: int
-    """Bytes of this rank's own contribution."""
+    """Number of bytes that this rank contributes to the collective."""
     ranks: int
     t0_ns: int
     t1_ns: int
 
 
 class Recorder(Protocol):
-    """Interface that receives a record of each executed collective. Called from any thread."""
+    """Interface of an object that receives a record of each executed collective. Methods may be
+    called from any thread.
+    """
 
     def add(self, op: str, nbytes: int, ranks: int, t0_ns: int, t1_ns: int) -> None:
-        """Add a record; it costs less than a microsecond."""
+        """Add a record of a collective with the fields of ``CollectiveRecord``; this takes less
+        than a microsecond.
+        """
         ...
 
     def step(self) -> None:

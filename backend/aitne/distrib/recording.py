@@ -1,4 +1,6 @@
-"""Ring buffer of records until the profile reads them; writers never wait for it."""
+"""Ring buffer for records of collectives, from which the profile reads them. Writing never waits
+for a reader.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +14,28 @@ from typing import TypeAlias
 from aitne.distrib.record import Recorder
 
 STEP = "step"
-"""Mark: the optimizer has applied its gradients. ``t0_ns`` equals ``t1_ns``."""
+"""Operation name of a record that marks the end of a training step: the optimizer has applied its
+gradients. Its ``t0_ns`` and ``t1_ns`` are equal."""
 WAIT = "wait"
-"""Mark: from ``t0_ns`` to ``t1_ns`` the training thread waited for an exchange of another
-thread."""
+"""Operation name of a record that marks a wait: from ``t0_ns`` to ``t1_ns`` the training thread
+waited for an exchange on another thread."""
 MARKS = frozenset({STEP, WAIT})
 
 CAPACITY = 1 << 15
 
 
 Entry: TypeAlias = tuple[int, str, int, int, int, int, int]
-"""Stored record: its number, the five fields of ``CollectiveRecord``, and ``threading.get_ident()`` of its
-writer."""
+"""Stored record: its sequence number, the five fields of ``CollectiveRecord``, and
+``threading.get_ident()`` of the thread that added it."""
 
 
 class RecordRing:
-    """Ring buffer of the last records of this rank's collectives. Any number of threads add, one
-    reads.
+    """Ring buffer of the last records of this rank's collectives. Any number of threads may add
+    records; one thread reads them.
 
-    A writer takes a number and fills that number's slot: two atomic operations of the interpreter
-    and no lock, about 0.15 µs. A reader that comes too late finds overwritten slots, and counts
-    them in ``dropped``.
+    A writing thread takes a sequence number and fills the slot of that number. This needs two
+    atomic operations of the interpreter and no lock, about 0.15 µs. If the reader is too slow,
+    records are overwritten and counted in ``dropped``.
 
     ``capacity`` is a power of two.
     """
@@ -62,12 +65,14 @@ class RecordRing:
         )
 
     def step(self) -> None:
-        """Mark the end of a training step, on the thread that trains."""
+        """Add a mark for the end of a training step; called on the thread that trains."""
         now = time.monotonic_ns()
         self.add(STEP, 0, 0, now, now)
 
     def drain(self) -> list[Entry]:
-        """Return the records since the last call, oldest first. Only one thread may read."""
+        """Return the records added since the last call, oldest first. Only one thread may call
+        this.
+        """
         entries: list[Entry] = []
         while True:
             entry = self._slots[self._read & self._mask]
@@ -84,10 +89,10 @@ class RecordRing:
             self._read += 1
 
     def newest(self) -> int:
-        """Return the number of the latest record, which shows whether records were added since the
-        last call.
+        """Return the sequence number of the latest record, by which a caller detects whether
+        records were added since its last call.
 
-        Only one thread may call it; it may be another one than the reader.
+        Only one thread may call this; it need not be the one that calls ``drain``.
         """
         while (number := self._slots[(self._newest + 1) & self._mask][0]) > self._newest:
             self._newest = number
@@ -95,16 +100,18 @@ class RecordRing:
 
 
 class NullRecorder:
-    """Recorder that discards everything, used to measure the cost of recording."""
+    """Recorder that discards all records, to measure the cost of recording by comparison."""
 
     def add(self, op: str, nbytes: int, ranks: int, t0_ns: int, t1_ns: int) -> None:
-        """Discard the record without storing it."""
+        """Discard the record of a collective."""
 
     def step(self) -> None:
-        """Discard the mark without storing it."""
+        """Discard the mark of a step."""
 
 
 def recorder(environ: Mapping[str, str] | None = None) -> Recorder:
-    """Return a ``RecordRing``; with ``AITNE_RECORD=0`` an ``NullRecorder``, to measure the cost of recording."""
+    """Return a ``RecordRing``, or a ``NullRecorder`` if ``AITNE_RECORD=0`` is set in ``environ``
+    (default: the environment of this process).
+    """
     environ = os.environ if environ is None else environ
     return NullRecorder() if environ.get("AITNE_RECORD") == "0" else RecordRing()

@@ -1,8 +1,8 @@
-"""Arithmetic of collectives on this rank: scaling, fusion, and reductions the transport does not
-support.
+"""Arithmetic of collectives on this rank: scaling, fusion of several tensors, and reductions that
+the transport does not support itself.
 
-Rules are Horovod's: integers are scaled in float64 and truncated towards zero, 16-bit floats in
-float32; an average is a sum, divided.
+The rules are Horovod's: integers are scaled in float64 and truncated towards zero, 16-bit floats
+are scaled in float32, and an average is a sum that is divided afterwards.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _REDUCTIONS = {
 
 
 class UnsupportedError(TypeError):
-    """Error: the transport does not support this reduction of elements of this type."""
+    """Error: the transport cannot reduce elements of this type by this operation."""
 
 
 def scale(tensor: torch.Tensor, factor: float, divisor: int = 1) -> None:
-    """Multiply by ``factor`` and divide by ``divisor``, in place."""
+    """Multiply the tensor by ``factor`` and divide it by ``divisor``, in place."""
     if factor == 1.0 and divisor == 1:
         return
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
@@ -44,8 +44,8 @@ def scale(tensor: torch.Tensor, factor: float, divisor: int = 1) -> None:
 def allreduce(
     transport: Transport, flat: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
 ) -> None:
-    """Reduce the row ``flat`` of all ranks in place, with factors before and after the
-    reduction.
+    """Reduce the one-dimensional tensor ``flat`` of all ranks in place; multiply by ``prescale``
+    before the reduction and by ``postscale`` after it.
     """
     reduction = _REDUCTIONS[op]
     wide = wider(transport, flat.dtype, reduction)
@@ -67,8 +67,9 @@ def adasum(
     prescale: float,
     postscale: float,
 ) -> None:
-    """Combine the row ``flat`` of all ranks in place by Adasum; ``counts`` are the lengths of the
-    tensors in it.
+    """Combine the one-dimensional tensor ``flat`` of all ranks in place by Adasum. ``counts``
+    contains the lengths of the tensors that ``flat`` consists of, each of which is combined
+    separately.
     """
     from aitne.distrib import adasum as rule  # most programs never need it
 
@@ -80,8 +81,8 @@ def adasum(
 def reducescatter(
     transport: Transport, tensor: torch.Tensor, op: ReduceOp, prescale: float, postscale: float
 ) -> torch.Tensor:
-    """Return this rank's rows of the reduced tensor. If rows are not divisible by the number of
-    ranks, the first ranks get one more.
+    """Return this rank's part, along the first dimension, of the reduced tensor. If the dimension
+    is not divisible by the number of ranks, the first ranks get one row more.
     """
     rows = scattered_rows(tensor.shape[0], transport.size)
     row = tensor[0].numel() if tensor.shape[0] else 0
@@ -101,13 +102,15 @@ def reducescatter(
 
 
 def scattered_rows(rows: int, ranks: int) -> list[int]:
-    """Return the number of ``rows`` that each rank gets."""
+    """Divide ``rows`` rows among ``ranks`` ranks; return the number that each rank gets. The first
+    ranks get one more if it is not divisible.
+    """
     return [rows // ranks + (rank < rows % ranks) for rank in range(ranks)]
 
 
 def wider(transport: Transport, dtype: torch.dtype, op: Reduction) -> torch.dtype | None:
-    """Return the type in which ``transport`` can reduce ``dtype``, or None if it can reduce
-    ``dtype`` itself.
+    """Return the type to which elements must be converted so that ``transport`` can reduce them;
+    None if it can reduce ``dtype`` itself.
 
     Raises:
         UnsupportedError: there is no such type.
@@ -130,15 +133,17 @@ def wider(transport: Transport, dtype: torch.dtype, op: Reduction) -> torch.dtyp
 
 
 class FusionBuffer:
-    """Reused buffers in which several tensors are joined to one row for a single collective, one
-    for each element type and device.
+    """Reused memory in which several tensors are joined to one flat tensor for a single collective;
+    one buffer for each element type and device.
     """
 
     def __init__(self) -> None:
         self._buffers: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
 
     def fill(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return one row with the elements of all tensors; it is valid until the next call."""
+        """Return one flat tensor with the elements of all tensors, which is valid until the next
+        call.
+        """
         first = tensors[0]
         count = sum(tensor.numel() for tensor in tensors)
         key = (first.dtype, first.device)
@@ -151,7 +156,7 @@ class FusionBuffer:
 
 
 def unfuse(row: torch.Tensor, outputs: Sequence[torch.Tensor]) -> None:
-    """Copy the elements of the row back to the outputs."""
+    """Copy the elements of the flat tensor ``row`` back to the tensors ``outputs``."""
     for output, part in zip(
         outputs, row.split([tensor.numel() for tensor in outputs]), strict=True
     ):

@@ -1,36 +1,34 @@
 """Profile of a run as one document, computed from the summaries of all ranks.
 
-The document, ``profile.json``, is an object of at most ``LIMIT_BYTES``:
+The document, ``profile.json``, is a JSON object of at most ``LIMIT_BYTES``. A *share* is a fraction
+from 0 to 1.
 
-``schema``          1; a reader refuses a number it does not know. New keys may come, none changes.
+``schema``          1; readers must refuse another number. Keys may be added, but none is changed.
 ``written_at``      time of writing, RFC 3339 in UTC.
-``final``           true: the run has ended and this is the last version.
+``final``           true if the run has ended and this is the last version.
 ``size``            number of ranks.
-``steps``           training steps that have ended, of the slowest rank; 0: the program marks none.
-``step_s``          mean length of a step, or null.
-``elapsed_s``       from the first record to the last, the longest of any rank.
-``communicating``   share of the steps in which a collective ran, mean of ranks, 0..1 or null.
-``blocked``         share of the steps in which the training thread was blocked by it, or null.
-``overlap``         share of communication overlapped with computation, 0..1; null: not known.
-``straggler``       null, or ``{rank, node, behind_s, share}``: the rank the others wait for; in each step
-                    it computes ``behind_s`` longer than the median of the others, ``share`` of the step.
-``table``           rows ``{op, from_bytes, to_bytes, count, bytes, time_s, fastest_s, slowest_s,
-                    bus_bytes_per_s}``: one for each operation and size of message that came up. ``count`` and
-                    ``bytes`` are those of the rank with most, ``time_s`` is the mean of the ranks that took
-                    part, ``to_bytes`` of the last size is null.
-``ranks``           rows ``{rank, node, steps, step_s, communicating, blocked, overlap, own_s, records,
-                    dropped}``, at most ``MOST_RANKS``, by rank; ``own_s`` is the length of a step
-                    without its waits for others. Beyond the limit, ranks that are least behind
-                    are omitted.
-``history``         rows ``{t_s, steps, step_s, communicating, blocked}`` over time, at most ``MOST_POINTS``,
-                    ``t_s`` since the first row's begin, for a chart.
+``steps``           number of training steps of the slowest rank; 0 if the program marks no steps.
+``step_s``          mean duration of a step in seconds, or null.
+``elapsed_s``       seconds from the first record of a rank to its last, the maximum of the ranks.
+``communicating``   share of the steps in which a collective ran, mean of the ranks, or null.
+``blocked``         share of the steps in which a collective blocked the training thread, or null.
+``overlap``         share of communication that overlapped with computation; null if not known.
+``straggler``       null, or ``{rank, node, behind_s, share}``: the rank for which the others wait. In each
+                    step it computes ``behind_s`` seconds longer than the median of the others, which is
+                    ``share`` of the step.
+``table``           list of ``{op, from_bytes, to_bytes, count, bytes, time_s, fastest_s, slowest_s,
+                    bus_bytes_per_s}``, one for each operation and range of message sizes that occurred.
+                    ``count`` and ``bytes`` are the maximum of the ranks, ``time_s`` is the mean of the ranks
+                    that took part; ``to_bytes`` of the last range is null.
+``ranks``           list of ``{rank, node, steps, step_s, communicating, blocked, overlap, own_s, records,
+                    dropped}``, by rank; ``own_s`` is the duration of a step without waits for other ranks.
+                    If there are more than ``MOST_RANKS``, the fastest ranks are omitted.
+``history``         list of ``{t_s, steps, step_s, communicating, blocked}`` over time for a chart, at most
+                    ``MOST_POINTS``; ``t_s`` is in seconds since the start of the recording.
 
-Where collectives are queued on GPUs, only the time to queue them is recorded: ``communicating``, ``blocked``,
-``overlap``, ``own_s`` and ``straggler`` are then null, and ``bus_bytes_per_s`` is 0.
-
-Bus bandwidth is what NVIDIA's nccl-tests calls so (doc/PERFORMANCE.md there): bytes over time, times the
-part of them that any algorithm must move, such as 2 (n - 1) / n for all-reduce. It is that of the mean
-collective, waiting for late ranks included.
+Bus bandwidth is defined as in NVIDIA's nccl-tests (doc/PERFORMANCE.md there): bytes divided by time,
+multiplied by the transfers that any algorithm needs for each byte, such as 2 (n - 1) / n for an
+allreduce among n ranks. It is the mean over all collectives, including their waits for late ranks.
 """
 
 from __future__ import annotations
@@ -50,13 +48,14 @@ LIMIT_BYTES = 256 * 1024
 MOST_RANKS = 512
 MOST_POINTS = 240
 BEHIND_SHARE = 0.05
-"""Minimum share of a step by which a rank must be behind to count as a straggler."""
+"""Minimum fraction of a step by which a rank must be slower than the others to be reported as a
+straggler."""
 
 
 @dataclass
 class History:
-    """Points of the profile's chart over time. If there are too many, each two are merged
-    into one.
+    """Points of the profile's chart over time. If there are more than ``MOST_POINTS``, every second
+    point is removed, and later points are added half as often.
     """
 
     points: list[dict[str, Any]] = field(default_factory=list)
@@ -65,9 +64,8 @@ class History:
     _held: int = 0
 
     def add(self, t_s: float, totals: Mapping[str, float]) -> None:
-        """Add a point with the totals of the run until ``t_s`` seconds after its start.
-
-        Keys of ``totals``: ``steps``, ``watched_s``, ``communicating_s``, ``blocked_s``.
+        """Add a point at ``t_s`` seconds after the start of the run. ``totals`` covers the run
+        until then, with the keys ``steps``, ``watched_s``, ``communicating_s`` and ``blocked_s``.
         """
         self._held += 1
         new = {key: totals[key] - self._last.get(key, 0.0) for key in totals}
@@ -91,8 +89,8 @@ class History:
 
 
 def totals(messages: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
-    """Return the totals of all ranks for ``History.add``: means over the ranks, and the steps of
-    the slowest rank.
+    """Return the totals for ``History.add``: the mean of all ranks' times, and the number of steps
+    of the slowest rank. ``messages`` contains the latest message of each rank.
     """
     rows = list(messages.values())
     count = len(rows) or 1
@@ -111,7 +109,13 @@ def document(
     final: bool,
     now: datetime | None = None,
 ) -> dict[str, Any]:
-    """Return the profile, from the latest message (``CollectiveSummary.message``) of each sending rank."""
+    """Return the profile document, computed from the latest message (``CollectiveSummary.message``)
+    of each rank that has sent one.
+
+    ``nodes`` contains the number of each rank's node, ``history`` the points of the chart;
+    ``final`` states whether the run has ended. ``now`` is the time of writing, by default the
+    current time.
+    """
     # A rank that never waits, because it is the last, need not record waits if others do.
     waits_known = any(message["waits"] for message in messages.values()) or not any(
         message["elsewhere"] for message in messages.values()
@@ -160,10 +164,12 @@ def _rank(rank: int, node: int, message: Mapping[str, Any], waits_known: bool) -
 
 
 def _straggler(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the straggler, the rank with the longest step of its own; None if there is none.
+    """Return the straggler, that is the rank that computes longest in a step, excluding its waits
+    for others. Return None if it exceeds the median of the others by less than ``BEHIND_SHARE`` of
+    a step.
 
-    None also if it is behind the median of the others by less than ``BEHIND_SHARE``. Clocks of
-    nodes differ, durations do not: a rank that is late for a collective waits least in it.
+    Durations are compared, because the clocks of nodes differ: the rank for which the others wait
+    in a collective waits least itself.
     """
     rows = [row for row in rows if row["own_s"] is not None]
     if len(rows) < 2:
@@ -217,7 +223,9 @@ def _table(messages: Mapping[int, Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _moved(op: str, ranks: int) -> float:
-    """Return the minimum that a rank must transfer, as a multiple of its contribution."""
+    """Return the minimum number of bytes that a rank must send in this collective, as a multiple of
+    the bytes it contributes.
+    """
     if op in ("allreduce", "adasum"):
         return 2 * (ranks - 1) / ranks
     if op == "allgather":
@@ -235,5 +243,5 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _rounded(seconds: float) -> float:
-    """Round seconds to a tenth of a microsecond."""
+    """Return the seconds rounded to a tenth of a microsecond."""
     return round(seconds, 7)

@@ -1,4 +1,6 @@
-"""State that a run needs besides its weights to resume as if it had never stopped."""
+"""State, in addition to the weights, that a run needs to resume with the same results as an
+uninterrupted run.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,11 @@ from torch.utils.data import Sampler
 
 
 def random_state() -> dict[str, Any]:
-    """Return the state of all random number generators: torch's on CPU and GPUs, NumPy's, Python's.
+    """Return the state of all random number generators: those of PyTorch on CPU and GPUs, of NumPy
+    and of Python.
 
-    Contains only tensors, numbers and text, so that a checkpoint can be loaded without running
-    code.
+    The state consists of tensors, numbers and text only, so that loading it from a checkpoint
+    executes no code.
     """
     version, numbers, gauss = random.getstate()
     numpy_state: Any = np.random.get_state(legacy=False)
@@ -33,7 +36,7 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: Mapping[str, Any]) -> None:
-    """Restore the random number generators to the result of ``random_state()``."""
+    """Restore the state of all random number generators from the result of ``random_state``."""
     # Loaded with ``map_location`` they may be on any device; generators take them from the CPU.
     torch.set_rng_state(state["torch"].cpu())
     if state["cuda"]:
@@ -56,9 +59,9 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
 
 
 class Position(Sampler):
-    """Sampler that records the position of the training and resumes there.
+    """Sampler that records how many samples of an epoch were trained, and resumes after them.
 
-    It wraps a sampler whose order depends on nothing but the epoch, such as
+    It wraps a sampler whose order depends only on the number of the epoch, such as
     ``DistributedSampler``::
 
         position = Position(DistributedSampler(data, seed=1))
@@ -69,36 +72,41 @@ class Position(Sampler):
                 train(batch)
                 position.trained(len(batch))
 
-    A loader's workers read ahead of what was trained; the count here is of what was trained.
+    The program reports trained samples by ``trained``, because a loader's workers read samples
+    before they are trained.
     """
 
     def __init__(self, sampler: Any) -> None:
         self._sampler = sampler
         self.epoch = 0
         self.samples = 0
-        """Number of samples of the epoch on which this rank has trained."""
+        """Number of samples of the current epoch on which this rank has trained."""
 
     def begin(self, epoch: int) -> None:
-        """Start an epoch; if it is the epoch of the loaded state, resume it."""
+        """Start an epoch; if a loaded state belongs to this epoch, continue after its trained
+        samples.
+        """
         if epoch != self.epoch:
             self.epoch, self.samples = epoch, 0
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
 
     def trained(self, samples: int) -> None:
-        """Add ``samples`` to the trained samples of this epoch; at its end the position moves to
-        the next epoch.
+        """Add ``samples`` to the number of trained samples. When the epoch is complete, the
+        position moves to the start of the next one.
         """
         self.samples += samples
         if self.samples >= len(self._sampler):
             self.epoch, self.samples = self.epoch + 1, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Return the epoch and the number of its trained samples."""
+        """Return the number of the epoch and the number of samples of it on which this rank has
+        trained.
+        """
         return {"epoch": self.epoch, "samples": self.samples}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Restore the position of ``state_dict``."""
+        """Restore the position from the result of ``state_dict``."""
         self.epoch, self.samples = state["epoch"], state["samples"]
 
     def __iter__(self) -> Iterator[Any]:

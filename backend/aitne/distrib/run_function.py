@@ -1,4 +1,6 @@
-"""Run of a function on several ranks, from a program that is not a rank: ``horovod.run``."""
+"""Function ``run`` (``horovod.run``), by which a program that is not a rank runs a function on
+several ranks.
+"""
 
 from __future__ import annotations
 
@@ -34,32 +36,36 @@ def run(
     executable: str | None = None,
     np: int | None = None,
 ) -> list[Any]:
-    """Start ranks by ``aitne-run``, call ``func(*args, **kwargs)`` on each, and return the results by
-    rank.
+    """Start ranks by ``aitne-run``, call ``func(*args, **kwargs)`` on each, and return the results
+    in the order of the ranks.
 
-    The function calls ``init`` itself. It is sent by cloudpickle if that is installed; otherwise by
-    pickle, which requires that a module other than the program itself defines it.
+    The function must call ``init`` itself. It is sent to the ranks by cloudpickle if that is
+    installed; otherwise by pickle, which requires that the function is defined in an importable
+    module, not in the main program.
 
     Args:
-        func: Function that every rank calls.
-        args: Positional arguments of the function.
-        kwargs: Keyword arguments of the function.
-        num_proc: Number of ranks; None: as many as ``hosts`` or the job has.
-        hosts: Nodes and their ranks, such as ``a:2,b:2``. They share the folder for the rendezvous.
-        hostfile: File with the nodes, in a line ``name slots=2`` for each.
-        start_timeout: Seconds in which ranks have to join.
-        ssh_port: Port of ssh on the nodes.
-        ssh_identity_file: File with the private key of ssh.
-        use_gloo: Exchange tensors without MPI, as is the default.
-        use_mpi: Exchange tensors by MPI.
-        network_interfaces: Network interface between nodes; of several, the first that a node has.
-        executable: Python interpreter of the ranks; None: this one.
-        np: The old name of ``num_proc``.
+        func: function that every rank calls.
+        args: positional arguments of the function.
+        kwargs: keyword arguments of the function.
+        num_proc: number of ranks; None for as many as ``hosts`` or the job has.
+        hosts: nodes and the number of ranks on each, such as ``a:2,b:2``. All nodes must see the
+            folder that the ranks use to find each other.
+        hostfile: file with the nodes, one line such as ``name slots=2`` for each.
+        start_timeout: seconds within which all ranks must connect.
+        ssh_port: port of the ssh servers on the nodes.
+        ssh_identity_file: file with the private key for ssh.
+        use_gloo: True to exchange tensors without MPI, which is the default.
+        use_mpi: True to exchange tensors by MPI.
+        network_interfaces: names of the network interfaces to use between nodes, comma-separated;
+            the first that a node has is used.
+        executable: Python interpreter of the ranks; None for the current one.
+        np: deprecated alias of ``num_proc``.
 
     Raises:
-        RuntimeError: a rank failed; the output of the ranks has the reason.
-        TypeError: the function cannot be sent.
-        aitne.launch.errors.LaunchError: the folder for the rendezvous cannot be used.
+        RuntimeError: a rank failed; the output of the ranks states the reason.
+        TypeError: the function or an argument cannot be pickled.
+        aitne.launch.errors.LaunchError: the folder that the ranks use to find each other cannot be
+            used.
     """
     options: list[str] = []
     for name, value in (
@@ -90,7 +96,10 @@ def run(
 
 
 def dumped(value: Any) -> bytes:
-    """Return the value in pickled form. Raises ``TypeError`` if another process could not read it."""
+    """Return the value in pickled form.
+
+    Raises ``TypeError`` if another process could not unpickle it.
+    """
     if importlib.util.find_spec("cloudpickle") is not None:
         data: bytes = importlib.import_module("cloudpickle").dumps(value)
         return data
@@ -104,12 +113,12 @@ def dumped(value: Any) -> bytes:
 
 
 def result_file(folder: str, rank: int) -> Path:
-    """Return the file for the result of a rank."""
+    """Return the path of the file to which rank ``rank`` writes its result."""
     return Path(folder, f"result-{rank}.pickle")
 
 
 def result_files(folder: str) -> list[Path]:
-    """Return the files with the results of all ranks, in the order of ranks."""
+    """Return the paths of the files with the results of all ranks, in the order of the ranks."""
     return [
         result_file(folder, rank) for rank in range(len(list(Path(folder).glob("result-*.pickle"))))
     ]

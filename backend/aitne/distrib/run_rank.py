@@ -1,4 +1,6 @@
-"""Program of the ranks that ``run_function.run`` starts: call the function and store its result."""
+"""Program that each rank started by ``run_function.run`` executes: it calls the function and stores
+the result.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from aitne.distrib.run_function import FUNCTION, dumped, result_file
 
 
 def main(folder: str) -> None:
-    """Call the function in ``folder``, and store the result there for this rank."""
+    """Read the pickled function from ``folder``, call it, and store the result of this rank in the
+    folder.
+    """
     path, data = pickle.loads(Path(folder, FUNCTION).read_bytes())  # noqa: S301 - a private folder
     sys.path += [entry for entry in path if entry not in sys.path]
     func, args, kwargs = pickle.loads(data)  # noqa: S301 - likewise

@@ -14,15 +14,16 @@ import torch
 
 
 def linear_scaling(rate: float, batch: int, reference_batch: int) -> float:
-    """Return the learning rate for a batch of another size, scaled in proportion.
+    """Return the learning rate for batches of ``batch`` examples, scaled in proportion to the batch
+    size.
 
     Args:
         rate: learning rate for ``reference_batch``.
-        batch: examples per step over all ranks, accumulated passes included.
-        reference_batch: examples per step for which ``rate`` was determined.
+        batch: number of examples in a step, over all ranks and all accumulated backward passes.
+        reference_batch: number of examples in a step for which ``rate`` was determined.
 
     Raises:
-        ValueError: a batch is not positive.
+        ValueError: a batch size is not positive.
     """
     if batch < 1 or reference_batch < 1:
         raise ValueError(
@@ -32,12 +33,12 @@ def linear_scaling(rate: float, batch: int, reference_batch: int) -> float:
 
 
 class GradualWarmUp(torch.optim.lr_scheduler.LRScheduler):
-    """Scheduler that raises the learning rate in equal steps from ``1/factor`` of the optimizer's
-    to all of it.
+    """Scheduler that raises the learning rate linearly from ``1/factor`` of the optimizer's learning
+    rate to the whole of it.
 
-    The optimizer is given the scaled rate: with ``factor`` the number of ranks training begins at
-    the rate of a single one. A rate depends on the count of steps alone, so a run that resumes by
-    ``state_dict`` continues where it stopped. ::
+    The optimizer is created with the rate to reach. If ``factor`` is the number of ranks, training
+    begins at the rate for a single rank. The rate depends only on the number of steps, so a run
+    that is resumed with ``state_dict`` continues at the same rate. ::
 
         optimizer = torch.optim.SGD(model.parameters(), lr=linear_scaling(0.1, 32 * hvd.size(), 256))
         optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
@@ -46,14 +47,15 @@ class GradualWarmUp(torch.optim.lr_scheduler.LRScheduler):
         )
 
     Args:
-        optimizer: with the rate that is to be reached.
-        factor: quotient of the whole rate and the first one; at least 1.
-        steps: calls of ``step`` until the whole rate is reached; 0: at once.
-        after: factor of the whole rate at a count of steps, warm-up included.
-        last_epoch: as for every scheduler of torch.
+        optimizer: optimizer whose learning rate is the one to reach.
+        factor: ratio of the rate to reach to the initial rate; at least 1.
+        steps: number of calls of ``step`` until the rate is reached; 0 for no warm-up.
+        after: function of the number of steps so far, warm-up included, that returns a further
+            factor of the rate; None for no such factor.
+        last_epoch: as for the schedulers of PyTorch.
 
     Raises:
-        ValueError: ``factor`` is under 1 or ``steps`` negative.
+        ValueError: ``factor`` is less than 1, or ``steps`` is negative.
     """
 
     def __init__(
@@ -72,41 +74,45 @@ class GradualWarmUp(torch.optim.lr_scheduler.LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        """Return the current rate of each parameter group."""
+        """Return the current learning rate of each parameter group."""
         progress = min(self.last_epoch / self.steps, 1.0) if self.steps else 1.0
         part = (1.0 + (self.factor - 1.0) * progress) / self.factor
         decayed = 1.0 if self._after is None else self._after(self.last_epoch)
         return [base * part * decayed for base in self.base_lrs]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return counts and rates, without ``after``, which the program provides."""
+        """Return the number of steps and the learning rates. The function ``after`` is not part of
+        it; the program passes it again.
+        """
         return {key: value for key, value in super().state_dict().items() if key != "_after"}
 
 
 def step_decay(milestones: Sequence[int], gamma: float = 0.1) -> Callable[[int], float]:
-    """Return ``gamma`` to the power of the reached milestones, as a function of the step.
-
-    For ``GradualWarmUp(after=...)``.
+    """Return a function of the step number: ``gamma`` to the power of the number of milestones
+    reached at that step. It is meant for ``GradualWarmUp(after=...)``.
     """
     ordered = sorted(milestones)
     return lambda step: float(gamma ** bisect_right(ordered, step))
 
 
 class LARS(torch.optim.Optimizer):
-    """SGD with momentum that scales the rate of each tensor by ``|w| / (|g| + weight_decay |w|)``.
+    """SGD with momentum that scales the learning rate of each tensor by ``|w| / (|g| + weight_decay
+    |w|)``.
 
-    The paper's algorithm 1: ``v = momentum v + lr trust |w| / (|g| + weight_decay |w|) (g + weight_decay w)``;
-    ``w = w - v``. Where ``|w|`` or ``|g|`` is zero, and in parameter groups with ``adapt=False``
-    (usual for biases and normalization, which the paper does not distinguish), the ratio and
-    ``trust`` are omitted: plain SGD whose momentum carries the learning rate.
+    This is algorithm 1 of the paper: ``v = momentum v + lr trust |w| / (|g| + weight_decay |w|) (g
+    + weight_decay w)``; ``w = w - v``. If ``|w|`` or ``|g|`` is zero, and in parameter groups with
+    ``adapt=False`` (usual for biases and normalization, which the paper does not distinguish), the
+    factor ``trust |w| / (|g| + weight_decay |w|)`` is omitted. The update is then plain SGD whose
+    momentum includes the learning rate.
 
     Args:
-        params: parameters or groups of them.
-        lr: the global rate.
-        momentum: share of the last step that is kept.
-        weight_decay: as in the formula.
-        trust: the paper's eta, the length of a layer's step as a part of its norm.
-        adapt: whether to scale at all.
+        params: parameters, or dicts of parameter groups.
+        lr: global learning rate.
+        momentum: fraction of the previous ``v`` that is kept.
+        weight_decay: weight decay of the formula.
+        trust: trust coefficient (the paper's eta): the size of a layer's step relative to the norm
+            of its weights.
+        adapt: whether to scale the learning rate of each tensor; parameter groups can override it.
 
     Raises:
         ValueError: a number is negative.
@@ -135,7 +141,9 @@ class LARS(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Perform one step; return the result of ``closure``."""
+        """Perform one optimization step; return the result of ``closure``, or None without a
+        closure.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():

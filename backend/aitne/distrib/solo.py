@@ -1,4 +1,4 @@
-"""Transport of a process group with one rank."""
+"""Transport for a process group that consists of one rank."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from aitne.distrib.transport.base import Group, Reduction, TransportError
 
 
 class SoloTransport:
-    """Transport of a world with a single rank, where the output of every collective is
-    its input.
-    """
+    """Transport of a group with a single rank, where the output of every collective is its input."""
 
     name: ClassVar[str] = "solo"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
@@ -25,36 +23,39 @@ class SoloTransport:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return None for one rank, otherwise that only one rank is supported."""
+        """Return why this transport cannot be used for these ranks; None if there is only one rank."""
         return None if len(nodes) == 1 else f"solo serves one rank, not {len(nodes)}"
 
     @classmethod
     def connect(cls, group: Group, device: str) -> SoloTransport:
-        """Return a transport immediately, as there are no other ranks."""
+        """Return a transport at once, because there are no other ranks."""
         return cls()
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """Return True: every reduction of one rank is trivial."""
+        """Return True, because every reduction over one rank returns its input."""
         return True
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """Leave the values unchanged. Raises ``TransportError`` after ``abort``."""
+        """Leave the values unchanged.
+
+        Raises ``TransportError`` if ``abort`` was called.
+        """
         self._check()
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Copy the values to ``out``."""
+        """Copy the values of ``flat`` to ``out``."""
         self._check()
         out.copy_(flat)
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Copy the values to ``out``."""
+        """Copy the values of ``flat`` to ``out``."""
         self._check()
         out.copy_(flat)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Leave the values unchanged."""
+        """Leave the values unchanged, because they are those of the root."""
         self._check()
 
     def alltoall(
@@ -64,20 +65,20 @@ class SoloTransport:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """Copy the values to ``out``."""
+        """Copy the values of ``flat`` to ``out``."""
         self._check()
         out.copy_(flat)
 
     def barrier(self) -> None:
-        """Return immediately, as there are no other ranks."""
+        """Return at once, because there are no other ranks."""
         self._check()
 
     def abort(self, reason: str) -> None:
-        """Make further calls raise ``TransportError(reason)``."""
+        """Make all further collectives raise ``TransportError(reason)``."""
         self._aborted = reason
 
     def close(self) -> None:
-        """Do nothing: there are no resources."""
+        """Do nothing, because this transport has no resources."""
 
     def _check(self) -> None:
         if self._aborted is not None:

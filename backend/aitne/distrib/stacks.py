@@ -1,9 +1,9 @@
-"""Python stacks of the threads of a rank, even of a process that cannot answer.
+"""Python stacks of all threads of a rank, even if its process cannot answer.
 
-A rank that receives the request writes its own stacks on another thread than the one that hangs. If
-that is impossible, because a library holds the interpreter's lock, another rank of the same machine
-sends the process a signal, and the interpreter's fault handler writes stacks without that lock to a
-file in memory. A stopped process cannot do even that, and its state indicates so.
+A rank that gets a request for its stacks answers on another thread than the one that hangs. If it
+cannot, because a library holds the interpreter's lock (GIL), another rank on the same node sends
+the process a signal; the interpreter's fault handler then writes the stacks, without that lock, to
+a file in memory. If the process is stopped and cannot even do that, its process state is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any
 
 MOST_CHARACTERS = 64 * 1024
-"""Maximum characters of the stacks of one rank; the rest is cut off."""
+"""Maximum number of characters of the stacks of one rank; longer text is cut off."""
 
 _WATCH = {"aitne-control", "aitne-guard", "aitne-profile", "aitne-stall", "aitne-timeline"}
 _TAKERS = ("/distrib/stacks.py", "/distrib/guard.py", "/distrib/control.py")
@@ -41,7 +41,7 @@ _STATES = {
 def here() -> str:
     """Return the stacks of all threads of this process as text, the main thread first.
 
-    Threads and frames of the rank monitor itself are omitted.
+    Threads and frames that belong to the monitor itself are omitted.
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
@@ -58,7 +58,8 @@ def here() -> str:
 
 @cache
 def address() -> Mapping[str, Any]:
-    """Return the address with which other processes of this user ``ask`` for stacks.
+    """Return what another process of this user must pass to ``ask`` to get the stacks of this
+    process: a JSON object.
 
     It is valid as long as this process lives.
     """
@@ -69,9 +70,10 @@ def address() -> Mapping[str, Any]:
 
 
 def ask(whose: Mapping[str, Any]) -> str:
-    """Return the stacks of another process of this machine, or a text that says why there are none.
+    """Return the stacks of another process on this node, or a text that states why they are not
+    available.
 
-    ``whose`` is the result of ``address`` in that process. Takes up to 2 s.
+    ``whose`` is the result of ``address`` in that process. Takes at most 2 s.
     """
     pid = int(whose["pid"])
     try:
@@ -96,7 +98,9 @@ def ask(whose: Mapping[str, Any]) -> str:
 
 
 def _grown(file: Path, before: int) -> str:
-    """Return the text that was written after ``before`` bytes, once it stops growing."""
+    """Return the text of the file after the first ``before`` bytes, when the file has stopped
+    growing.
+    """
     until = time.monotonic() + _ANSWER_S
     size = before
     while time.monotonic() < until:
@@ -111,16 +115,17 @@ def _grown(file: Path, before: int) -> str:
 
 
 def _stat(pid: int) -> tuple[str, str]:
-    """Return a process's state and its start time.
+    """Return the state and the start time of a process, as text from its ``stat`` file (see
+    proc(5)).
 
-    The start time distinguishes it from a later process of the same PID.
+    The start time distinguishes it from a later process with the same PID.
     """
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return fields[0], fields[19]
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:
-    """Return the first outer frame that does not belong to the watch."""
+    """Return the innermost frame that does not belong to the monitor; None if there is none."""
     while frame is not None and frame.f_code.co_filename.endswith(_TAKERS):
         frame = frame.f_back
     return frame

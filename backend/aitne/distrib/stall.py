@@ -1,6 +1,7 @@
-"""Detection of stalls: warnings with the missing ranks, and the end of the run.
+"""Detection of stalled collectives on rank 0: warnings that name the missing ranks, and the end of
+the run.
 
-Variables are Horovod's.
+The environment variables are those of Horovod.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from collections.abc import Callable
 log = logging.getLogger("aitne.distrib")
 
 Check = Callable[[float, float], list[str]]
-"""Function of the seconds that are late, and too late (0: never); returns messages about late
-requests."""
+"""Function that returns messages about overdue requests. Its arguments are the seconds after which
+a request is reported, and those after which the run ends (0: never)."""
 
 
 class StallInspector:
-    """Thread at rank 0 that looks for stalls: it sleeps while no rank waits, and otherwise checks
-    once a minute.
+    """Thread on rank 0 that detects stalled collectives: it sleeps while no rank waits for another,
+    and otherwise checks the waiting requests regularly.
 
-    Waiting causes a warning after ``HOROVOD_STALL_CHECK_TIME_SECONDS`` (default 60) and ends the
-    run after ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`` (default 0: never).
+    A request that waits longer than ``HOROVOD_STALL_CHECK_TIME_SECONDS`` (default 60) causes a
+    warning; after ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`` (default 0: never) the run ends.
     ``HOROVOD_STALL_CHECK_DISABLE=1`` disables both.
     """
 
@@ -37,7 +38,7 @@ class StallInspector:
         self._thread: threading.Thread | None = None
 
     def watch(self, any_waits: bool) -> None:
-        """Set whether any rank waits; costs nothing without a change."""
+        """Set whether any rank waits for another; returns immediately."""
         self._any_waits = any_waits
         if not any_waits or self._off or self._waits.is_set():
             return
@@ -67,14 +68,15 @@ class StallInspector:
 
 
 class StepLimit:
-    """Context manager that limits the time for which an optimizer's step waits for other ranks, to
+    """Context manager that limits how long an optimizer's exchange step waits for other ranks, to
     ``HOROVOD_STALL_SHUTDOWN_TIME_SECONDS``.
 
-    Exchange steps are not negotiated, so rank 0 does not know that ranks wait in them: each rank
-    limits its own wait.
+    Exchange steps are not negotiated, so rank 0 does not know that ranks wait in them. Therefore
+    each rank limits its own wait.
 
     Args:
-        expire: called once with the seconds that a step has waited, on a thread of this object.
+        expire: function that is called once, with the seconds that a step has waited, on a thread
+            of this object.
     """
 
     def __init__(self, expire: Callable[[float], None]) -> None:
@@ -97,7 +99,7 @@ class StepLimit:
         self._began.pop(threading.get_ident(), None)
 
     def close(self) -> None:
-        """Stop the thread of this time limit."""
+        """Stop the thread that measures the waits."""
         self._end.set()
 
     def _run(self) -> None:
@@ -110,7 +112,9 @@ class StepLimit:
 
 
 def _limits() -> tuple[float, float]:
-    """Return the seconds after which a request is late (0: no check), and too late (0: never)."""
+    """Return the seconds after which a waiting request is reported (0: no checks), and the seconds
+    after which the run ends (0: never).
+    """
     late_s = float(os.environ.get("HOROVOD_STALL_CHECK_TIME_SECONDS", "60"))
     off = os.environ.get("HOROVOD_STALL_CHECK_DISABLE", "0") not in {"", "0"}
     shutdown_s = float(os.environ.get("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "0"))

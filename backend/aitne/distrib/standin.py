@@ -1,4 +1,4 @@
-"""Participation of a joined rank in the exchanges of others, with zeros."""
+"""Participation of a rank that waits in ``join`` in the exchange steps of other ranks, with zeros."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ StepCallback = Callable[[int], None]
 
 
 class JoinedRankProxy:
-    """Thread that takes part with zeros in the exchange steps of other ranks, by the channels'
-    callbacks, while this rank has joined.
+    """Thread that takes part with zeros in the exchange steps of other ranks while this rank waits
+    in ``join``; it calls a callback of each channel.
 
-    It is another thread than the one that executes responses: other ranks may need a response
-    before they reach the step for which this thread would wait.
+    It is not the thread that executes responses, because other ranks may need a response before
+    they reach the step in which this thread waits.
 
     Args:
-        fail: Called when a callback raised. Its second argument is whether other ranks do not know
-            of it yet.
+        fail: function that is called with the exception of a callback. Its second argument is True
+            if the other ranks do not know of the failure yet.
     """
 
     def __init__(self, fail: Callable[[str, bool], None]) -> None:
@@ -35,15 +35,15 @@ class JoinedRankProxy:
         self._under_way = 0
 
     def register(self, channel: int, callback: StepCallback | None) -> None:
-        """Register the callback for steps of a channel; None removes it."""
+        """Register the callback that takes part in the steps of a channel; None removes it."""
         if callback is None:
             self._callbacks.pop(channel, None)
         else:
             self._callbacks[channel] = callback
 
     def take_part(self, channel: int, step: int) -> None:
-        """Queue the step ``step`` of ``channel``, which other ranks have started. Called by one
-        thread at a time; does not wait.
+        """Queue the step ``step`` of ``channel``, which other ranks have started, and return
+        immediately. Only one thread may call this at a time.
         """
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="aitne-joined", daemon=True)
@@ -53,15 +53,16 @@ class JoinedRankProxy:
         self._steps.put((channel, step))
 
     def settle(self) -> None:
-        """Wait until this rank has taken part in every queued step.
-
-        The caller may then use the resources of the callbacks again.
+        """Wait until this rank has taken part in every queued step, so that the caller may use the
+        channels again.
         """
         with self._changed:
             self._changed.wait_for(lambda: not self._under_way)
 
     def close(self, timeout_s: float) -> None:
-        """Stop the thread, or abandon it if a callback does not return in time."""
+        """Stop the thread; if a callback does not return within ``timeout_s`` seconds, leave the
+        thread running.
+        """
         self._steps.put(None)
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)

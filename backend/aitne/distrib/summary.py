@@ -1,18 +1,20 @@
-"""Summary of a rank's communication, small enough to send every few seconds.
+"""Summary of a rank's communication, small enough to be sent to rank 0 every few seconds.
 
-Three durations are distinguished, all unions of intervals, so that nothing is counted twice:
+Three durations are distinguished. Each is the length of a union of intervals, so that nothing is
+counted twice:
 
-- *communicating*: some collective of this rank is running, on any thread;
-- *blocked*: the training thread itself is in a collective, or waits for one (the ``wait`` mark);
-- *hidden*: communicating while not blocked: the training thread computes meanwhile.
+- *communicating*: a collective of this rank is running, on any thread;
+- *blocked*: the training thread is in a collective, or waits for one (a ``wait`` mark);
+- *hidden*: communicating but not blocked, because the training thread computes meanwhile.
 
-A step lasts from one ``step`` mark to the next, and only intervals within steps count: broadcasting
-the first parameters is in the table, not in the share. A program that never marks a step is
-measured from its first record to its last.
+A step lasts from one ``step`` mark to the next, and only intervals within steps count: the broadcast
+of the initial parameters, for example, appears in the table of message sizes but not in these
+durations. A program that marks no steps is measured from its first record to its last.
 
-The rows of the table are those of hvprof, the profiler for Horovod of Anthony, Xu, Subramoni and
-Panda (2021, doi:10.1109/IPDPSW52791.2021.00143): its bounds 128 KB, 16 MB, 32 MB and 64 MB are
-among these, in powers of two, so that these rows add up to its.
+The table has one row for each operation and range of message sizes. The ranges refine those of
+hvprof, the profiler for Horovod of Anthony, Xu, Subramoni and Panda (2021,
+doi:10.1109/IPDPSW52791.2021.00143), whose bounds are 128 KB, 16 MB, 32 MB and 64 MB (in powers of
+two), so that rows can be added up to hvprof's.
 """
 
 from __future__ import annotations
@@ -30,32 +32,34 @@ from aitne.distrib.recording import STEP, WAIT, Entry
 
 KIB, MIB = 1 << 10, 1 << 20
 EDGES = (128, KIB, 8 * KIB, 128 * KIB, MIB, 16 * MIB, 32 * MIB, 64 * MIB)
-"""Largest message of each row but the last, in bytes."""
+"""Largest message in bytes of each size range in the table; the last range has no limit and is not
+listed."""
 
 Times: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _EDGES = np.array(EDGES)
 _LIMIT = 1 << 13
-"""Number of entries that may wait for the end of their step; a longer step is added in parts."""
+"""Maximum number of records kept until the end of their step; the records of a longer step are
+processed in parts."""
 
 
 def row_of(nbytes: int) -> int:
-    """Return the row of the profile's table for a message of ``nbytes`` bytes."""
+    """Return the index of the size range to which a message of ``nbytes`` bytes belongs."""
     return bisect_left(EDGES, nbytes)
 
 
 def bounds_of(row: int) -> tuple[int, int | None]:
-    """Return the smallest and the largest size in bytes of the messages of a row; the last row has
-    no largest size (None).
+    """Return the smallest and the largest size in bytes of the messages in the size range number
+    ``row``; the largest size of the last range is None.
     """
     low = EDGES[row - 1] + 1 if row else 0
     return low, EDGES[row] if row < len(EDGES) else None
 
 
 def covered(begins: Times, ends: Times) -> int:
-    """Return the total duration that the intervals cover, overlaps counted once; empty ones are
-    ignored.
+    """Return the total duration covered by the intervals from ``begins`` to ``ends``; overlaps
+    count once, and empty intervals are ignored.
     """
     nonempty = ends > begins
     begins, ends = begins[nonempty], ends[nonempty]
@@ -68,8 +72,8 @@ def covered(begins: Times, ends: Times) -> int:
 
 @dataclass
 class Cell:
-    """Cell of the profile's table: number, bytes and times of the collectives of one operation and
-    one range of sizes. Times in ns.
+    """Totals for the collectives of one operation and one range of message sizes: number, bytes and
+    times in nanoseconds.
     """
 
     count: int = 0
@@ -78,10 +82,12 @@ class Cell:
     fastest_ns: int = 0
     slowest_ns: int = 0
     ranks: int = 0
-    """Number of ranks in the latest collective."""
+    """Number of ranks that took part in the latest collective."""
 
     def add(self, nbytes: Times, ranks: int, times_ns: Times) -> None:
-        """Add messages; ``ranks`` took part in the last of them."""
+        """Add collectives with these sizes in bytes and durations; ``ranks`` is the number of ranks
+        in the last of them.
+        """
         fastest = int(times_ns.min())
         self.fastest_ns = min(self.fastest_ns, fastest) if self.count else fastest
         self.slowest_ns = max(self.slowest_ns, int(times_ns.max()))
@@ -93,8 +99,8 @@ class Cell:
 
 @dataclass
 class Span:
-    """Observed time of a rank, and how much of it was communication, blocked the training, or was
-    hidden. Times in ns.
+    """Totals of a rank over an observed time: how much of it was communication, blocked the
+    training thread, or was communication hidden behind computation. Times are in nanoseconds.
     """
 
     watched_ns: int = 0
@@ -102,12 +108,14 @@ class Span:
     blocked_ns: int = 0
     hidden_ns: int = 0
     waits: bool = False
-    """Whether the training thread ever recorded a wait."""
+    """Whether the training thread has ever recorded a wait."""
     elsewhere: bool = False
-    """Whether another thread than the training thread ever communicated."""
+    """Whether a thread other than the training thread has ever communicated."""
 
     def add(self, begins: Times, ends: Times, communicating: Mask, blocked: Mask) -> None:
-        """Add intervals within the observed time; the masks select communication and blocking."""
+        """Add intervals within the observed time. The masks select those in which a collective ran,
+        and those in which the training thread was blocked.
+        """
         busy = covered(begins[communicating], ends[communicating])
         stopped = covered(begins[blocked], ends[blocked])
         either = communicating | blocked
@@ -118,9 +126,7 @@ class Span:
 
 @dataclass
 class CollectiveSummary:
-    """Summary of the records of this rank's collectives, to which ``add`` adds further records. Not
-    thread-safe.
-    """
+    """Summary of the records of this rank's collectives; ``add`` adds records. Not thread-safe."""
 
     cells: dict[tuple[str, int], Cell] = field(default_factory=dict)
     steps: int = 0
@@ -131,13 +137,13 @@ class CollectiveSummary:
     _outside: Span = field(default_factory=Span)
     _open: list[Entry] = field(default_factory=list)
     _begin: int | None = None
-    """Start of the time in which entries of ``_open`` count."""
+    """Start of the time that the records in ``_open`` cover; None if there are none yet."""
     _trainer: int | None = field(default_factory=lambda: threading.main_thread().ident)
     _marked: bool = False
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Add records, in the order in which ``RecordRing.drain`` returns them; any number costs a
-        few passes.
+        """Add records in the order in which ``RecordRing.drain`` returns them. The cost for each
+        record is low, because arrays of records are processed at once.
         """
         if entries:
             self._count(entries)
@@ -157,7 +163,7 @@ class CollectiveSummary:
             self._fold(self._in_steps if self._marked else self._outside, [len(self._open) - 1])
 
     def _count(self, entries: Sequence[Entry]) -> None:
-        """Add each entry except marks to the table."""
+        """Add each record that is not a mark to the totals of its operation and size range."""
         records = [entry for entry in entries if entry[1] != STEP]
         if not records:
             return
@@ -178,7 +184,9 @@ class CollectiveSummary:
                 cell.add(sizes[places], ranks[places[-1]], times[places])
 
     def _fold(self, span: Span, marks: Sequence[int]) -> None:
-        """Add the open entries up to the last of the marks, which are indices of ``_open``."""
+        """Add the records of complete steps to ``span`` and remove them from ``_open``. ``marks``
+        contains the indices in ``_open`` of the marks that end the steps.
+        """
         upto = marks[-1] + 1
         taken, self._open = self._open[:upto], self._open[upto:]
         _numbers, ops, _nbytes, _ranks, t0, t1, threads = zip(*taken, strict=True)
@@ -205,10 +213,12 @@ class CollectiveSummary:
         self._trainer = int(thread[-1])
 
     def message(self, dropped: int = 0) -> dict[str, Any]:
-        """Return the summary as JSON values; times in seconds. Later messages include earlier ones.
+        """Return the totals from the beginning as JSON values, with times in seconds. ``dropped``
+        is the number of records lost so far.
 
-        ``elsewhere`` is whether another thread than the training thread communicated, ``waits``
-        whether the training thread ever recorded its waits: without it the hidden time is unknown.
+        ``elsewhere`` states whether a thread other than the training thread communicated, ``waits``
+        whether the training thread ever recorded its waits. Without recorded waits the hidden time
+        is unknown.
         """
         span = self._in_steps if self.steps else self._outside
         return {

@@ -1,7 +1,7 @@
-"""Batch normalization over the combined batches of all ranks, on CPU and GPU alike.
+"""Batch normalization over the combined batches of all ranks, on CPU and GPU.
 
-Statistics are exchanged over a transport of their own, in the order in which the layers run, so that
-nothing is negotiated and on a GPU the host waits for nothing. On GPUs it has never run.
+Statistics are exchanged over a separate transport in the order in which the layers run, so that
+nothing is negotiated, and on a GPU the CPU does not wait. This code has not been tested on GPUs.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from aitne.distrib.transport.base import Reduction, TransportError
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization as in ``BatchNorm1d``, ``2d`` and ``3d``, over the combined batch of all
-    ranks.
+    """Batch normalization as in ``BatchNorm1d``, ``BatchNorm2d`` and ``BatchNorm3d``, but over the
+    combined batches of all ranks.
 
-    Ranks may have batches of different sizes, also empty ones. Gradients of ``weight`` and ``bias`` are
-    of this rank's batch; the optimizer exchanges them as those of any other parameter.
+    The batches of the ranks may differ in size and may be empty. The gradients of ``weight`` and
+    ``bias`` are computed from this rank's batch; the optimizer exchanges them like those of any
+    other parameter.
 
     Args:
-        num_features: Channels ``C`` of inputs ``(N, C, ...)``.
-        eps: Added to the variance.
-        momentum: Weight of the newest batch in the running statistics; None if all batches weigh the same.
-        affine: Whether it has ``weight`` and ``bias``.
-        track_running_stats: Whether it keeps statistics for evaluation; otherwise it always takes the
-            batch's.
+        num_features: number of channels ``C`` of inputs ``(N, C, ...)``.
+        eps: value added to the variance.
+        momentum: weight of the newest batch in the running statistics; None for equal weights of
+            all batches.
+        affine: whether the layer has ``weight`` and ``bias``.
+        track_running_stats: whether the layer keeps running statistics for evaluation; otherwise it
+            always uses those of the batch.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
-        """Normalize the input. Collective while training.
+        """Normalize the input. During training every rank must call this.
 
         Raises:
             ValueError: the input has fewer than two dimensions.
@@ -141,10 +143,11 @@ class _Normalize(torch.autograd.Function):
 
 
 def _whole_batch(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return size, mean and variance of all ranks' batches in float64 (Chan et al. 1983).
+    """Return size, mean and variance of the combined batch of all ranks, in float64 (Chan et al.
+    1983). Every rank must call this.
 
-    Computed from means and variances, as sums of squares would lose all digits if the mean is
-    large.
+    They are computed from the ranks' means and variances, because sums of squares would lose all
+    digits if the mean is large.
     """
     channels = tensor.shape[1]
     size = tensor.numel() // channels if channels else 0
@@ -169,12 +172,12 @@ def _all_but_channels(tensor: torch.Tensor) -> list[int]:
 
 
 def _wide(tensor: torch.Tensor) -> torch.dtype:
-    """Return the type in which values of the tensor are summed."""
+    """Return the type in which the elements of the tensor are summed: float64 or float32."""
     return torch.float64 if tensor.dtype is torch.float64 else torch.float32
 
 
 class _StatisticsExchange:
-    """Exchange of statistics between all ranks, which call it in the same order."""
+    """Exchange of statistics between all ranks, which must make the same calls in the same order."""
 
     def __init__(self, here: Context, device: torch.device) -> None:
         self._channel = here.open_channel("sync_batch_norm", {}, device=str(device))
@@ -183,7 +186,7 @@ class _StatisticsExchange:
         self._step = 0
 
     def gathered(self, row: torch.Tensor) -> torch.Tensor:
-        """Return the rows of all ranks."""
+        """Return a matrix whose rows are the one-dimensional tensors ``row`` of all ranks."""
         transport = self._channel.transport
         every = row.new_empty(transport.size, row.numel())
         call = partial(transport.allgather, every.view(-1), row, [row.numel()] * transport.size)
@@ -191,7 +194,7 @@ class _StatisticsExchange:
         return every
 
     def allreduced(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return the sum of ``rows`` of all ranks, in place."""
+        """Replace ``rows`` by its sum over all ranks, and return it."""
         call = partial(self._channel.transport.allreduce, rows.view(-1), Reduction.SUM)
         self._call("allreduce", rows.nbytes, call)
         return rows
@@ -213,7 +216,9 @@ _exchanges: WeakKeyDictionary[Context, dict[str, _StatisticsExchange]] = WeakKey
 
 
 def _exchange(device: torch.device) -> _StatisticsExchange:
-    """Return the exchange of tensors on this device; the first call on each rank connects it."""
+    """Return the exchange for tensors on this device; the first call connects it, so that every
+    rank must make it.
+    """
     here = current()
     of_context = _exchanges.setdefault(here, {})
     if device.type not in of_context:
@@ -222,5 +227,7 @@ def _exchange(device: torch.device) -> _StatisticsExchange:
 
 
 def _refuse(_step: int) -> None:
-    """Refuse a batch of other ranks while this rank has joined."""
+    """Raise ``RuntimeError``, because other ranks normalize a batch while this rank waits in
+    ``join``.
+    """
     raise RuntimeError("SyncBatchNorm needs a batch of every rank; it may be empty.")

@@ -1,13 +1,15 @@
-"""Horovod's timeline: the events of every tensor, for Chrome's trace viewer and Perfetto.
+"""Horovod's timeline: the events of every tensor in a file for Chrome's trace viewer and Perfetto.
 
-``HOROVOD_TIMELINE=FILE`` records from ``init`` to ``shutdown``, ``HOROVOD_TIMELINE=DYNAMIC``
-between ``start_timeline`` and ``stop_timeline``; rank 0 writes. Each tensor is a row, named like
-``allreduce.gradient``, with the events of Horovod 0.28: ``NEGOTIATE_ALLREDUCE`` with an instant for
-each rank as it becomes ready, then ``ALLREDUCE`` and within it its parts, such as
-``MEMCPY_IN_FUSION_BUFFER``. Times are µs since the start of the recording.
+With ``HOROVOD_TIMELINE`` set to a path, rank 0 records from ``init`` to ``shutdown``; with
+``HOROVOD_TIMELINE=DYNAMIC``, between ``start_timeline`` and ``stop_timeline``. Each tensor has a
+row, with a name such as ``allreduce.gradient`` and the events of Horovod 0.28:
+``NEGOTIATE_ALLREDUCE``, in which an instant marks each rank that becomes ready; then ``ALLREDUCE``,
+which contains its parts such as ``MEMCPY_IN_FUSION_BUFFER``. Times are in microseconds since the
+start of the recording.
 
-The coordinator calls ``TIMELINE.ready`` and ``agreed``, the execution of collectives ``begin`` and
-``end``, if ``TIMELINE.on``; while it is off, only that check costs time.
+If ``TIMELINE.on`` is true, the coordinator calls ``TIMELINE.ready`` and ``TIMELINE.agreed``, and
+the execution of collectives calls ``TIMELINE.begin`` and ``TIMELINE.end``. Otherwise only the check
+of ``on`` takes time.
 """
 
 from __future__ import annotations
@@ -38,26 +40,30 @@ _END = b"\n]\n"
 
 
 def negotiating(kind: str) -> str:
-    """Return the event during which ranks become ready for a collective of this kind."""
+    """Return the name of the event during which ranks submit their requests for a collective of
+    this kind, such as ``NEGOTIATE_ALLREDUCE``.
+    """
     return f"NEGOTIATE_{kind.upper()}"
 
 
 def executing(kind: str) -> str:
-    """Return the event during which a collective of this kind is executed."""
+    """Return the name of the event during which a collective of this kind is executed, such as
+    ``ALLREDUCE``.
+    """
     return kind.upper()
 
 
 class Timeline:
-    """Writer of Horovod's timeline, to one file at a time. Events come from any thread; a separate
+    """Writer of Horovod's timeline, to one file at a time. Any thread may record events; a separate
     thread writes them.
 
-    The file is valid JSON whenever the process dies: each write ends the list, and the next one
-    removes that end.
+    The file is valid JSON at any time, even if the process dies: each write closes the list of
+    events, and the next write overwrites that end.
     """
 
     def __init__(self) -> None:
         self.on = False
-        """Whether events are recorded."""
+        """Whether events are being recorded at present."""
         self.marks_cycles = False
         self._lock = threading.Lock()
         self._events: deque[tuple[int, str, str | None, str, Any]] = deque()
@@ -71,7 +77,10 @@ class Timeline:
         self._negotiating: set[str] = set()
 
     def start(self, path: Path, *, mark_cycles: bool = False) -> None:
-        """Record to a new file, instead of any that is being written. Raises ``OSError``."""
+        """Start recording to a new file; a file that is being written is completed first.
+
+        Raises ``OSError`` if the file cannot be written.
+        """
         self.stop()
         with self._lock:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -94,7 +103,7 @@ class Timeline:
             self.on = True
 
     def stop(self) -> None:
-        """Write the remaining events and close the file; no effect if none is open."""
+        """Write the remaining events and close the file. Has no effect if no file is open."""
         self.on = False
         with self._lock:
             thread, self._thread = self._thread, None
@@ -104,37 +113,40 @@ class Timeline:
             thread.join()
 
     def begin(self, row: str, event: str) -> None:
-        """Record the start of an event of the row.
+        """Record the start of an event in the row of a tensor.
 
-        Events of a row are nested: the last one ends first.
+        Events of a row are nested: the event that started last ends first.
         """
         self._add("B", row, event, None)
 
     def end(
         self, row: str, *, dtype: str | None = None, shape: Sequence[int] | None = None
     ) -> None:
-        """Record the end of the row's last event.
+        """Record the end of the event that started last in the row.
 
-        At the end of a whole collective ``dtype`` and ``shape`` are those of its result.
+        At the end of a whole collective, ``dtype`` and ``shape`` are those of its result.
         """
         args = None if dtype is None else {"dtype": dtype, "shape": str(list(shape or ()))}
         self._add("E", row, "", args)
 
     def ready(self, row: str, event: str, rank: int) -> None:
-        """Record that ``rank`` has submitted the request of this row.
+        """Record that ``rank`` has submitted its request for the collective of this row.
 
-        The first rank in this file starts the event ``event``, in which the others are awaited.
+        For the first rank, this also starts the event ``event``, which lasts until all ranks have
+        submitted theirs.
         """
         self._add(_READY, row, event, rank)
 
     def agreed(self, row: str) -> None:
-        """Record that all ranks have submitted the request of this row, if the first one is in this
-        file.
+        """Record that all ranks have submitted their requests for the collective of this row. Has
+        no effect if the first of them came before the recording started.
         """
         self._add(_AGREED, row, "", None)
 
     def cycle(self) -> None:
-        """Record that the engine checks for ready requests, if ``marks_cycles``."""
+        """Record that rank 0 checks for ready collectives, if ``start`` was called with
+        ``mark_cycles``.
+        """
         if self.marks_cycles:
             self._add("i", None, CYCLE_START, None)
 
@@ -208,12 +220,11 @@ class Timeline:
 
 
 TIMELINE = Timeline()
-"""Timeline of this process."""
+"""The only timeline of this process."""
 
 
 def from_environment(rank: int, environ: Mapping[str, str] = os.environ) -> None:
-    """Start recording if ``HOROVOD_TIMELINE`` names a file and this is rank 0.
-
+    """Start recording if ``HOROVOD_TIMELINE`` contains the path of a file and this is rank 0.
     Called by ``init``.
     """
     path = environ.get("HOROVOD_TIMELINE", "")
@@ -228,10 +239,10 @@ def from_environment(rank: int, environ: Mapping[str, str] = os.environ) -> None
 def start_timeline(
     file_path: str, mark_cycles: bool = False, *, rank: int, environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Start recording to a file, on rank 0; other ranks may call it too.
+    """Start recording to a file on rank 0; has no effect on other ranks.
 
     Raises:
-        ValueError: ``HOROVOD_TIMELINE`` is not ``DYNAMIC``.
+        ValueError: ``HOROVOD_TIMELINE`` is not set; it should be ``DYNAMIC``.
         OSError: the file cannot be written.
     """
     if not environ.get("HOROVOD_TIMELINE"):
@@ -241,7 +252,7 @@ def start_timeline(
 
 
 def stop_timeline() -> None:
-    """Stop recording; the file is complete when this returns."""
+    """Stop recording and complete the file."""
     TIMELINE.stop()
 
 

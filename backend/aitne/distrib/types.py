@@ -1,4 +1,4 @@
-"""Requests of a rank, and their description for rank 0."""
+"""Requests of a rank for collectives, and the metadata of requests that rank 0 gets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 class ReduceOp(IntEnum):
-    """Operation by which the values of ranks are reduced; the numbers are Horovod's."""
+    """Operation by which the values of ranks are reduced. The numbers are those of Horovod."""
 
     AVERAGE = 0
     SUM = 1
@@ -22,7 +22,9 @@ class ReduceOp(IntEnum):
 
 
 class Kind(StrEnum):
-    """Kind of a request. The last four kinds have no tensors."""
+    """Kind of a request: a collective, or another operation of all ranks. The last four kinds have
+    no tensors.
+    """
 
     ALLREDUCE = "allreduce"
     ALLGATHER = "allgather"
@@ -40,43 +42,45 @@ class Kind(StrEnum):
 class Request:
     """A collective that this rank is ready to execute, with its tensors and options.
 
-    Several tensors are a group, executed completely or not at all.
-
-    Tensors are contiguous, on one device, and must not change until the request is done.
+    Several tensors are a group, which is executed completely or not at all. Tensors must be
+    contiguous and on one device, and must not change until the request is done.
     """
 
     kind: Kind
     name: str | None
-    """Name; requests of ranks match by kind, set and name. None: by the number of preceding unnamed
-    ones."""
+    """Name; the requests of the ranks are matched by kind, process set and name. None: they are
+    matched by the order of requests without a name."""
     tensors: Sequence[torch.Tensor]
     outputs: Sequence[torch.Tensor] | None = None
-    """Tensors for results, for allreduce and broadcast; may be the inputs themselves. None: new
-    ones. Other kinds always create new ones, as sizes are not known before."""
+    """Tensors into which an allreduce or broadcast writes its results; they may be the inputs.
+    None: new tensors are created, as always for other kinds, whose output sizes are not known in
+    advance."""
     op: ReduceOp = ReduceOp.SUM
     root: int = 0
-    """World rank whose tensor is broadcast."""
+    """Rank whose tensor is broadcast, counted among all ranks."""
     splits: Sequence[int] | None = None
-    """Rows for each rank of the set, for alltoall; None for equally many."""
+    """For alltoall: number of rows (slices along the first dimension) for each rank of the process
+    set; None for the same number for each."""
     prescale: float = 1.0
     postscale: float = 1.0
     set_id: int = 0
     device: str = ""
-    """Device if there are no tensors: of a channel, or of a joined rank's zeros. Empty: that of the
-    tensors."""
+    """Device for requests without tensors: of a channel, or of the zeros of a joined rank. Empty:
+    the device of the tensors."""
     extra: str = ""
-    """Further data that ranks must have in common: members of a new set, signature of a channel."""
+    """More data that must be equal on all ranks: the ranks of a new process set, or the signature
+    of a channel."""
 
 
 class RequestMetadata(NamedTuple):
     """The part of a request that is sent to rank 0: everything on which the ranks must agree, and
-    sizes that may differ.
+    sizes that may differ between ranks.
     """
 
     kind: str
     set_id: int
     name: str
-    """Name of the request; empty: unnamed, then a number is sent with it."""
+    """Name of the request; empty if it has none, and then a sequence number is sent too."""
     dtypes: tuple[str, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()
     op: int = ReduceOp.SUM
@@ -89,7 +93,7 @@ class RequestMetadata(NamedTuple):
 
     @classmethod
     def of(cls, request: Request) -> RequestMetadata:
-        """Return the description of ``request``."""
+        """Return the metadata of ``request``, which contains no tensors."""
         tensors = request.tensors
         return cls(
             str(request.kind),
@@ -109,7 +113,7 @@ class RequestMetadata(NamedTuple):
 
     @classmethod
     def from_wire(cls, fields: Sequence[Any]) -> RequestMetadata:
-        """Return the metadata of a request from the list of its fields, as JSON transmits it."""
+        """Return the metadata of a request from the list of its fields, as received in JSON."""
         (
             kind,
             set_id,
@@ -141,7 +145,7 @@ class RequestMetadata(NamedTuple):
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Return the element type of this name, such as ``float32``."""
+    """Return the element type with this name, such as ``float32``."""
     dtype = getattr(torch, name)
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"{name} is not an element type of torch.")

@@ -1,8 +1,8 @@
-"""Detection of the ranks for which others wait, by the reports of all ranks. Logic only.
+"""Pure functions that find the ranks for which others wait, from the reports of all ranks.
 
-Each rank reports every few seconds how long it has waited in a collective without any exchange, and
-how long its main thread has waited for something else. A rank without reports is stopped, or its
-interpreter is held.
+Each rank reports every few seconds how long it has waited in a collective without exchanging data,
+and how long its main thread has waited for something else. If a rank sends no reports, its process
+is stopped, or a library holds its interpreter's lock (GIL).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import FrameType
 from typing import NamedTuple, TypeAlias
 
 Pending: TypeAlias = tuple[str, str, float, tuple[int, ...]]
-"""Collective for which not all ranks are ready: name, kind, age in seconds, missing ranks."""
+"""Collective that some ranks have not submitted: name, kind, age in seconds, those ranks."""
 
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _TRANSPORTS = f"{_OURS}transport{os.sep}"
@@ -23,21 +23,21 @@ _LIBRARY = (os.path.dirname(os.__file__) + os.sep,)
 
 
 class Heartbeat(NamedTuple):
-    """Time of a rank's last heartbeat, and for how long and in what the rank was waiting then."""
+    """Time of a rank's last report, and how long and in what the rank was waiting then."""
 
     at: float
-    """Time of arrival, by ``time.monotonic()`` of the receiver."""
+    """Time at which the report arrived, by ``time.monotonic()`` of the receiving rank."""
     waiting_s: float
-    """Seconds that it had waited in a collective then."""
+    """Seconds for which the rank had waited in a collective at that time."""
     idle_s: float = 0.0
-    """Seconds that its main thread had waited then for something else than a collective, such as a
-    lock, without any computation in the process."""
+    """Seconds for which the main thread had waited at that time for something other than a
+    collective, such as a lock, while the process did not compute."""
     place: str = ""
-    """Where its main thread was, such as ``load (data.py:12)``."""
+    """Place in the program where the main thread was, such as ``load (data.py:12)``."""
 
 
 class IdleRank(NamedTuple):
-    """A rank whose main thread waits for something else than a collective."""
+    """A rank whose main thread waits for something other than a collective."""
 
     rank: int
     idle_s: float
@@ -45,34 +45,35 @@ class IdleRank(NamedTuple):
 
 
 class StalledCollective(NamedTuple):
-    """A collective that does not progress: the ranks that wait in it, and the ranks that are
-    missing. Or a run without progress, in which no rank is in a collective.
+    """A collective without progress: the ranks that wait in it, and the ranks for which they wait.
+    Also a run without progress in which no rank is in a collective.
     """
 
     ranks: tuple[int, ...]
-    """Ranks that are waited for; none: all are present, and yet nothing progresses."""
+    """Ranks for which the others wait; empty if all ranks are in the collective and it still makes
+    no progress."""
     what: str
-    """Description of the operation in which the ranks are waited for; empty: all ranks wait, and
-    none of them in a collective."""
+    """Description of the collective in which ranks wait; empty if every rank waits for something
+    other than a collective."""
     waiting: tuple[int, ...]
-    """Ranks that wait, as far as known."""
+    """Ranks known to wait in the collective."""
     age_s: float
     silent: frozenset[int] = frozenset()
-    """Ranks that send no heartbeats."""
+    """Ranks that send no reports."""
     idle: tuple[IdleRank, ...] = ()
-    """Those of the missing ranks that wait for something else."""
+    """Those of the missing ranks whose main thread waits for something other than a collective."""
 
 
 def late(
     beats: Mapping[int, Heartbeat], pending: Sequence[Pending], now: float, lag_s: float
 ) -> StalledCollective | None:
-    """Return the collective that has not progressed for ``lag_s`` seconds; None if there is none.
+    """Return the collective that has made no progress for ``lag_s`` seconds; None if there is none.
 
-    If no rank is in a collective, a stall is that every rank waits: while one of them computes, the
-    others may have reasons to wait.
+    If no rank is in a collective, the run counts as stalled only if every rank waits; while one of
+    them computes, the others may have reasons to wait.
 
-    ``beats`` has the last heartbeat of every rank that is alive, ``pending`` the incomplete
-    requests.
+    ``beats`` contains the last report of every rank that is alive, ``pending`` the collectives that
+    some ranks have not submitted; ``now`` is ``time.monotonic()``.
     """
     silent = frozenset(rank for rank, beat in beats.items() if now - beat.at >= lag_s)
     waiting = {
@@ -107,7 +108,9 @@ def late(
 
 
 def sentence(stall: StalledCollective, nodes: Sequence[int]) -> str:
-    """Return a sentence about the stall for users."""
+    """Return a sentence for users that describes the stall. ``nodes`` contains the number of each
+    rank's node.
+    """
     since = f"since {stall.age_s:.0f} s"
     if not stall.what:
         return f"no rank makes progress {since}: {_causes(stall)}"
@@ -131,7 +134,9 @@ def sentence(stall: StalledCollective, nodes: Sequence[int]) -> str:
 
 
 def _causes(stall: StalledCollective) -> str:
-    """Return what the missing ranks wait for, and which of them do not answer."""
+    """Return a description of what the missing ranks wait for, and of which of them send no
+    reports.
+    """
     places: dict[str, list[IdleRank]] = {}
     for each in stall.idle:
         places.setdefault(each.place, []).append(each)
@@ -152,11 +157,11 @@ def _of(numbers: Collection[int], idle: Sequence[IdleRank]) -> tuple[IdleRank, .
 
 
 def entry(frame: FrameType | None) -> FrameType | None:
-    """Return the frame in which the program's code called the training runtime; None if it is
-    outside of the runtime.
+    """Return the frame of the training runtime that the program's code has called; None if the
+    thread is not in the runtime.
 
-    The frames are examined from the innermost outwards. PyTorch and the standard library may work
-    for either; the first frame of the program or the runtime decides.
+    Frames are examined from the innermost outwards, up to the first that belongs to the program or
+    the runtime; frames of PyTorch and the standard library may be called by either.
     """
     entry_frame = None
     while frame is not None:
@@ -170,8 +175,8 @@ def entry(frame: FrameType | None) -> FrameType | None:
 
 
 def in_transport(frame: FrameType | None) -> FrameType | None:
-    """Return the frame in which a transport was called; None if none was: a thread of the runtime
-    waits outside of them for work.
+    """Return the frame in which a method of a transport was called; None if there is none, as for a
+    thread of the runtime that waits for work.
     """
     called = None
     while frame is not None:
@@ -182,15 +187,17 @@ def in_transport(frame: FrameType | None) -> FrameType | None:
 
 
 def in_torch_collective(frame: FrameType | None) -> bool:
-    """Return whether the innermost frame is one of ``torch.distributed``, which waits there."""
+    """Return whether the innermost frame belongs to ``torch.distributed``, which means that the
+    thread waits in one of its collectives.
+    """
     return frame is not None and _TORCH_DISTRIBUTED in frame.f_code.co_filename
 
 
 def program(frame: FrameType | None) -> tuple[FrameType | None, str]:
-    """Return the innermost frame of the program's code, and its description for users, with the
-    function of PyTorch or the standard library that it called.
+    """Return the innermost frame of the program's code, and a description of it for users, which
+    includes the function of PyTorch or the standard library that it has called.
 
-    Reads no source files, because the file system may be what the program waits for.
+    Reads no source files, because the program may be waiting for the file system.
     """
     called = ""
     while frame is not None and frame.f_back is not None and _neutral(frame.f_code.co_filename):
@@ -205,7 +212,7 @@ def program(frame: FrameType | None) -> tuple[FrameType | None, str]:
 
 
 def ranks(numbers: Sequence[int]) -> str:
-    """Return a list of ranks such as ``rank 3`` or ``ranks 0-2, 5``."""
+    """Return the ranks as text, such as ``rank 3`` or ``ranks 0-2, 5``."""
     spans: list[list[int]] = []
     for number in sorted(numbers):
         if spans and number == spans[-1][1] + 1:
@@ -221,7 +228,9 @@ def _counted(waiting: Sequence[int]) -> str:
 
 
 def _neutral(file: str) -> bool:
-    """Return whether a file belongs to PyTorch or the standard library, or is no file."""
+    """Return whether a source file belongs to PyTorch or the standard library, or is not a real
+    file.
+    """
     if f"{os.sep}torch{os.sep}" in file or file.startswith("<"):
         return True
     return file.startswith(_LIBRARY) and f"{os.sep}site-packages{os.sep}" not in file

@@ -1,4 +1,6 @@
-"""Messages between ranks and rank 0 about requests: complete the first time, a number later."""
+"""Encoding of the messages about requests between each rank and rank 0. A request's metadata is
+sent once; when the rank repeats the request, only a number is sent.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,24 @@ from aitne.distrib.coordinator import Response
 from aitne.distrib.types import Kind, RequestMetadata
 
 _CAPACITY = int(os.environ.get("HOROVOD_CACHE_CAPACITY", "1024"))
-"""Number of asks that a rank caches as sent. Later ones are sent completely each time."""
+"""Maximum number of requests whose metadata is cached (``HOROVOD_CACHE_CAPACITY``). The metadata of
+others is sent each time."""
 
 
 class RequestEncoder:
-    """Encoder of the requests that a rank sends to rank 0. A request that repeats an earlier one is
-    sent as its number in a cache.
+    """Encoder of the requests that a rank sends to rank 0. For a request with the same metadata as
+    an earlier one, it sends only the number of the metadata in a cache.
     """
 
     def __init__(self) -> None:
         self._known: dict[RequestMetadata, int] = {}
 
     def pack(self, handle: int, number: int, ask: RequestMetadata) -> list[Any]:
-        """Return the message for one request: its handle, its number, and the number of its
-        metadata ``ask`` in the cache.
+        """Return the message for one request: its handle, its sequence number (-1 if it has a
+        name), the number of its metadata ``ask`` in the cache, and, unless rank 0 knows it already,
+        ``ask`` itself.
 
-        ``ask`` itself is appended until rank 0 knows it. The cache number -1 means that it is not
-        cached.
+        The cache number is -1 if the metadata is not cached.
         """
         index = self._known.get(ask)
         if index is not None:
@@ -39,7 +42,7 @@ class RequestEncoder:
 
 
 class RequestDecoder:
-    """Decoder of the requests that one rank sends to rank 0, with the same cache as the rank's
+    """Decoder of the requests that rank 0 gets from one rank, with the same cache as that rank's
     encoder.
     """
 
@@ -47,7 +50,7 @@ class RequestDecoder:
         self._known: dict[int, RequestMetadata] = {}
 
     def unpack(self, message: Sequence[Any]) -> tuple[int, int, RequestMetadata]:
-        """Return handle, number and metadata of the request in a message."""
+        """Return the handle, the sequence number and the metadata of the request in a message."""
         handle, number, index = message[:3]
         if len(message) == 3:
             return handle, number, self._known[index]
@@ -58,10 +61,10 @@ class RequestDecoder:
 
 
 def response_for(rank: int, response: Response) -> list[Any]:
-    """Return the message that sends a response to one rank.
+    """Return the message that sends a response to rank ``rank``.
 
-    It contains kind, process set, this rank's handles (-1: it has joined), the metadata of the
-    requests without a handle, data and error.
+    It contains kind, process set, this rank's handles (-1: the rank has joined), the metadata of
+    the requests for which it has no handle, data and error.
     """
     handles = [handles_by_rank.get(rank, -1) for handles_by_rank in response.handles]
     asks = [ask for ask, handle in zip(response.asks, handles, strict=True) if handle < 0]
@@ -72,8 +75,8 @@ def response_for(rank: int, response: Response) -> list[Any]:
 
 
 def is_common(response: Response) -> bool:
-    """Return whether all members get the same message, as they do if the program makes the same
-    requests on each rank.
+    """Return whether the message for this response is the same for all ranks of the process set, so
+    that it can be encoded once.
     """
     if response.kind == Kind.ALLTOALL:
         return False
@@ -84,5 +87,5 @@ def is_common(response: Response) -> bool:
 
 
 def ranks(numbers: Sequence[int]) -> str:
-    """Return a list of ranks such as ``rank 3`` or ``ranks 1, 2``."""
+    """Return the ranks as text, such as ``rank 3`` or ``ranks 1, 2``."""
     return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(map(str, numbers))}"

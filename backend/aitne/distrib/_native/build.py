@@ -1,4 +1,5 @@
-"""Build of the kernel: ``python -m aitne.distrib._native.build``, and at every installation.
+"""Build of the compiled collectives (here called the kernel) from their C sources, by ``python -m
+aitne.distrib._native.build`` and at every installation of the package.
 
 ``hatch_build.py`` runs this file by its path, so it uses the standard library only and does not
 import its package.
@@ -23,25 +24,25 @@ _TIMEOUT_S = 120.0
 
 
 class BuildError(Exception):
-    """Error: the kernel cannot be built; the message states the reason."""
+    """Error: the kernel cannot be compiled; the message states the reason."""
 
 
 def library_name() -> str:
-    """Return the file name of the kernel, which contains a hash of its sources and the processor.
-
-    So a kernel of older sources or of another processor is never loaded.
+    """Return the file name of the kernel's library, which contains a hash of its C sources and of
+    the processor type, so that a library of older sources or for another processor is never loaded.
     """
     digest = hashlib.sha256(b"\0".join((HERE / name).read_bytes() for name in SOURCES))
     return f"shm-{platform.machine()}-{digest.hexdigest()[:12]}.so"
 
 
 def build(folder: Path = HERE) -> Path:
-    """Compile the kernel into ``folder`` and return its path; older builds there are removed.
+    """Compile the kernel into ``folder`` and return the path of the library; remove older builds
+    from the folder.
 
-    The compiler is ``$CC`` or the system's ``cc``.
+    The compiler is the environment variable ``CC``, or ``cc`` if it is not set.
 
     Raises:
-        BuildError: no compiler, the compiler failed, or ``folder`` cannot be written.
+        BuildError: there is no compiler, the compiler failed, or ``folder`` cannot be written.
     """
     if sys.platform != "linux":
         raise BuildError("the kernel is for Linux only")
@@ -88,7 +89,9 @@ def _compile(compiler: list[str], target: Path) -> None:
 
 
 def main() -> int:
-    """Build the kernel beside its sources and print its path; return the exit code."""
+    """Build the kernel in the folder of its sources and print the path of the library; return the
+    exit code: 0, or 1 on failure.
+    """
     try:
         sys.stdout.write(f"{build()}\n")
     except BuildError as error:

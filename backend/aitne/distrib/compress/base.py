@@ -1,5 +1,4 @@
-"""Interface of compressors, which reduce the size of gradients; each file of this package is
-one."""
+"""Interface of gradient compressors. Each other public module of this package implements one."""
 
 from __future__ import annotations
 
@@ -9,31 +8,31 @@ import torch
 
 
 class BucketCompressor(Protocol):
-    """Interface of compressors, which reduce the size of one bucket of gradients before it is
-    exchanged.
+    """Interface of compressors, which reduce the size of one bucket of gradients (a one-dimensional
+    tensor) before it is exchanged.
 
-    ``error_feedback`` is whether the compression error is to be kept: the exchange then adds ``flat
-    - decompress(compress(flat))`` to the next step's gradients (Seide et al. 2014, "1-bit
-    stochastic gradient descent").
+    ``error_feedback`` states whether the compression error is kept: the exchange then adds ``flat -
+    decompress(compress(flat))`` to the next step's gradients (Seide et al. 2014, "1-bit stochastic
+    gradient descent").
     """
 
     name: ClassVar[str]
     error_feedback: ClassVar[bool]
     reducible: ClassVar[bool]
-    """Whether compressed rows of ranks can be summed directly; otherwise they are gathered. Then
-    rows may differ in length by rank, and ``context`` is sent with its row: it consists of JSON
-    values."""
+    """Whether the compressed tensors of all ranks can be summed directly. If not, they are
+    gathered; they may then differ in length by rank, and ``context`` is sent with them, so it must
+    consist of JSON values."""
 
     def compress(self, flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Return a smaller row and the context that ``decompress`` needs. A row of integers is
-        returned unchanged.
+        """Return a smaller tensor and the context that ``decompress`` needs. A tensor of integers
+        is returned unchanged.
         """
         ...
 
     def decompress(self, row: torch.Tensor, context: Any) -> torch.Tensor:
-        """Return the row in its original dtype and length.
+        """Return the tensor in its original dtype and length.
 
-        For a gathered row ``context`` comes from the sending rank, and a tuple in it has become a
-        list.
+        If the tensor was gathered from another rank, ``context`` comes from that rank, and tuples
+        in it have become lists because it was sent as JSON.
         """
         ...

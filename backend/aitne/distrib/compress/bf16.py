@@ -1,4 +1,4 @@
-"""bfloat16: the magnitudes of float32 with 7 bits of mantissa."""
+"""bfloat16: the range of float32 with 7 bits of mantissa."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from aitne.distrib.compress._narrow import Narrow
 
 
 class Bf16(Narrow):
-    """Compressor that halves float32 rows; no overflow, rounding errors of up to 0.4 percent."""
+    """Compressor that sends float32 gradients as bfloat16, in half the bytes. There is no overflow;
+    rounding errors are up to 0.4 percent.
+    """
 
     name: ClassVar[str] = "bf16"
     wire: ClassVar[torch.dtype] = torch.bfloat16

@@ -1,4 +1,4 @@
-"""Half precision: 10 bits of mantissa, magnitudes from 6e-8 to 65504."""
+"""IEEE half precision: 10 bits of mantissa, magnitudes from 6e-8 to 65504."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from aitne.distrib.compress._narrow import Narrow
 
 
 class Fp16(Narrow):
-    """Compressor that sends float32 rows as float16, in half the bytes. Values beyond 65504 become
-    infinite, as in Horovod."""
+    """Compressor that sends float32 gradients as float16, in half the bytes. Values beyond 65504
+    become infinite, as in Horovod.
+    """
 
     name: ClassVar[str] = "fp16"
     wire: ClassVar[torch.dtype] = torch.float16

@@ -8,16 +8,16 @@ import torch
 
 
 class NoCompression:
-    """Compressor that sends every row unchanged and uncopied."""
+    """Compressor that sends gradients unchanged, without a copy."""
 
     name: ClassVar[str] = "none"
     error_feedback: ClassVar[bool] = False
     reducible: ClassVar[bool] = True
 
     def compress(self, flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Return the row itself, without context."""
+        """Return the tensor itself, and None as the context."""
         return flat, None
 
     def decompress(self, row: torch.Tensor, context: Any) -> torch.Tensor:
-        """Return the row itself, unchanged."""
+        """Return the tensor itself, without any change."""
         return row

@@ -1,9 +1,10 @@
-"""Elastic training, which continues after a failed collective and after changes of the nodes.
+"""Elastic training, which continues after a failed collective and after changes of the set of
+nodes.
 
-The state of a training loop is committed periodically, in memory. When a collective fails, all
-ranks return to the last commit, connect again and continue. A rank that is *dead* cannot reconnect:
-then the other ranks end too, and the launcher restarts all of them by its restart policy; such a
-start begins from a checkpoint on disk.
+The state of a training loop is saved (committed) periodically, in memory. When a collective fails,
+all ranks restore the last commit, connect again and continue. If the process of a rank has ended,
+it cannot reconnect: then the other ranks end too, and the launcher restarts all ranks according to
+its restart policy; training then continues from a checkpoint on disk.
 """
 
 from aitne.distrib.elastic import sampler, state

@@ -1,4 +1,4 @@
-"""Repetition of a training function from the last commit after a failed collective."""
+"""Decorator that repeats a training function from the last commit after a failed collective."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from aitne.distrib.errors import HorovodInternalError, HostsUpdatedInterrupt
 T = TypeVar("T")
 
 _FRUITLESS = 3
-"""Number of consecutive failures without a commit after which the error is raised."""
+"""Number of consecutive failures without a commit after which ``HorovodInternalError`` is raised to
+the caller."""
 
 _log = logging.getLogger(__name__)
 
 
 class NotificationManager:
-    """Registry of the states that are notified when the set of nodes changes, which
-    ``handle_hosts_updated`` reports.
+    """Registry of the elastic states that are notified when the set of nodes changes; a change is
+    reported by a call of ``handle_hosts_updated``.
     """
 
     def __init__(self) -> None:
@@ -30,18 +31,18 @@ class NotificationManager:
         self._listeners: set[State] = set()
 
     def register_listener(self, listener: State) -> None:
-        """Add a state to those that are notified."""
+        """Add a state to those that are notified of changes of the nodes."""
         with self._lock:
             self._listeners.add(listener)
 
     def remove_listener(self, listener: State) -> None:
-        """Remove a state from those that are notified."""
+        """Remove a state from those that are notified of changes of the nodes."""
         with self._lock:
             self._listeners.discard(listener)
 
     def handle_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Notify the registered states that nodes have changed at ``timestamp``; ``update_res`` is
-        a ``HostUpdateResult``.
+        """Notify the registered states that the set of nodes has changed. ``timestamp`` orders the
+        notifications, and ``update_res`` is the kind of change, a ``HostUpdateResult``.
         """
         with self._lock:
             listeners = list(self._listeners)
@@ -55,19 +56,20 @@ notification_manager = NotificationManager()
 def run(func: Callable[..., T]) -> Callable[..., T]:
     """Decorate a training function whose first argument is a ``State``.
 
-    The function is called after the state was synchronized. If it raises ``HorovodInternalError``,
-    the state returns to the last commit; then, as also after ``HostsUpdatedInterrupt``, all ranks
-    connect again (``shutdown`` and ``init``), the state's reset callbacks run, and the function is
-    called again. Collectives outside of it, between ``init`` and its call, are not allowed.
+    The state is synchronized between ranks before the function is called. If the function raises
+    ``HorovodInternalError``, the state is restored from the last commit. After this, and after
+    ``HostsUpdatedInterrupt``, all ranks connect again (``shutdown`` and ``init``), the state's
+    reset callbacks run, and the function is called again. A program must not use collectives
+    between ``init`` and the call of the function.
 
-    An error that occurs three times without a commit in between is raised, and so is one of
-    ``init``: a rank is dead.
+    ``HorovodInternalError`` is raised to the caller if the function fails three times without a
+    commit in between, or if the ranks cannot connect again because a process has ended.
     """
     return run_fn(func, _find_each_other)
 
 
 def run_fn(func: Callable[..., T], reset: Callable[[], None]) -> Callable[..., T]:
-    """Decorate as ``run`` does, but call ``reset`` to connect the ranks again."""
+    """Decorate a training function as ``run`` does, but call ``reset`` to connect the ranks again."""
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> T:

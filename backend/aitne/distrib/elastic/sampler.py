@@ -1,5 +1,6 @@
-"""Sampler that distributes a dataset to ranks, and redistributes the rest when their number
-changes."""
+"""Sampler that distributes a dataset to the ranks, and redistributes the remaining samples when the
+number of ranks changes.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +16,17 @@ from aitne.distrib.context import current
 
 
 class ElasticSampler(Sampler):
-    """Sampler for ``torch.utils.data.DataLoader`` that records the progress in an epoch.
+    """Sampler for ``torch.utils.data.DataLoader`` that records which samples of an epoch were
+    processed.
 
-    Pass it to ``TorchState``, call ``record_batch`` after each batch and ``set_epoch`` at the *end*
-    of each epoch. After a reset, samples that were recorded before the last commit are not returned
-    again.
+    Pass it to ``TorchState``, call ``record_batch`` after each batch, and ``set_epoch`` at the
+    *end* of each epoch. After a reset, samples that were recorded before the last commit are not
+    returned again.
 
     Args:
-        dataset: Anything with a length, which must not change.
-        shuffle: Random order, a new one for each epoch.
-        seed: Seed of that order; the same on every rank.
+        dataset: any object with a length, which must not change.
+        shuffle: whether samples are in random order, different for each epoch.
+        seed: seed of the random order; the same on every rank.
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
@@ -42,27 +44,33 @@ class ElasticSampler(Sampler):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """Start epoch number ``epoch`` without processed samples."""
+        """Start the epoch number ``epoch``, with no sample processed yet."""
         self.epoch = epoch
         self.processed_num = 0
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
-        """Record a batch of ``batch_size`` samples on every rank; takes effect at ``reset``."""
+        """Record that every rank has processed a batch of ``batch_size`` samples. The next
+        ``reset`` distributes only the samples that remain.
+        """
         self.processed_num += batch_size * self.num_replicas
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the epoch and the number of its samples that all ranks together have processed."""
+        """Return the number of the epoch and the number of its samples that all ranks together have
+        processed.
+        """
         return {"epoch": self.epoch, "processed_num": self.processed_num}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the result of ``state_dict`` for the current ranks."""
+        """Restore the result of ``state_dict`` and distribute the remaining samples to the current
+        ranks.
+        """
         self.epoch = state_dict["epoch"]
         self.processed_num = state_dict["processed_num"]
         self.reset()
 
     def reset(self) -> None:
-        """Distribute the remaining samples of the epoch to the current ranks."""
+        """Distribute the samples of the epoch that were not processed yet to the current ranks."""
         world = current().world
         self.num_replicas, self.rank = world.size, world.rank
         order = list(range(len(self.dataset)))

@@ -21,7 +21,7 @@ from aitne.distrib.functions import (
 
 
 class HostUpdateResult(IntFlag):
-    """Kind of change in the set of nodes: none, nodes removed, nodes added, or both."""
+    """Kind of change in the set of nodes: none, removed nodes, added nodes, or both."""
 
     no_update = 0
     removed = 1
@@ -34,8 +34,8 @@ class State:
     content.
 
     Args:
-        bcast_object: Returns on every rank the object of rank 0.
-        get_rank: Returns this process's rank.
+        bcast_object: function that returns the object of rank 0 on every rank.
+        get_rank: function that returns the rank of this process.
     """
 
     def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int]) -> None:
@@ -47,28 +47,31 @@ class State:
         self._commits = 0
 
     def register_reset_callbacks(self, callbacks: Iterable[Callable[[], None]]) -> None:
-        """Register callbacks to be called after each reset.
-
-        ``size()`` may have changed then: for example to scale a learning rate.
+        """Register functions that are called after each reset, when ``size()`` may have changed,
+        for example to scale a learning rate.
         """
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Reset the state after the ranks have connected again, and call the callbacks."""
+        """Reset the state and call the registered callbacks; called after the ranks have connected
+        again.
+        """
         self._host_messages = SimpleQueue()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
     def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
-        """Record a change of the nodes; the next commit of all ranks raises.
+        """Record a change of the set of nodes, so that the next commit raises
+        ``HostsUpdatedInterrupt`` on all ranks. ``timestamp`` must be later than that of the last
+        change, and ``update_res`` is the kind of change, a ``HostUpdateResult``.
 
-        Callable from any thread.
+        May be called from any thread.
         """
         self._host_messages.put((timestamp, update_res))
 
     def commit(self) -> None:
-        """Save the current state for ``restore``. Collective.
+        """Save the current state for ``restore``. Every rank must call this.
 
         Raises:
             HostsUpdatedInterrupt: on every rank, if rank 0 was notified of a change of the nodes.
@@ -78,7 +81,7 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Check for changes of the nodes without a commit. Every rank must call this.
+        """Check, without a commit, for a change of the set of nodes. Every rank must call this.
 
         Raises:
             HostsUpdatedInterrupt: on every rank, if rank 0 was notified of a change.
@@ -97,19 +100,19 @@ class State:
             raise HostsUpdatedInterrupt(change == HostUpdateResult.removed)
 
     def save(self) -> None:
-        """Save a copy of the current state."""
+        """Save a copy of the current state in memory, for ``restore``."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Restore the saved copy of the state."""
+        """Replace the current state by the copy of the last ``save``."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Set every rank's state and saved copy to those of rank 0. Collective."""
+        """Replace every rank's state and saved copy by those of rank 0. Every rank must call this."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Prepare the state after a reset; called before ``sync``."""
+        """Adapt the state to the new set of ranks after a reset; called before ``sync``."""
 
     def _messages(self) -> Iterable[tuple[float, int]]:
         while True:
@@ -120,9 +123,10 @@ class State:
 
 
 class ObjectState(State):
-    """State that consists of Python values, each an attribute: ``ObjectState(..., epoch=0).epoch``.
+    """State that consists of Python values, each of which is an attribute: ``ObjectState(...,
+    epoch=0).epoch``.
 
-    Values are copied (``copy.deepcopy``) when they are committed and when they are restored.
+    Values are copied with ``copy.deepcopy`` when they are saved and when they are restored.
     """
 
     def __init__(
@@ -134,16 +138,16 @@ class ObjectState(State):
             setattr(self, name, value)
 
     def save(self) -> None:
-        """Save a copy of every value."""
+        """Save a copy of every value, for ``restore``."""
         self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}
 
     def restore(self) -> None:
-        """Restore the saved values."""
+        """Replace the values by copies of the saved ones."""
         for name, value in self._saved_state.items():
             setattr(self, name, copy.deepcopy(value))
 
     def sync(self) -> None:
-        """Set the values to the current ones of rank 0, and save them."""
+        """Replace the values by the current values of rank 0, and save them."""
         self.save()
         if self._saved_state:
             self._saved_state = self._bcast_object(self._saved_state)
@@ -151,12 +155,13 @@ class ObjectState(State):
 
 
 class TorchState(ObjectState):
-    """State of a training loop's models, optimizers, samplers and values.
+    """State of a training loop: its models, optimizers, samplers and other values.
 
     Args:
-        model: A module; further ones may be passed by any keyword.
-        optimizer: An optimizer, also a ``DistributedOptimizer``.
-        kwargs: Modules, optimizers, ``ElasticSampler``s and values; each becomes an attribute.
+        model: a module; more modules may be passed as keyword arguments.
+        optimizer: an optimizer, which may be a ``DistributedOptimizer``.
+        kwargs: modules, optimizers, ``ElasticSampler`` objects and other values; each becomes an
+            attribute of this name.
     """
 
     _handlers: dict[str, StateHandler]
@@ -179,19 +184,21 @@ class TorchState(ObjectState):
         )
 
     def save(self) -> None:
-        """Save all models, optimizers, samplers and values."""
+        """Save copies of all models, optimizers, samplers and values."""
         for handler in self._handlers.values():
             handler.save()
         super().save()
 
     def restore(self) -> None:
-        """Restore all saved objects and values."""
+        """Restore the saved copies of all models, optimizers, samplers and values."""
         for handler in self._handlers.values():
             handler.restore()
         super().restore()
 
     def sync(self) -> None:
-        """Set all objects and values to those of rank 0. Collective."""
+        """Replace all models, optimizers, samplers and values by those of rank 0. Every rank must
+        call this.
+        """
         for handler in self._handlers.values():
             handler.sync()
         super().sync()
@@ -218,7 +225,7 @@ class StateHandler:
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Set the value to that of rank 0. Collective."""
+        """Replace the value by that of rank 0. Every rank must call this."""
         raise NotImplementedError
 
     def set_value(self, value: Any) -> None:
@@ -228,7 +235,7 @@ class StateHandler:
 
 
 class _StateDictHandler(StateHandler):
-    """Handler of objects with ``state_dict`` and ``load_state_dict``."""
+    """Handler of objects with the methods ``state_dict`` and ``load_state_dict``."""
 
     def save(self) -> None:
         self._saved = copy.deepcopy(self.value.state_dict())
@@ -239,7 +246,7 @@ class _StateDictHandler(StateHandler):
 
 
 class ModelStateHandler(_StateDictHandler):
-    """Handler of modules in elastic training."""
+    """Handler that saves, restores and synchronizes a module."""
 
     def sync(self) -> None:
         """Broadcast parameters and buffers from rank 0."""
@@ -248,19 +255,19 @@ class ModelStateHandler(_StateDictHandler):
 
 
 class OptimizerStateHandler(_StateDictHandler):
-    """Handler of optimizers in elastic training."""
+    """Handler that saves, restores and synchronizes an optimizer."""
 
     def sync(self) -> None:
-        """Broadcast options and state from rank 0."""
+        """Broadcast options and state of the optimizer from rank 0."""
         broadcast_optimizer_state(self.value, root_rank=0)
         self.save()
 
 
 class SamplerStateHandler(_StateDictHandler):
-    """Handler of samplers: the progress of rank 0 in the epoch applies to all ranks."""
+    """Handler of an ``ElasticSampler``; rank 0's progress in the epoch applies to all ranks."""
 
     def sync(self) -> None:
-        """Broadcast the progress of rank 0 and redistribute the samples."""
+        """Broadcast rank 0's progress in the epoch and redistribute the remaining samples."""
         self.value.load_state_dict(broadcast_object(self.value.state_dict()))
         self.save()
 
@@ -273,12 +280,16 @@ _registry: list[tuple[type, type[StateHandler]]] = [
 
 
 def get_handler_registry() -> list[tuple[type, type[StateHandler]]]:
-    """Return the handlers of ``TorchState`` by type; the first match applies."""
+    """Return pairs of a type and the handler class that ``TorchState`` uses for its instances; the
+    first pair that matches a value applies.
+    """
     return _registry
 
 
 def set_handler_registry(registry: list[tuple[type, type[StateHandler]]]) -> None:
-    """Replace the handlers of ``TorchState``."""
+    """Replace the pairs of types and handler classes that ``TorchState`` uses; see
+    ``get_handler_registry``.
+    """
     _registry[:] = registry
 
 

@@ -1,4 +1,4 @@
-"""Strategies of gradient exchange, registered by name."""
+"""Strategies that exchange gradients between ranks, registered by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that the ranks of one optimizer must have in common, and their comparison."""
+"""Comparison of the values that must be equal for one optimizer on all ranks."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ class ExchangeOptions:
     op: ReduceOp
     predivide: float
     compression: str
-    """Name of the compression for the comparison between ranks."""
+    """Name of the compression, compared between ranks."""
     compressor: Callable[[], BucketCompressor]
     error_feedback: bool
     whole: bool
-    """Whether compression requires each gradient separately, in its own shape."""
+    """Whether the compression must get each gradient alone and in its own shape, instead of a flat
+    bucket of several."""
     groups: Sequence[Sequence[torch.Tensor]] | int | None
     sparse_as_dense: bool
     process_set: ProcessSet
     passes: int
-    """Number of backward passes in a step."""
+    """Number of backward passes whose gradients are accumulated for one step."""
     strategy: str
 
     def scales(self, size: int) -> tuple[float, float]:
-        """Return the factors by which gradients are multiplied before and after they are summed
-        over ``size`` ranks.
+        """Return the two factors by which gradients are multiplied, before and after they are
+        summed over ``size`` ranks.
 
-        Without predivision, an average is applied before the sum, where it costs nothing.
+        For an average without ``predivide``, gradients are divided before the sum, where it costs
+        nothing.
         """
         if self.op is not ReduceOp.AVERAGE:
             return 1.0, 1.0
@@ -56,8 +58,9 @@ def signature(
     parameters: Sequence[torch.nn.Parameter],
     cap: int,
 ) -> dict[str, str]:
-    """Return the values that must be equal on all ranks; they are compared when the channel is
-    opened, and the first difference is reported on all ranks. ``cap`` is the bucket size in bytes.
+    """Return the values that must be equal on all ranks, by name. They are compared when the
+    channel is opened, and the first difference is reported on all ranks. ``cap`` is the bucket size
+    in bytes.
     """
     groups: Any = options.groups
     if isinstance(groups, list):
@@ -86,18 +89,19 @@ def compare_observed(
     parameters: Sequence[torch.nn.Parameter],
     came: Sequence[int],
 ) -> tuple[list[int], dict[int, int]]:
-    """Agree on the order of the gradients and on which are sparse, from what each rank has observed
-    in its first backward pass. Every rank must call this.
+    """Agree with the other ranks on the order of the gradients and on which gradients are sparse,
+    from what each rank has observed in its first backward pass. Every rank must call this.
 
     Args:
         transport: transport of the participating ranks.
         names: names of ``parameters``; equal on every rank, in any order.
         parameters: parameters with the gradients of the first step.
-        came: numbers of parameters in the order in which their gradients arrived on this rank.
+        came: indices in ``parameters``, in the order in which the gradients were computed on this
+            rank.
 
     Returns:
-        Numbers of all parameters in the order of rank 0; and the number of sparse dimensions of a
-            gradient, by number, if it is sparse on any rank.
+        Indices of all parameters, in the order of rank 0; and for each index whose gradient is
+            sparse on any rank, its number of sparse dimensions.
     """
     canonical = sorted(range(len(names)), key=names.__getitem__)
     count = len(canonical)

@@ -1,7 +1,7 @@
-"""Exchange of a step's gradients by negotiated collectives.
+"""Exchange of a step's gradients by ordinary collectives, each negotiated by name.
 
-Used while a rank is in ``join()`` that never took part in the exchange, and so has no buckets to
-fill with zeros.
+Used while a rank waits in ``join()`` that has never taken part in the gradient exchange and thus
+has no buckets to fill with zeros.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ def exchange_by_name(
     names: Sequence[str],
     parameters: Sequence[torch.nn.Parameter],
 ) -> None:
-    """Exchange all gradients among the ranks that have not joined, without compression. Every such
-    rank must call this.
+    """Exchange all gradients among the ranks that have not called ``join``, without compression.
+    Every such rank must call this.
 
-    A gradient that is sparse on this rank is sent dense, because it may be dense on other ranks.
+    A gradient that is sparse on this rank is sent as a dense tensor, because it may be dense on
+    other ranks.
 
     Args:
         options: options of the exchange.
-        name: name by which the ranks' calls are matched; the next step may use it again.
+        name: name by which the calls of the ranks are matched; the next step may use it again.
         names: names of ``parameters``; equal on every rank, in any order.
         parameters: parameters with the gradients of this step; a missing gradient counts as zeros.
 
     Raises:
-        HorovodInternalError: the operation has no neutral zero (such as Max), or a rank is gone.
+        HorovodInternalError: zeros would change the result of the operation (such as Max), or the
+            connection to a rank is lost.
     """
     average = options.op is ReduceOp.AVERAGE
     before, after = options.scales(options.process_set.size() or 1)

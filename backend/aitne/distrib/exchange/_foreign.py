@@ -1,4 +1,4 @@
-"""Adapter of a program's own class for ``compression=`` to a compressor."""
+"""Adapter by which the gradient exchange uses a compression class of the program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 
 class UserCompressor:
     """Compressor that applies a class of the program (the argument ``compression``) to one gradient
-    at a time, in the gradient's own shape. The compressed rows are summed, as in Horovod.
+    at a time, in the gradient's own shape. The compressed tensors of all ranks are summed, as in
+    Horovod.
     """
 
     name: ClassVar[str] = "foreign"
@@ -20,11 +21,11 @@ class UserCompressor:
         self._compression = compression
 
     def compress(self, flat: torch.Tensor) -> tuple[torch.Tensor, Any]:
-        """Compress with the program's class."""
+        """Return the result of the ``compress`` method of the program's class."""
         row, context = self._compression.compress(flat)
         return row, context
 
     def decompress(self, row: torch.Tensor, context: Any) -> torch.Tensor:
-        """Decompress with the program's class."""
+        """Return the result of the ``decompress`` method of the program's class."""
         restored: torch.Tensor = self._compression.decompress(row, context)
         return restored

@@ -1,8 +1,10 @@
-"""Gradients of one optimizer's parameters, collected into buckets and passed to a strategy.
+"""Collection of the gradients of one optimizer's parameters into buckets, which a strategy
+exchanges.
 
-Ranks agree once, in the first ``synchronize``: that their parameters are equal, in what order
-backward produces gradients (rank 0's), and which are sparse. From then on nothing is negotiated:
-buckets are the same on every rank, and are exchanged during backward in that order.
+In the first ``synchronize`` the ranks agree that their parameters are equal, in which order
+backward produces gradients (rank 0's order), and which gradients are sparse. From then on nothing
+is negotiated: buckets are the same on every rank, and are exchanged in that order while backward
+still runs.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ Named = Sequence[tuple[str, torch.nn.Parameter]]
 _PROCESSORS_TO_OVERLAP = 2
 
 _channels: WeakKeyDictionary[context.Context, dict[int, int]] = WeakKeyDictionary()
-"""Number of channels that each process set has had; equal on every rank, as ranks run one
-program."""
+"""Number of channels opened so far for each process set, by context. It is equal on every rank,
+because all ranks run the same program."""
 
 
 class Gradients:
-    """Exchange of the gradients of one optimizer's parameters, by hooks that run during backward.
-    It holds no reference to the optimizer.
+    """Exchange of the gradients of one optimizer's parameters, started by hooks that run during
+    backward. It holds no reference to the optimizer.
     """
 
     def __init__(self, options: ExchangeOptions, named: Named) -> None:
@@ -73,8 +75,8 @@ class Gradients:
         self.watch(named)
 
     def watch(self, named: Named) -> None:
-        """Add parameters to the exchange; the ranks then have to agree on the order of gradients
-        again.
+        """Add parameters (pairs of name and parameter) to the exchange. The ranks must then agree
+        again on the order of the gradients.
         """
         self._forget()
         for name, parameter in named:
@@ -90,38 +92,42 @@ class Gradients:
 
     @property
     def pending(self) -> bool:
-        """Return whether backward has produced gradients since the last ``synchronize``."""
+        """Return whether backward has computed gradients since the last ``synchronize``."""
         return self._delays != self._fresh
 
     def watches(self, parameter: torch.nn.Parameter) -> bool:
-        """Return whether the gradient of the parameter is exchanged."""
+        """Return whether this object exchanges the gradient of the parameter."""
         return id(parameter) in self._ids
 
     def applied(self) -> None:
-        """Record the end of a step: the optimizer has applied the gradients."""
+        """Record the end of a training step in the profile; called when the optimizer has applied
+        the gradients.
+        """
         if self._context is not None:
             self._context.recorder.step()
 
     def set_passes(self, passes: int) -> None:
-        """Set the number of backward passes in a step."""
+        """Set the number of backward passes whose gradients are accumulated for one step."""
         self._options.passes = passes
         self._fresh[:] = [passes] * len(self._fresh)
         self._delays[:] = self._fresh
 
     def reset(self) -> None:
-        """Discard the gradients of this step."""
+        """Discard the gradients computed since the last step."""
         if self._next:
             self._forget()  # some are in progress, with unknown results on other ranks
         self._rearm()
 
     def synchronize(self, late: Named = ()) -> None:
-        """Exchange the remaining gradients; all gradients are then ready to be applied.
+        """Exchange the gradients that were not exchanged during backward, and wait for all; the
+        optimizer can then apply them.
 
         Args:
-            late: parameters that were not watched before, such as those no longer frozen.
+            late: parameters that were not part of the exchange before, such as those that were
+                frozen.
 
         Raises:
-            HorovodInternalError: ranks disagree, or one is gone.
+            HorovodInternalError: ranks disagree, or the connection to one is lost.
         """
         try:
             current = context.current()
@@ -148,7 +154,9 @@ class Gradients:
             self.watch(late)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs on this rank besides the optimizer's own."""
+        """Return the state of the exchange on this rank that a resumed run needs, such as
+        compression errors.
+        """
         return self._saved or ({} if self._strategy is None else self._strategy.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -165,7 +173,9 @@ class Gradients:
         self._forget()
 
     def _forget(self) -> None:
-        """Invalidate the agreement of the ranks; the next ``synchronize`` agrees again."""
+        """Discard what the ranks have agreed on, and the channel; the next ``synchronize`` agrees
+        again.
+        """
         if self._strategy is not None:
             self._saved = self._strategy.state_dict()
             self._strategy.close()
@@ -256,7 +266,9 @@ class Gradients:
         )
 
     def _join_in(self, step: int) -> None:
-        """Take part with zeros in ``step`` of the others while this rank is in ``join()``."""
+        """Take part with zeros in the exchange step ``step`` of other ranks, while this rank waits
+        in ``join()``.
+        """
         strategy = cast(ExchangeStrategy, self._strategy)
         self._step = step
         for lane in self._lanes:
@@ -338,7 +350,7 @@ class Gradients:
         self._channel.on_joined(self._join_in)
 
     def _make_lanes(self, cap: int) -> None:
-        """Create buckets of at most ``cap`` bytes."""
+        """Create the buckets, of at most ``cap`` bytes each."""
         options, strategy = self._options, cast(ExchangeStrategy, self._strategy)
         items = [
             PlannedGradient(parameter.numel() * parameter.element_size(), _kind(parameter))

@@ -1,4 +1,4 @@
-"""Buckets with the places of their gradients: copying gradients in and finding them there."""
+"""Buckets into which the gradients of a step are copied, with the place of each gradient."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import torch
 from aitne.distrib.exchange.base import Bucket
 
 _SMALL = 16_384
-"""Number of elements up to which gradients are copied together in one call, and scaled afterwards.
-A larger one is copied separately as it arrives, while it is in the CPU's cache, and scaled
-meanwhile."""
+"""Maximum number of elements of a gradient that is copied together with others in one call, and
+scaled afterwards. A larger gradient is copied and scaled alone as soon as it is computed, while it
+is in the CPU's cache."""
 
 
 class BucketFill:
-    """A bucket that is filled with the gradients of a step as they arrive.
+    """A bucket that is filled with the gradients of a step as they are computed.
 
-    Each gradient becomes a part of the bucket's memory, so that nothing is copied back. The parts
-    are separate tensors over that memory, not views: autograd permits programs the same operations
-    on them as on any gradient.
+    Each gradient then becomes a part of the bucket's memory, so that nothing is copied back after
+    the exchange. The parts are separate tensors on that memory, not views, so that autograd permits
+    the same operations on them as on any gradient.
     """
 
     def __init__(
@@ -43,19 +43,19 @@ class BucketFill:
             for parameter, offset in zip(parameters, offsets, strict=True)
         ]
         self.left = len(parameters)
-        """Number of gradients of this step that have not arrived."""
+        """Number of gradients of this step that have not been computed yet."""
         self._taken: set[int] = set()
         self._pairs = list(zip(parameters, self.places, sizes, strict=True))
 
     def takes_alone(self, position: int) -> bool:
-        """Return whether the gradient at ``position`` is so large that ``take`` should copy it
-        alone.
+        """Return whether the gradient at ``position`` is large enough to be copied alone, by
+        ``take``.
         """
         return self._pairs[position][2] > _SMALL
 
     def take(self, position: int, scale: float) -> None:
-        """Copy one gradient, times ``scale``, into the bucket as soon as it arrives; ``fill``
-        copies the others later.
+        """Copy one gradient, multiplied by ``scale``, into the bucket; called as soon as it is
+        computed. ``fill`` copies the other gradients later.
         """
         parameter, place, _ = self._pairs[position]
         grad = parameter.grad
@@ -73,10 +73,11 @@ class BucketFill:
         parameter.grad = place
 
     def fill(self, scale: float) -> None:
-        """Copy this step's gradients into the bucket, times ``scale``; zeros for missing ones.
+        """Copy the gradients of this step that ``take`` has not copied into the bucket, multiplied
+        by ``scale``; write zeros for missing gradients.
 
         Raises:
-            AssertionError: a gradient has a graph of its own (``create_graph=True``).
+            AssertionError: a gradient has an autograd graph of its own (``create_graph=True``).
         """
         small_from, small_to, in_place = [], [], []
         alone = False
@@ -118,7 +119,7 @@ class BucketFill:
             )
 
     def reset(self) -> None:
-        """Reset the bucket for the next step."""
+        """Prepare the bucket for the gradients of the next step."""
         self.left = len(self._pairs)
         self._taken.clear()
 

@@ -1,5 +1,6 @@
-"""Serialization of a compressed row with its header, as rows differ between ranks in length and
-context."""
+"""Serialization of a compressed tensor with a header, for ranks whose tensors differ in length and
+context.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ _LENGTH_BYTES = 4
 
 
 def packed(row: torch.Tensor, context: Any) -> torch.Tensor:
-    """Return a tensor of bytes (uint8) that contains dtype, shape and ``context`` of the row as
-    JSON, preceded by the JSON's length, and then the row's elements.
+    """Return one tensor of bytes (uint8): the length of a JSON header, the header with dtype, shape
+    and ``context`` of ``row``, and the elements of ``row``.
 
     Raises:
-        TypeError: the context is not JSON.
+        TypeError: ``context`` cannot be converted to JSON.
     """
     try:
         head = json.dumps([str(row.dtype).removeprefix("torch."), list(row.shape), context])
@@ -34,7 +35,7 @@ def packed(row: torch.Tensor, context: Any) -> torch.Tensor:
 
 
 def unpacked(payload: torch.Tensor) -> tuple[torch.Tensor, Any]:
-    """Return the row and the context that were passed to ``packed``."""
+    """Return the tensor and the context that were passed to ``packed``."""
     begin = _LENGTH_BYTES + int.from_bytes(bytes(payload[:_LENGTH_BYTES].tolist()), "little")
     dtype, shape, context = json.loads(bytes(payload[_LENGTH_BYTES:begin].tolist()))
     # A copy: elements must begin at an address that is a multiple of their size.

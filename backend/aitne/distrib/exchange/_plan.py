@@ -1,6 +1,6 @@
-"""Assignment of gradients to buckets, and their order.
+"""Assignment of gradients to buckets, and the order of the buckets.
 
-Pure functions with equal results on all ranks.
+Pure functions, so that all ranks get equal results.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 EDGE_BYTES = 1 << 20
-"""Maximum bytes of the first and the last bucket: the first so that exchange starts early in
-backward, the last because no computation remains that could overlap with it."""
+"""Maximum bytes of the first and of the last bucket. A small first bucket lets the exchange start
+early in backward; a small last bucket keeps short the part of the exchange that no computation
+overlaps."""
 DEFAULT_BYTES = 64 << 20
-"""Default of Horovod's ``HOROVOD_FUSION_THRESHOLD`` in bytes."""
+"""Default of ``HOROVOD_FUSION_THRESHOLD`` in bytes, as in Horovod."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedGradient:
-    """The properties of a gradient that determine its bucket: size in bytes, and a kind that all
-    gradients of a bucket share.
+    """Properties of a gradient that determine its bucket: its size in bytes, and its kind, which
+    all gradients of a bucket share.
     """
 
     nbytes: int
     kind: Hashable
-    """Type of the gradient (dtype and device); a bucket holds gradients of one type only."""
+    """Kind of the gradient (dtype and device); a bucket contains gradients of one kind only."""
 
 
 @dataclass(slots=True)
@@ -39,10 +40,11 @@ class _Open:
 
 
 def group(order: Sequence[int], groups: Sequence[Sequence[int]] | int | None) -> list[list[int]]:
-    """Convert Horovod's argument ``groups`` to lists of item numbers that must be in one bucket.
+    """Convert Horovod's argument ``groups`` to lists of gradient numbers; the gradients of a list
+    must be in one bucket.
 
-    If ``groups`` is a number, ``order`` is divided into so many runs of nearly equal length. Items
-    without a group are alone in their list.
+    If ``groups`` is a number, ``order`` is divided into that many consecutive parts of nearly equal
+    length. A gradient without a group gets a list of its own.
     """
     if groups is None or groups == 0:
         return [[number] for number in order]
@@ -66,14 +68,16 @@ def plan(
     groups: Sequence[Sequence[int]] | int | None = None,
     edge: int = EDGE_BYTES,
 ) -> list[list[int]]:
-    """Divide the gradients into buckets: lists of item numbers, in the order in which the buckets
-    become complete.
+    """Divide the gradients into buckets: lists of gradient numbers, in the order in which the
+    buckets become complete during backward.
 
     Args:
-        items: every gradient.
-        order: item numbers as backward produces them; each at most once. Others are omitted.
-        cap: maximum bytes of a bucket; a group may exceed it. 0: only groups are combined.
-        groups: see ``group``.
+        items: all gradients; their numbers are the indices in this sequence.
+        order: gradient numbers in the order in which backward computes them, without duplicates.
+            Gradients that are not in it are omitted.
+        cap: maximum bytes of a bucket, which a group may exceed; 0: only the gradients of a group
+            share a bucket.
+        groups: see the function ``group``.
         edge: maximum bytes of the first and of the last bucket, if there is more than one.
     """
     place = {number: position for position, number in enumerate(order)}
@@ -116,7 +120,9 @@ def _by_kind(members: Sequence[int], items: Sequence[PlannedGradient]) -> list[l
 def _with_short_end(
     buckets: list[_Open], items: Sequence[PlannedGradient], edge: int
 ) -> list[_Open]:
-    """Split the last bucket in two if it is long and divisible."""
+    """Split the last bucket in two, the second of at most ``edge`` bytes, if it is larger and
+    divisible.
+    """
     if not buckets or buckets[-1].nbytes <= edge or len(buckets[-1].atoms) < 2:
         return buckets
     head, tail = _Open(), _Open()

@@ -1,4 +1,6 @@
-"""Count of the processors per rank: with one, the exchange cannot overlap with computation."""
+"""Number of processors per rank. If a rank has only one, the exchange cannot overlap with
+computation.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,16 @@ from aitne.distrib.transport.base import Transport
 
 _WORDS = 32
 _BITS = 32
-"""Bits of each word: 1,024 processors in total."""
+"""Number of bits in each word of the processor mask, which covers 1,024 processors in total."""
 
 
 def processors_of_a_rank(transport: Transport, nodes: Sequence[int]) -> float:
-    """Return the number of processors per rank on the node that has the fewest; the result is equal
-    on all ranks, which must all call this.
+    """Return the number of processors per rank on the node where it is lowest. Every rank must call
+    this, and all get the same result.
 
     Args:
         transport: transport of the participating ranks.
-        nodes: number of each participating rank's node.
+        nodes: for each participating rank, the number of its node.
     """
     mask = [0] * _WORDS
     for cpu in os.sched_getaffinity(0):

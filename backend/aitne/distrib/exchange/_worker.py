@@ -1,5 +1,6 @@
-"""Thread that runs jobs in order, or the waiting caller does: a handover costs more than a small
-job."""
+"""Thread that processes queued items in order. A caller that waits for the items processes those
+not yet started itself, because waking the thread costs more than a small item.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ T = TypeVar("T")
 
 
 class Worker(Generic[T]):
-    """Thread that calls ``run`` for each queued item, in order.
+    """Thread that calls a function for each queued item, in order.
 
-    After a failed call the following items are discarded; ``drain`` raises the exception once.
+    If a call fails, the items after it are discarded, and the next ``drain`` raises the exception.
     """
 
     def __init__(self, run: Callable[[T], None], name: str) -> None:
@@ -29,7 +30,7 @@ class Worker(Generic[T]):
         self._failure: BaseException | None = None
 
     def put(self, job: T) -> None:
-        """Queue an item, after those before it."""
+        """Add an item at the end of the queue."""
         self._waiting.append(job)
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
@@ -37,12 +38,12 @@ class Worker(Generic[T]):
         self._wake.put(True)
 
     def drain(self) -> tuple[int, int] | None:
-        """Wait until all queued items are done; those that the thread has not started are processed
-        by the caller.
+        """Wait until all queued items are done. The caller processes those that the thread has not
+        started.
 
         Returns:
-            Start and end (``time.monotonic_ns()``) of the wait for the thread; None if there was no
-                wait.
+            Start and end (``time.monotonic_ns()``) of the time for which the caller waited for the
+                thread; None if it did not wait.
 
         Raises:
             BaseException: the exception of a failed call.
@@ -63,7 +64,7 @@ class Worker(Generic[T]):
         return waited
 
     def close(self) -> None:
-        """Stop the thread after its current item; waiting items are discarded."""
+        """Stop the thread after its current item and discard the queued items."""
         self._waiting.clear()
         self._wake.put(False)
 

@@ -1,4 +1,4 @@
-"""Synchronous allreduce of each bucket during backward (Sergeev and Del Balso 2018)."""
+"""Exchange of each bucket by a synchronous allreduce during backward (Sergeev and Del Balso 2018)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _COMBINE: Mapping[Reduction, Callable[[torch.Tensor, torch.Tensor], torch.Tensor
 class AllReduce:
     """Strategy that exchanges each bucket by an allreduce.
 
-    On a CPU, a thread exchanges the buckets before the last, and the waiting caller the last one;
-    the caller exchanges all if a rank has one processor, as a thread would then only delay
-    backward. On a GPU all are queued on a separate stream.
+    On a CPU, a separate thread exchanges all buckets but the last, and the caller of ``on_step``
+    exchanges the last one. If a rank has only one processor, the caller exchanges all buckets,
+    because the thread would only delay backward. On a GPU all buckets are queued on a separate
+    stream.
     """
 
     name: ClassVar[str] = "allreduce"
@@ -44,11 +45,11 @@ class AllReduce:
         self._worker: Worker[Bucket] = Worker(self._exchange, "aitne-exchange")
         self._side: torch.cuda.Stream | None = None
         self._left: list[Bucket] = []
-        """Buckets that ``on_step`` exchanges."""
+        """Buckets that the next ``on_step`` must exchange."""
 
     def setup(self, buckets: Sequence[Bucket]) -> None:
-        """Prepare the exchange of these buckets, which are equal on all ranks; stored compression
-        errors (residuals) are moved to the new buckets.
+        """Prepare to exchange these buckets, which are equal on all ranks. Compression errors of
+        earlier steps are kept, by parameter.
         """
         self._buckets = buckets
         self._last = len(buckets) - 1
@@ -57,7 +58,9 @@ class AllReduce:
             self._side = torch.cuda.Stream(buckets[0].flat.device)
 
     def on_bucket(self, bucket: Bucket) -> None:
-        """Start the exchange of a bucket; the last bucket is exchanged by ``on_step``."""
+        """Start the exchange of a bucket; buckets that no thread or stream exchanges, such as the
+        last one, are left to ``on_step``.
+        """
         if self._side is not None:
             self._side.wait_stream(torch.cuda.current_stream(bucket.flat.device))
             with torch.cuda.stream(self._side):
@@ -68,8 +71,8 @@ class AllReduce:
             self._left.append(bucket)
 
     def on_step(self) -> None:
-        """Wait until all buckets of the step are exchanged, on a GPU as well: otherwise the
-        optimizer would apply the gradients of an aborted exchange.
+        """Wait until all buckets of the step are exchanged. On a GPU this blocks the CPU too,
+        because otherwise the optimizer would apply the gradients of an aborted exchange.
         """
         buckets, self._left = self._left, []
         if self._side is not None:
@@ -84,13 +87,13 @@ class AllReduce:
             self._exchange(bucket)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the compression errors that the next step will send, by parameter."""
+        """Return the compression errors to add to the next step's gradients, by name of the
+        parameter.
+        """
         return {"residuals": {name: residual.clone() for name, residual in self._residuals.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the compression errors that ``state_dict`` returned, for parameters that still
-        exist.
-        """
+        """Restore the compression errors from the result of ``state_dict``."""
         self._residuals = {name: residual.clone() for name, residual in state["residuals"].items()}
 
     def close(self) -> None:
@@ -122,9 +125,8 @@ class AllReduce:
             flat.mul_(settings.postscale)
 
     def _reduced(self, row: torch.Tensor) -> torch.Tensor:
-        """Return the sum of all ranks' rows.
-
-        It is in ``row`` itself if the transport supports its dtype.
+        """Return the sum of the tensor ``row`` over all ranks. It is written to ``row`` itself if
+        the transport supports its dtype.
         """
         settings = self._settings
         transport = settings.transport
@@ -151,7 +153,9 @@ class AllReduce:
     def _combine_gathered(
         self, flat: torch.Tensor, row: torch.Tensor, compressor: BucketCompressor, context: Any
     ) -> None:
-        """Decompress each rank's row with the context sent with it; combine them in ``flat``."""
+        """Gather the compressed tensors (``row``) of all ranks, decompress each with the context
+        sent with it, and write the combined result to ``flat``.
+        """
         settings = self._settings
         transport, size = settings.transport, settings.transport.size
         payload = packed(row, context)

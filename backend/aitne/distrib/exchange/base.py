@@ -1,5 +1,6 @@
-"""Interface of strategies, which exchange gradients between ranks; each file of this package is
-one."""
+"""Interface of the strategies that exchange gradients between ranks. Each other public module of
+this package implements one.
+"""
 
 from __future__ import annotations
 
@@ -17,82 +18,86 @@ from aitne.distrib.transport.base import Reduction, Transport, TransportError
 
 @dataclass
 class Bucket:
-    """A group of gradients that one collective exchanges, as one flat tensor with the place of each
-    gradient.
+    """Group of gradients that one collective exchanges: one flat tensor, with the place of each
+    gradient in it.
     """
 
     index: int
-    """Number of the bucket from 0. Buckets are exchanged in this order on every rank."""
+    """Number of the bucket, from 0. All ranks exchange the buckets in this order."""
     flat: torch.Tensor
     parameters: Sequence[torch.nn.Parameter]
     names: Sequence[str]
     offsets: Sequence[int]
-    """Offset of each parameter's gradient in ``flat``, in elements; they fill it completely."""
+    """Offset of each parameter's gradient in ``flat``, in elements. The gradients fill ``flat``
+    completely."""
     shape: tuple[int, ...] = ()
-    """Shape of ``flat`` for a compressor: a parameter's own if it is alone in the bucket. Empty:
-    flat."""
+    """Shape in which a compressor gets ``flat``: the parameter's shape if the bucket has only one.
+    Empty: one-dimensional."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StrategySettings:
-    """Everything that an exchange strategy needs: transport, compressor, reduction and scales."""
+    """Settings of an exchange strategy: transport, compressor, reduction and factors."""
 
     transport: Transport
-    """Transport, which has no other user while a step's buckets are being exchanged."""
+    """Transport for the buckets; nothing else uses it while a step's buckets are being exchanged.
+    """
     recorder: Recorder
     compressor: Callable[[], BucketCompressor]
     """Function that creates the compressor of a bucket."""
     failure: Callable[[TransportError], HorovodInternalError]
-    """Function that returns the exception for a transport's error; it names the lost rank."""
+    """Function that returns the exception to raise for an error of the transport; the exception
+    names the lost rank."""
     error_feedback: bool = False
-    """Whether compression errors are sent with the next step's gradients."""
+    """Whether the compression errors of a step are added to the next step's gradients."""
     op: Reduction = Reduction.SUM
     prescale: float = 1.0
-    """Factor of every gradient before it is sent."""
+    """Factor by which every gradient is multiplied before it is sent."""
     postscale: float = 1.0
-    """Factor of every gradient after the exchange."""
+    """Factor by which every gradient is multiplied after the exchange."""
     overlap: bool = True
-    """Whether buckets are exchanged during backward; False if a rank has one processor."""
+    """Whether buckets are exchanged while backward runs; False if a rank has only one processor."""
 
 
 class ExchangeStrategy(Protocol):
-    """Interface of exchange strategies: how an optimizer exchanges its buckets of gradients. Each
-    optimizer creates one from ``StrategySettings``.
+    """Interface of exchange strategies, which determine how an optimizer exchanges its buckets of
+    gradients. Each optimizer creates one from ``StrategySettings``.
 
-    ``DistributedOptimizer`` calls it; hooks run during backward, from one thread at a time.
+    ``DistributedOptimizer`` calls the methods, some from hooks during backward, but only from one
+    thread at a time.
     """
 
     name: ClassVar[str]
     fill_scale: float
-    """Factor of gradients while they are copied into their bucket, where it costs nothing:
-    ``on_bucket`` receives them scaled."""
+    """Factor by which gradients are multiplied while they are copied into their bucket, where it
+    costs nothing; ``on_bucket`` gets them already multiplied."""
 
     def setup(self, buckets: Sequence[Bucket]) -> None:
-        """Prepare to exchange these buckets; called before the first step, and when the division
-        into buckets has changed. Every rank must call this.
+        """Prepare to exchange these buckets. Called before the first step, and again when the
+        gradients are divided into other buckets. Every rank must call this.
         """
         ...
 
     def on_bucket(self, bucket: Bucket) -> None:
-        """Start the exchange of a bucket that is complete, as all earlier buckets are.
+        """Start the exchange of a bucket that contains all its gradients. Called in the order of
+        the buckets.
 
         May return before the bucket is exchanged.
         """
         ...
 
     def on_step(self) -> None:
-        """Complete the exchange before the optimizer applies gradients.
-
-        Every bucket then contains the gradients to apply.
+        """Complete the exchange of the step, so that every bucket contains the gradients that the
+        optimizer applies.
 
         Raises:
-            HorovodInternalError: a peer is gone.
+            HorovodInternalError: the connection to a rank is lost.
         """
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs, such as compression errors, by parameter,
-        because the next run's buckets may differ.
+        """Return the state that a resumed run needs, such as compression errors. It is stored by
+        parameter, because the buckets of the next run may differ.
         """
         ...
 

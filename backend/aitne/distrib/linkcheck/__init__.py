@@ -1,10 +1,10 @@
-"""Measurement of the links between ranks before a run, with warnings about slow ones.
+"""Measurement of the network links between ranks before a run, with warnings about slow links.
 
 ``AITNE_LINK_CHECK=1`` enables it in ``init``; ``aitne-run ... python -m aitne.distrib.linkcheck``
-does nothing else, and exits with 1 if a link is slow. Pairs of ranks exchange in rounds over the
-transport that the run will use, then all ranks at once, as in a ring. A link that seems slow is
-measured again while all others are idle. It takes 30 s at most: pairs that would take longer are
-omitted, which is reported.
+runs only the measurement, and exits with 1 if a link is slow. Pairs of ranks exchange data in
+rounds over the transport that the run will use, then all ranks at once, as in a ring. A link that
+seems slow is measured again while all others are idle. The measurement takes at most 30 s: pairs
+that would take longer are omitted, which the report states.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from aitne.distrib.types import Kind, Request
 
 BUDGET_S = 30.0
 _SHARE = 0.6
-"""Share of the budget for the first round of measurements; the rest is for repetitions."""
+"""Fraction of the total time that the first measurements may take; the rest is for repetitions."""
 _PROBE_BYTES = 1 << 20
 _BYTES = 8 << 20
 _PAIR_S = 0.2
-"""Time limit of a pair's bandwidth measurement in seconds."""
+"""Approximate time for the bandwidth measurement of one pair of ranks, in seconds."""
 _SMALL_REPEATS = 20
 
 Connect: TypeAlias = Callable[[Group, str], Transport]
@@ -46,24 +46,26 @@ class LinkReport:
     links: tuple[RankLink, ...]
     slow: tuple[RankLink, ...]
     left_out: int
-    """Number of pairs that were omitted for lack of time."""
+    """Number of pairs of ranks that were not measured for lack of time."""
     ring_bytes_per_s: float
-    """Bus bandwidth of an allreduce of all ranks."""
+    """Bus bandwidth of an allreduce among all ranks, in bytes per second."""
     took_s: float
 
 
 def connect(group: Group, device: str) -> Transport:
-    """Return the transport that the run would use between these ranks."""
+    """Connect the ranks of ``group`` by the transport that the run would use between them, and
+    return it.
+    """
     chosen = choice.choose(group.nodes, device, os.environ.get("AITNE_TRANSPORT", "auto"))
     return chosen.connect(group, device)
 
 
 def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET_S) -> LinkReport:
     """Measure the links between ranks, for at most ``budget_s`` seconds, and return the report.
-    Every rank must call this.
+    Every rank must call this. ``connecting`` is the function that connects the ranks of a group.
 
     Raises:
-        HorovodInternalError: two ranks cannot exchange; the message names them.
+        HorovodInternalError: two ranks cannot exchange data; the message names them.
     """
     began = time.monotonic()
     device = _device(here)
@@ -98,7 +100,9 @@ def check(here: Context, connecting: Connect = connect, budget_s: float = BUDGET
 
 
 def text(report: LinkReport, nodes: tuple[int, ...]) -> str:
-    """Return the report as text for users, warnings first."""
+    """Return the report as text for users, with the warnings about slow links first. ``nodes``
+    contains the number of each rank's node.
+    """
     middle = medians(report.links, nodes)
     lines = [
         f"slow link between rank {a} (node {nodes[a]}) and rank {b} (node {nodes[b]}):"
@@ -122,9 +126,8 @@ def text(report: LinkReport, nodes: tuple[int, ...]) -> str:
 
 
 def at_start(here: Context) -> None:
-    """Check the links and print the report on rank 0; ``init`` calls it if requested.
-
-    ``AITNE_LINK_CHECK=1`` requests it.
+    """Measure the links and print the report on rank 0. ``init`` calls this if
+    ``AITNE_LINK_CHECK=1``.
     """
     report = check(here)
     if here.world.rank == 0:
@@ -132,7 +135,7 @@ def at_start(here: Context) -> None:
 
 
 class _Meter:
-    """Measurements of the links of this rank."""
+    """Measurement of the links between this rank and others."""
 
     def __init__(self, here: Context, connecting: Connect, device: str, began: float) -> None:
         self._here = here
@@ -141,7 +144,10 @@ class _Meter:
         self._began = began
 
     def measure(self, pair: Pair, name: str, until_s: float) -> RankLink | None:
-        """Measure the link between this rank and the other of the pair; None if no time is left."""
+        """Measure the link between the two ranks of ``pair``, one of which is this rank; return
+        None if ``until_s`` seconds after the start of the check are over. ``name`` must be new for
+        each measurement.
+        """
         transport = self._connected(f"{name}.{pair[0]}.{pair[1]}", pair)
         try:
             latency_s = self._agreed(
@@ -156,7 +162,7 @@ class _Meter:
             transport.close()
 
     def ring(self) -> float:
-        """Return the bus bandwidth of an allreduce of all ranks."""
+        """Measure an allreduce among all ranks; return its bus bandwidth in bytes per second."""
         all_ranks = tuple(range(self._here.world.size))
         transport = self._connected("ring", all_ranks)
         try:
@@ -182,7 +188,7 @@ class _Meter:
             raise self._broken(ranks, error) from error
 
     def _bandwidth(self, transport: Transport) -> float:
-        """Return the bytes per second of an allreduce, the same at all members."""
+        """Return the bandwidth of an allreduce in bytes per second, the same value on all members."""
         (probe_s,) = self._times(transport, _PROBE_BYTES, 1)
         probe_s = self._agreed(transport, probe_s)
         whole_s = probe_s * _BYTES / _PROBE_BYTES
@@ -205,7 +211,9 @@ class _Meter:
         return times
 
     def _agreed(self, transport: Transport, seconds: float) -> float:
-        """Return the maximum of all members' values, so that all decide equally."""
+        """Return the maximum of the members' values of ``seconds``, so that all members decide
+        equally.
+        """
         maximum = torch.tensor([seconds], dtype=torch.float64, device=self._device)
         transport.allreduce(maximum, Reduction.MAX)
         return float(maximum)
@@ -220,15 +228,17 @@ def _meet(here: Context) -> None:
 
 
 def _all(local_links: Mapping[Pair, RankLink]) -> dict[Pair, RankLink]:
-    """Return the links of all ranks. Both ends of a link have agreed on the same values."""
+    """Return the measured links of all ranks by pair; both ranks of a pair have the same values.
+    Every rank must call this.
+    """
     gathered = allgather_object(dict(local_links), "aitne.linkcheck")
     return {pair: link for part in gathered for pair, link in part.items()}
 
 
 def _device(here: Context) -> str:
-    """Return ``cuda`` if every rank has its own GPU, otherwise ``cpu``.
+    """Return ``cuda`` if every rank has a GPU of its own, otherwise ``cpu``.
 
-    With ``cuda`` that GPU becomes the current one.
+    With ``cuda``, this rank's GPU becomes the current device.
     """
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     index = here.world.local_rank if count >= here.world.local_size else 0

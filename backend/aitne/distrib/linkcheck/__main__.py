@@ -1,4 +1,4 @@
-"""``python -m aitne.distrib.linkcheck``: measure the links, and nothing else."""
+"""Command ``python -m aitne.distrib.linkcheck``: measure the links between the ranks and exit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aitne.distrib.linkcheck import check, text
 
 
 def main() -> int:
-    """Check the links and print the report on rank 0; return 1 if a link is slow."""
+    """Measure the links and print the report on rank 0; return 1 if a link is slow, otherwise 0."""
     os.environ["AITNE_LINK_CHECK"] = "0"
     lifecycle.init()
     here = context.current()

@@ -1,2 +1,3 @@
-"""Transports, which exchange tensors between ranks: one file for each, one conformance suite for
-all."""
+"""Transports, which exchange tensors between ranks. Each public module but ``base`` contains one;
+all pass the same conformance tests.
+"""

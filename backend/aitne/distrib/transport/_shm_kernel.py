@@ -1,4 +1,6 @@
-"""Compiled kernel over shared memory. ``_shm_pure`` has the same methods."""
+"""Collectives over shared memory by compiled C code (the kernel). ``_shm_pure`` has the same
+methods without compiled code.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from aitne.distrib.transport._shm_memory import DISAGREE, SharedMemory
 from aitne.distrib.transport.base import Reduction, TransportError
 
 SWITCH = "AITNE_SHM_KERNEL"
-"""Environment variable; ``off`` selects the pure version, as if the kernel was not compiled."""
+"""Name of the environment variable that, set to ``off``, selects the version without compiled code,
+as if the kernel was not built."""
 DTYPES = {
     torch.float32: 0,
     torch.float64: 1,
@@ -29,11 +32,13 @@ DTYPES = {
     torch.uint8: 8,
     torch.bool: 9,
 }
-"""Number in ``reduce.h`` of each element type that can be reduced."""
+"""Number of each element type that the kernel can reduce, as in ``reduce.h``."""
 _SPIN_S = 50e-6
-"""Seconds of spinning before a sleep: about the time that a sleeper takes to wake up."""
+"""Seconds for which a waiting rank spins before it sleeps, about as long as waking a sleeping rank
+takes."""
 _AT_ONCE_BYTES = 16 << 10
-"""Maximum bytes for which every rank reduces all data, on up to four ranks, to save waiting."""
+"""Maximum bytes for which, with up to four ranks, every rank reduces all data itself, which saves a
+synchronization."""
 _OK, _STOPPED = 0, 1
 _LOOK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64)
 _POINTER, _INT, _LONG = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64
@@ -49,7 +54,7 @@ _ARGUMENTS = {
 
 @functools.cache
 def _load() -> ctypes.CDLL | str:
-    """Return the library, or a sentence that states why there is none."""
+    """Return the kernel's library, or a sentence that states why it cannot be used."""
     path = HERE / library_name()
     if not path.exists():
         return "it is not built; run python -m aitne.distrib._native.build"
@@ -73,7 +78,7 @@ def _load() -> ctypes.CDLL | str:
 
 
 def missing() -> str | None:
-    """Return why this process has no kernel; None if it has one."""
+    """Return why this process cannot use the kernel; None if it can."""
     if os.environ.get(SWITCH) == "off":
         return f"{SWITCH} is off"
     library = _load()
@@ -81,8 +86,8 @@ def missing() -> str | None:
 
 
 class KernelExchange:
-    """Collectives of one rank over shared memory, executed by the compiled kernel. Callers check
-    the tensors.
+    """Collectives of one rank over shared memory, executed by the compiled kernel. Callers must
+    check device, type and length of the tensors before.
     """
 
     def __init__(self, memory: SharedMemory) -> None:
@@ -116,23 +121,29 @@ class KernelExchange:
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Reduce the values and write this rank's ``counts`` of them to ``out``."""
+        """Reduce the values of all ranks and write this rank's part to ``out``. ``counts`` contains
+        the number of elements for each rank.
+        """
         sizes = _sizes(counts, flat)
         dtype = DTYPES[flat.dtype]
         self._call("aitne_reducescatter", out.data_ptr(), flat.data_ptr(), sizes, dtype, op)
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Write the values of all ranks to ``out``, one after another."""
+        """Write the values of all ranks to ``out``, in the order of the ranks. ``counts`` contains
+        the number of elements of each rank.
+        """
         self._call("aitne_allgather", out.data_ptr(), flat.data_ptr(), _sizes(counts, flat))
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Broadcast the values of ``root`` in place."""
+        """Replace the values of ``flat`` on all ranks by those of the rank ``root``."""
         self._call("aitne_broadcast", flat.data_ptr(), flat.numel() * flat.element_size(), root)
 
     def alltoall(
         self, out: torch.Tensor, flat: torch.Tensor, sent: Sequence[int], received: Sequence[int]
     ) -> None:
-        """Exchange one part with each rank."""
+        """Send one part of ``flat`` to each rank and write the parts received to ``out``. ``sent``
+        and ``received`` contain the number of elements for and from each rank.
+        """
         self._call(
             "aitne_alltoall",
             out.data_ptr(),
@@ -142,14 +153,16 @@ class KernelExchange:
         )
 
     def barrier(self) -> None:
-        """Wait until all ranks have called it."""
+        """Wait until all ranks have called this method."""
         self._call("aitne_barrier")
 
     def hang_up(self) -> None:
-        """Do nothing: waiting ranks check the abort flag by themselves."""
+        """Do nothing, because ranks that wait in the kernel check by themselves if the group was
+        aborted.
+        """
 
     def close(self) -> None:
-        """Release the kernel's resources, after the last call."""
+        """Release the kernel's resources; no collective may be called after this."""
         team, self._team = self._team, None
         if team:
             self._library.aitne_close(team)
@@ -164,11 +177,12 @@ class KernelExchange:
 
 
 def _callback(memory: SharedMemory, failure: list[BaseException]) -> Any:
-    """Return the callback that a waiting kernel calls ten times a second.
+    """Return the callback that the kernel calls ten times a second while it waits. It checks that
+    the other ranks are alive, and Python's signal handlers run in it.
 
-    Python's signal handlers run in it. It is a generator, because an exception that a handler
-    raises on entry to a function occurs before any ``try`` in it, and C would not receive it. A
-    resumed generator is inside its ``try`` already.
+    It is implemented as a generator. If a signal handler raises an exception on entry to a
+    function, this happens before any ``try`` in the function, and C code would not receive the
+    exception. A resumed generator is already inside its ``try``.
     """
     looking = _looking(memory, failure)
     next(looking)

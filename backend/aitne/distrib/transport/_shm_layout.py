@@ -1,8 +1,8 @@
-"""Layout of the shared memory, and division of messages into pieces: arithmetic only.
+"""Layout of the shared memory, and division of messages into pieces; arithmetic only. The regions are:
 
-header      abort flag and reason, a number of each rank's process
-lines       each rank's counters (of the kernel)
-slots       of rank 0, of rank 1, ...: DEPTH slots, then DEPTH second slots
+header      abort flag and reason, and a random number of each rank's process
+lines       counters of each rank, used by the compiled kernel
+slots       for rank 0, then rank 1 and so on: DEPTH slots, followed by DEPTH second slots
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 MOST_RANKS = 64
 DEPTH = 4
-"""Number of rounds that a rank may be ahead of the others; equal to the kernel's."""
+"""Number of rounds by which a rank may be ahead of the others; must equal the value in the compiled
+kernel."""
 LINE_BYTES = 128
-"""Bytes of a rank's counters; equal to the kernel's."""
+"""Bytes reserved for the counters of each rank; must equal the value in the compiled kernel."""
 ALIGN = 64
 HEADER_BYTES = 4096
 SLOTS_AT = HEADER_BYTES + MOST_RANKS * LINE_BYTES
@@ -23,47 +24,53 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of the shared memory: the offsets and sizes of the slots of each rank."""
+    """Layout of the shared memory: offsets and sizes of the slots through which each rank passes
+    its data to the others.
+    """
 
     size: int
     chunk: int
-    """Bytes of a slot: the data of a rank in one round."""
+    """Size of a slot in bytes: the data that a rank passes on in one round."""
 
     @property
     def part(self) -> int:
-        """Size in bytes of a second slot, which holds a rank's part of a chunk after it was
+        """Return the size of a second slot in bytes. It holds the part of a chunk that a rank has
         reduced.
         """
         return _up(-(-self.chunk // self.size), ALIGN)
 
     @property
     def total(self) -> int:
-        """Bytes of the whole memory."""
+        """Return the size of the whole shared memory in bytes."""
         return _up(SLOTS_AT + self.size * self.per_rank, _PAGE)
 
     @property
     def per_rank(self) -> int:
-        """Bytes of one rank's slots."""
+        """Return the size of all slots of one rank in bytes."""
         return DEPTH * (self.chunk + self.part)
 
     @property
     def share(self) -> int:
-        """Bytes of a slot for one reader, if it is divided among all ranks."""
+        """Return the size, in bytes, of each rank's share of a slot that is divided among all
+        receiving ranks.
+        """
         return self.chunk // self.size // ALIGN * ALIGN
 
     def slot(self, rank: int, round_number: int) -> int:
-        """Return the offset of a slot in bytes."""
+        """Return the offset in bytes of the slot that a rank uses in this round."""
         return SLOTS_AT + rank * self.per_rank + round_number % DEPTH * self.chunk
 
     def second_slot(self, rank: int, round_number: int) -> int:
-        """Return the offset of a second slot in bytes."""
+        """Return the offset in bytes of the second slot that a rank uses in this round."""
         return self.slot(rank, 0) + DEPTH * self.chunk + round_number % DEPTH * self.part
 
 
 def layout_for(size: int, native: bool) -> Layout:
-    """Return the layout for ``size`` ranks, with the kernel (``native``) or in PyTorch.
+    """Return the layout for ``size`` ranks; ``native`` states whether the compiled kernel or
+    PyTorch's operations use it.
 
-    The kernel's slots stay in the processor's caches; PyTorch's calls cost more than a cache saves.
+    Slots for the kernel are small enough for the processor's caches. Slots for PyTorch are larger,
+    because each of its calls costs more than a cache saves.
     """
     few = size <= _FEW
     if native:
@@ -78,31 +85,31 @@ _PURE_CHUNK_FEW = 1 << 20
 
 
 def pieces(total: int, maximum: int) -> Iterator[tuple[int, int]]:
-    """Divide ``total`` bytes into pieces of at most ``maximum`` bytes; yield begin and
-    end of each.
+    """Divide ``total`` bytes into pieces of at most ``maximum`` bytes; yield the start and end of
+    each piece.
     """
     for begin in range(0, total, maximum):
         yield begin, min(begin + maximum, total)
 
 
 def piece(total: int, number: int, maximum: int) -> tuple[int, int]:
-    """Return begin and end of the piece ``number`` that ``pieces`` yields; an empty one beyond the
-    last.
+    """Return the start and end of the piece with index ``number`` that ``pieces`` yields; an empty
+    range if there are fewer pieces.
     """
     begin = min(number * maximum, total)
     return begin, min(begin + maximum, total)
 
 
 def parts(chunk: int, size: int) -> list[tuple[int, int]]:
-    """Return for each rank the range of a chunk's bytes that it reduces; the last ranges may be
-    empty.
+    """Return, for each of ``size`` ranks, the range of a chunk's bytes that the rank reduces; the
+    last ranges may be empty.
     """
     length = _up(-(-chunk // size), ALIGN)
     return [(min(rank * length, chunk), min((rank + 1) * length, chunk)) for rank in range(size)]
 
 
 def starts(counts: Sequence[int]) -> list[int]:
-    """Return the offset of each rank's values, and the end of all values."""
+    """Return the offset at which each rank's values start, followed by the total of ``counts``."""
     offsets = [0]
     for count in counts:
         offsets.append(offsets[-1] + count)
@@ -110,8 +117,8 @@ def starts(counts: Sequence[int]) -> list[int]:
 
 
 def rounds(sizes: Sequence[int], maximum: int) -> int:
-    """Return the number of pieces of at most ``maximum`` bytes that the largest of
-    ``sizes`` needs.
+    """Return the number of rounds for the largest of ``sizes``, in bytes, with at most ``maximum``
+    bytes in each.
     """
     return -(-max(sizes, default=0) // maximum)
 

@@ -1,8 +1,9 @@
-"""Transfer of the shared memory's descriptor from rank 0 to the ranks of a node, over a UNIX
-socket.
+"""Transfer of the shared memory's file descriptor from rank 0 to the other ranks on a node, over a
+UNIX socket.
 
-The socket's address is abstract: no file can be left behind. It is random, published only through
-the group's store, and each side checks that the other belongs to the same user.
+The socket has a random abstract address, so that no file can be left behind. The address is
+published only in the group's rendezvous store, and each side checks that the other belongs to the
+same user.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ _MOST_BYTES = 4096
 
 
 class RendezvousHost:
-    """Rank 0's part in distributing the shared memory: it accepts connections of the other ranks
-    and sends them the descriptor. Leaving the ``with`` block early closes these connections.
+    """Rank 0's side of the distribution of the shared memory: it accepts the connections of the
+    other ranks and sends them the descriptor. If the ``with`` block ends before ``keep``, the
+    connections are closed.
     """
 
     def __init__(self, group: Group) -> None:
@@ -42,9 +44,9 @@ class RendezvousHost:
             raise TransportError(f"Ranks of this node cannot connect: {error}.") from error
 
     def gather(self, able: bool) -> tuple[bool, int]:
-        """Wait until all ranks have connected; return whether all of them can use the kernel, and
-        the number of processors that the ranks may use together. ``able`` is whether rank 0 can use
-        it.
+        """Wait until all ranks have connected. Return True if all ranks can use the compiled
+        kernel, and the number of processors that the ranks together may use. ``able`` states
+        whether rank 0 can use the kernel.
 
         Raises:
             TransportError: a rank did not connect.
@@ -73,7 +75,7 @@ class RendezvousHost:
         return able, mask.bit_count()
 
     def refuse(self, reason: str) -> None:
-        """Report to all connected ranks that there will be no shared memory, and why."""
+        """Report to all connected ranks that no shared memory can be created, and the reason."""
         for member in self._members.values():
             try:
                 _send(member, {"refused": reason})
@@ -81,10 +83,11 @@ class RendezvousHost:
                 continue  # it is lost itself
 
     def hand_out(self, fd: int, use: bool, processors: int) -> None:
-        """Send the memory's descriptor to all ranks, and wait until all have mapped it. ``use`` is
-        whether the kernel is used.
+        """Send the memory's descriptor ``fd`` to all ranks and wait until all have mapped the
+        memory. ``use`` states whether the kernel is used; ``processors`` is the number that the
+        ranks together may use.
 
-        Raises ``TransportError``.
+        Raises ``TransportError`` if a rank did not map the memory.
         """
         for rank, member in self._members.items():
             self._send_to(rank, member, {"use": use, "processors": processors}, [fd])
@@ -94,7 +97,7 @@ class RendezvousHost:
             self._send_to(rank, member, {}, [])
 
     def keep(self) -> list[socket.socket]:
-        """Return the connections to ranks 1, 2, ...; they belong to the caller from now on."""
+        """Return the connections to ranks 1, 2 and so on, which the caller must close."""
         connections = [self._members[rank] for rank in sorted(self._members)]
         self._members = {}
         return connections
@@ -146,13 +149,14 @@ class RendezvousHost:
 
 
 def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
-    """Connect to rank 0 and receive the memory's descriptor; for the other ranks.
+    """Connect to rank 0 and receive the memory's descriptor; called on the other ranks. ``able``
+    states whether this rank can use the compiled kernel.
 
-    Returns the connection, the descriptor, whether the kernel is used, and the number of processors
-    that the ranks may use together.
+    Returns the connection, the descriptor, True if the kernel is used, and the number of processors
+    that the ranks together may use.
 
     Raises:
-        TransportError: rank 0 did not connect, cannot be reached, or has no memory.
+        TransportError: rank 0 did not publish its address, cannot be reached, or has no memory.
     """
     try:
         address = group.store.get(_key(group), group.timeout_s).decode()
@@ -183,9 +187,9 @@ def attend(group: Group, able: bool) -> tuple[socket.socket, int, bool, int]:
 
 
 def confirm(group: Group, host: socket.socket) -> None:
-    """Report that the memory is mapped, and wait until all ranks have.
+    """Report to rank 0 that this rank has mapped the memory, and wait until all ranks have.
 
-    Raises ``TransportError``.
+    Raises ``TransportError`` if a rank has not.
     """
     try:
         _send(host, {})
@@ -205,7 +209,7 @@ def _key(group: Group) -> str:
 
 
 def _affinity() -> int:
-    """Return the processors that this rank may use, as one bit for each."""
+    """Return the set of processors that this rank may use, as a number with one bit for each."""
     return sum(1 << cpu for cpu in os.sched_getaffinity(0))
 
 

@@ -1,12 +1,12 @@
-"""Shared memory of the ranks of a node, and detection of ranks that have ended.
+"""Shared memory of the ranks on a node, and detection of ranks that have ended.
 
-It is a memfd: it has no name, so nothing is left behind however the ranks end, and the size of
-/dev/shm does not matter. Rank 0 of the group creates it and sends it to the others over a UNIX
-socket.
+The memory is a memfd: it has no name, so that nothing is left behind however the ranks end, and it
+does not depend on the size of /dev/shm. Rank 0 of the group creates it and sends its descriptor to
+the others over a UNIX socket.
 
-Each rank holds a lock on a byte of it, at the offset of its number. The kernel releases a process's
-record locks when it ends, in any way, its forked children do not inherit them, and they are visible
-from other containers.
+Each rank locks the byte of it whose offset is the rank's number. The kernel releases such locks
+when a process ends in any way, forked children do not inherit them, and they are visible from other
+containers.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ _REASON = 8
 _REASON_BYTES = 1000
 _PROCESSES = 1024
 _LOCK_OF_REASON = 1 << 20
-"""Offset of this lock; offsets need not be bytes that exist."""
+"""Offset of the lock that protects the reason of an abort. A locked byte need not exist."""
 
 
 class _Process:
-    """Number of this process: ranks that are threads of one process cannot see each other's
-    locks."""
+    """Random number of this process. By comparing it, ranks that are threads of one process know
+    that they cannot see each other's locks.
+    """
 
     number = 0
 
@@ -50,17 +51,18 @@ os.register_at_fork(after_in_child=_Process.draw)
 
 
 class SharedMemory:
-    """The shared memory of a group, as one rank uses it, with the flags by which ranks detect that
-    another one is gone.
+    """The shared memory of a group as one rank uses it, with the flags by which ranks detect that
+    another rank has ended.
 
-    A waiting rank calls ``look``, which raises if the wait is futile.
+    A waiting rank must call ``look`` regularly; it raises an error if a rank that is waited for has
+    ended.
     """
 
     def __init__(self, group: Group, fd: int, layout: Layout, processors: int) -> None:
         self.layout = layout
         self.spins = processors >= layout.size
-        """Whether the ranks have at least one processor each: a wait then spins before it
-        sleeps."""
+        """Whether there is at least one processor for each rank, so that a waiting rank spins
+        before it sleeps."""
         self.rank = group.rank
         self.ranks = group.ranks
         self._fd = fd
@@ -75,7 +77,7 @@ class SharedMemory:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self.rank)
 
     def check(self) -> None:
-        """Raise ``TransportError`` if the group is broken or closed.
+        """Raise ``TransportError`` if the group was aborted or this transport was closed.
 
         Called before each operation.
         """
@@ -85,8 +87,9 @@ class SharedMemory:
             raise TransportError(self.reason())
 
     def look(self, waits_for: int) -> None:
-        """Check during a wait that the ranks are alive whose bits are set in ``waits_for``. Raises
-        ``TransportError``.
+        """Check, during a wait, that the ranks are alive whose bits are set in ``waits_for``.
+
+        Raises ``TransportError`` if one has ended, or the group was aborted.
         """
         self.check()
         for rank, world_rank in enumerate(self.ranks):
@@ -95,12 +98,12 @@ class SharedMemory:
                 self.check()
 
     def reason(self) -> str:
-        """Return why the group was aborted."""
+        """Return the reason for which the group was aborted."""
         text = self.bytes[_REASON : _REASON + _REASON_BYTES].tobytes()
         return text.rstrip(b"\0").decode(errors="replace")
 
     def abort(self, reason: str) -> None:
-        """Abort the group; the first reason applies to all ranks."""
+        """Abort the group for all ranks; of several reasons, the first is kept."""
         with self._mutex:
             if self.closed or self.map[_ABORTED]:
                 return
@@ -114,14 +117,14 @@ class SharedMemory:
             fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, _LOCK_OF_REASON)
 
     def close(self) -> None:
-        """Leave the group: ranks that wait for this one get an error."""
+        """Leave the group: other ranks that wait for this one then raise an error."""
         with self._mutex:
             if not self.closed:
                 self.closed = True
                 os.close(self._fd)
 
     def release(self) -> None:
-        """Release the memory, once no operation of this process uses it."""
+        """Release the memory; called when no operation of this process uses it any more."""
         with self._mutex:
             for name in ("_processes", "bytes", "map"):
                 vars(self).pop(name, None)
@@ -139,18 +142,19 @@ class SharedMemory:
 
 
 def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.socket]]:
-    """Create the shared memory, or receive it from rank 0, and wait until every rank has mapped it.
+    """Create the shared memory (on rank 0) or receive it from rank 0, and wait until every rank has
+    mapped it.
 
     Args:
         group: ranks that share the memory.
-        able: whether this rank has the kernel; it is used if all of them have it.
+        able: whether this rank can use the compiled kernel, which is used only if all ranks can.
 
     Returns:
-        The memory, whether the kernel is used, and the remaining connections: of rank 0 to ranks 1,
-            2, ..., of the others to rank 0.
+        The memory, whether the kernel is used, and connections that stay open: on rank 0 to ranks
+            1, 2 and so on; on the others to rank 0.
 
     Raises:
-        TransportError: there is no memory, or a member did not connect.
+        TransportError: the memory cannot be created, or a rank did not connect.
     """
     if group.rank:
         connection, fd, use, processors = meeting.attend(group, able)
@@ -177,9 +181,8 @@ def share(group: Group, able: bool) -> tuple[SharedMemory, bool, list[socket.soc
 
 @contextlib.contextmanager
 def _given_back_on_failure(memory: SharedMemory) -> Iterator[None]:
-    """Release the memory if the block fails.
-
-    So a later attempt in this process, as in an elastic program, does not lack it.
+    """Release the memory if the ``with`` block fails, so that it is available to a later attempt in
+    this process, as in elastic training.
     """
     try:
         yield
@@ -190,9 +193,8 @@ def _given_back_on_failure(memory: SharedMemory) -> Iterator[None]:
 
 
 def _reserved(total: int) -> int:
-    """Return a memfd with reserved memory.
-
-    A later write cannot fail for lack of memory, which would end the process.
+    """Return the descriptor of a memfd whose ``total`` bytes are reserved, because a later write
+    without available memory would end the process.
     """
     try:
         fd = os.memfd_create("aitne-shm", os.MFD_CLOEXEC)

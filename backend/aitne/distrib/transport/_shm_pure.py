@@ -1,8 +1,10 @@
-"""Collectives over shared memory without compiled code: PyTorch computes, sockets synchronize.
+"""Collectives over shared memory without compiled code: PyTorch's operations compute, sockets
+synchronize.
 
-Ranks synchronize at rank 0: each sends it a byte, and receives one when all have arrived. The data
-lies in the shared memory; sockets also order writes before reads on every processor, which Python
-could not. Two slots of each rank are used in turn, so that one synchronization per round is enough.
+To synchronize, each rank sends rank 0 a message, and rank 0 answers when all messages have arrived.
+The data itself is in the shared memory. The sockets also guarantee that other processors see data
+written before, which Python alone could not guarantee. Each rank uses two slots in turn, so that
+one synchronization in each round is enough.
 """
 
 from __future__ import annotations
@@ -24,13 +26,14 @@ from aitne.distrib.transport.base import Reduction, TransportError
 _LOOK_S = 0.1
 _SPIN_S = 50e-6
 _AT_ONCE_BYTES = 16 << 10
-"""Maximum bytes for which every rank reduces all data: one synchronization instead of two."""
+"""Maximum bytes for which every rank reduces all data itself, with one synchronization instead of
+two."""
 _HALF = (torch.float16, torch.bfloat16)
 
 
 class PureExchange:
-    """Collectives of one rank over shared memory, executed by PyTorch's operations. Callers check
-    the tensors.
+    """Collectives of one rank over shared memory, executed by PyTorch's operations. Callers must
+    check device, type and length of the tensors before.
     """
 
     def __init__(self, memory: SharedMemory, connections: Sequence[socket.socket]) -> None:
@@ -41,8 +44,8 @@ class PureExchange:
         self._shared = torch.frombuffer(memory.map, dtype=torch.uint8)
         lines = memory.bytes[layouts.HEADER_BYTES : layouts.SLOTS_AT].view(np.int64)
         self._came = lines[:: layouts.LINE_BYTES // 8]
-        """Number of synchronizations each rank has reached; the search for ended ranks needs no
-        exact number."""
+        """Number of synchronizations that each rank has reached. It is used only to find ranks that
+        have ended, so it need not be exact."""
         self._connections = connections
         self._peers = list(range(1, self._size)) if memory.rank == 0 else [0]
         self._round = 0
@@ -83,7 +86,9 @@ class PureExchange:
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Reduce the values and write this rank's ``counts`` of them to ``out``."""
+        """Reduce the values of all ranks and write this rank's part to ``out``. ``counts`` contains
+        the number of elements for each rank.
+        """
         width = flat.element_size()
         sizes = [count * width for count in counts]
         source, taken = _raw(flat), _raw(out)
@@ -101,7 +106,9 @@ class PureExchange:
             self._round += 1
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Write the values of all ranks to ``out``, one after another."""
+        """Write the values of all ranks to ``out``, in the order of the ranks. ``counts`` contains
+        the number of elements of each rank.
+        """
         width = flat.element_size()
         sizes = [count * width for count in counts]
         starts = layouts.starts(sizes)
@@ -116,7 +123,7 @@ class PureExchange:
             self._round += 1
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Broadcast the values of ``root`` in place."""
+        """Replace the values of ``flat`` on all ranks by those of the rank ``root``."""
         local = _raw(flat)
         for begin, end in layouts.pieces(local.numel(), self._layout.chunk):
             if self._rank == root:
@@ -129,7 +136,9 @@ class PureExchange:
     def alltoall(
         self, out: torch.Tensor, flat: torch.Tensor, sent: Sequence[int], received: Sequence[int]
     ) -> None:
-        """Exchange one part with each rank."""
+        """Send one part of ``flat`` to each rank and write the parts received to ``out``. ``sent``
+        and ``received`` contain the number of elements for and from each rank.
+        """
         width = flat.element_size()
         share = self._layout.share
         out_sizes = [count * width for count in sent]
@@ -146,17 +155,19 @@ class PureExchange:
             self._round += 1
 
     def barrier(self) -> None:
-        """Wait until all ranks have called it."""
+        """Wait until all ranks have called this method."""
         self._meet("barrier")
 
     def hang_up(self) -> None:
-        """Wake up waiting ranks, here and in other processes."""
+        """Close the connections, so that ranks waiting for this one, here and in other processes,
+        wake up.
+        """
         for connection in self._connections:
             with contextlib.suppress(OSError):  # the peer has closed it already
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Release the sockets and tensors, after the last call."""
+        """Release the sockets and tensors; no collective may be called after this."""
         for name in ("_shared", "_came"):
             vars(self).pop(name, None)
         self._selector.close()
@@ -164,7 +175,9 @@ class PureExchange:
             connection.close()
 
     def _give(self, source: torch.Tensor, sizes: Sequence[int], number: int) -> None:
-        """Copy one piece for each rank into this rank's slot."""
+        """Copy the piece with index ``number`` for each rank from ``source`` into this rank's slot.
+        ``sizes`` contains the bytes for each rank.
+        """
         share = self._layout.share
         for rank, start in enumerate(layouts.starts(sizes)[:-1]):
             begin, end = layouts.piece(sizes[rank], number, share)
@@ -172,7 +185,9 @@ class PureExchange:
             place.copy_(source[start + begin : start + end])
 
     def _most(self, number: int) -> int:
-        """Return the maximum of all ranks' numbers, as sizes between two others are unknown."""
+        """Return the maximum of ``number`` over all ranks; a rank does not know how much two other
+        ranks exchange.
+        """
         self._slot(self._rank, 8).view(torch.int64).fill_(number)
         self._meet("alltoall")
         numbers = [int(self._slot(rank, 8).view(torch.int64)) for rank in range(self._size)]
@@ -188,7 +203,11 @@ class PureExchange:
         return self._shared[begin : begin + length]
 
     def _meet(self, *what: object) -> None:
-        """Wait until all ranks have arrived, each with the same description of its operation."""
+        """Wait until all ranks have called this with the same description ``what`` of their
+        operation.
+
+        Raises ``TransportError`` if descriptions differ or a rank has ended.
+        """
         self._came[self._rank] += 1
         word = zlib.crc32(repr(what).encode()).to_bytes(4, "big")
         if self._rank:
@@ -206,7 +225,11 @@ class PureExchange:
                 self._gone(peer)
 
     def _hear(self, word: bytes) -> None:
-        """Receive one word of each peer. A peer sends its next only after an answer."""
+        """Receive the message of each peer and compare it with ``word``, a hash of the operation's
+        description. A peer sends its next message only after an answer.
+
+        Raises ``TransportError`` if a message differs or a peer has ended.
+        """
         missing = set(self._peers)
         spin_until = time.perf_counter() + (_SPIN_S if self._memory.spins else 0)
         while missing:
@@ -226,7 +249,10 @@ class PureExchange:
                 missing.discard(key.data)
 
     def _not_here(self) -> int:
-        """Return one bit for each rank that has not arrived; rank 0 may be busy elsewhere."""
+        """Return a number with one bit for each rank that has not reached the current
+        synchronization. All such ranks must be checked, because rank 0, which answers, may itself
+        wait for another.
+        """
         count = self._came[self._rank]
         return sum(1 << rank for rank in range(self._size) if self._came[rank] < count)
 
@@ -242,9 +268,9 @@ def _raw(flat: torch.Tensor) -> torch.Tensor:
 
 
 def _reduced(rows: Sequence[torch.Tensor], op: Reduction) -> torch.Tensor:
-    """Return the reduction of all rows in their order.
+    """Return the reduction of the tensors ``rows``, computed in their order.
 
-    16-bit floats are added as 32-bit floats and rounded once.
+    16-bit floats are added as 32-bit floats and rounded only once.
     """
     half = rows[0].dtype in _HALF
     result = rows[0].float() if half else rows[0].clone()

@@ -1,10 +1,10 @@
-"""Transport for several nodes with several ranks each: shared memory inside nodes, network between
-them.
+"""Transport for several nodes with several ranks each: shared memory inside nodes, the network
+between them.
 
-If every node has equally many ranks, an allreduce is a reducescatter inside each node, an allreduce
-of each part among the ranks that hold it, and an allgather inside: each part crosses the network
-once, and all ranks transfer data. Otherwise, and for the other collectives, one rank represents
-each node.
+If every node has the same number of ranks, an allreduce consists of a reducescatter inside each
+node, an allreduce of each part among the ranks that hold this part, and an allgather inside each
+node. Each part then crosses the network once, and all ranks transfer data. Otherwise, and for most
+other collectives, one rank of each node exchanges data with other nodes.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from aitne.distrib.choice import TRANSPORTS
 from aitne.distrib.transport.base import Group, Reduction, Transport, TransportError
 
 ACROSS = "AITNE_TRANSPORT_ACROSS"
-"""Environment variable that selects the transport between nodes."""
+"""Name of the environment variable that selects the transport between nodes."""
 _INSIDE = ("shm", "torch_pg")
 
 
 class Hierarchical:
-    """Transport that combines two others: one among the ranks of each node, and one
-    across nodes.
+    """Transport that combines two others: one connects the ranks of each node, the other connects
+    the nodes.
     """
 
     name: ClassVar[str] = "hierarchical"
@@ -49,8 +49,8 @@ class Hierarchical:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why this transport cannot serve ranks on these nodes; None if it can, which
-        requires ranks that are numbered node by node.
+        """Return why this transport cannot be used for these ranks; None if it can. Ranks must be
+        numbered node by node. ``nodes`` contains the number of each rank's node.
         """
         if device not in cls.devices:
             return f"it takes tensors on cpu, not on {device}"
@@ -66,7 +66,10 @@ class Hierarchical:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> Hierarchical:
-        """Connect inside the node first, then across nodes."""
+        """Connect the ranks inside each node first, then the nodes.
+
+        Raises ``TransportError`` if a rank does not connect in time.
+        """
         if reason := cls.refusal(group.nodes, device):
             raise TransportError(f"hierarchical: {reason}")
         here = group.nodes[group.rank]
@@ -86,26 +89,30 @@ class Hierarchical:
         return cls(group, device, inside, across)
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """Return whether both transports support the reduction."""
+        """Return whether both transports support this reduction of this element type."""
         across = self._across
         return self._inside.reduces(dtype, op) and (across is None or across.reduces(dtype, op))
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """Reduce in parts if nodes have equally many ranks, else by one rank of each node."""
+        """Reduce the values of all ranks in place. If all nodes have the same number of ranks, all
+        ranks exchange parts between nodes; otherwise one rank of each node does.
+        """
         self._run(lambda: self._reduce_parts(flat, op) if self._even else self._reduce(flat, op))
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Perform an allreduce, of which each rank takes its part."""
+        """Reduce the values of all ranks as ``allreduce`` does, and copy this rank's part to
+        ``out``.
+        """
         self.allreduce(flat, op)
         before = sum(counts[: self.rank])
         out.copy_(flat[before : before + counts[self.rank]])
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Gather inside the nodes, then across nodes.
+        """Gather the elements of all ranks inside the nodes, then between nodes.
 
-        Ranks are numbered node by node, so the data of a node is one contiguous piece.
+        Ranks are numbered node by node, so that the data of a node is contiguous in ``out``.
         """
         first = sum(self._per_node[: self._node])
         node_counts = counts[first : first + self._per_node[self._node]]
@@ -128,7 +135,9 @@ class Hierarchical:
         self._run(gather)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Broadcast inside the root's node first, then across nodes, then inside the others."""
+        """Broadcast the values of ``root`` inside its node, then between nodes, then inside the
+        other nodes.
+        """
         node, first = 0, 0
         while root >= first + self._per_node[node]:
             first += self._per_node[node]
@@ -151,12 +160,12 @@ class Hierarchical:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """Exchange directly from rank to rank, over the transport of all ranks."""
+        """Exchange the parts directly between ranks, over the transport for use between nodes."""
         transport = self._all()
         self._run(lambda: transport.alltoall(out, flat, send_counts, receive_counts))
 
     def barrier(self) -> None:
-        """Wait for all ranks of the node, then of all nodes."""
+        """Wait for all ranks on this node, then for all nodes."""
 
         def meet() -> None:
             self._inside.barrier()
@@ -167,14 +176,14 @@ class Hierarchical:
         self._run(meet)
 
     def abort(self, reason: str) -> None:
-        """Abort all connected transports."""
+        """Abort all transports that are connected."""
         self._aborted = self._aborted or reason
         for part in (self._inside, self._across, self._all_ranks):
             if part is not None:
                 part.abort(reason)
 
     def close(self) -> None:
-        """Close all connected transports."""
+        """Close all transports that are connected."""
         for part in (self._all_ranks, self._across, self._inside):
             if part is not None:
                 part.close()
@@ -203,7 +212,9 @@ class Hierarchical:
         return self._across
 
     def _all(self) -> Transport:
-        """Return the transport of all ranks, connected collectively when it is first needed."""
+        """Return a transport that connects all ranks directly. The first call connects it, so that
+        every rank must make it.
+        """
         if self._all_ranks is None:
             self.barrier()
             group = replace(self._group, name=f"{self._group.name}/all")
@@ -213,7 +224,7 @@ class Hierarchical:
         return self._all_ranks
 
     def _room(self, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """Return memory that is reused between calls."""
+        """Return a tensor of ``count`` elements in memory that is reused between calls."""
         size = count * dtype.itemsize
         if self._space.numel() < size:
             self._space = torch.empty(size, dtype=torch.uint8)
@@ -252,9 +263,8 @@ def _part(group: Group, members: Sequence[int], name: str) -> Group:
 
 
 def _peers(nodes: Sequence[int], local: int) -> list[int]:
-    """Return the ranks with this local rank on all nodes; empty if a node lacks one.
-
-    If nodes have different numbers of ranks, only local rank 0 has such peers.
+    """Return the ranks on all nodes that have the local rank ``local``, one for each node. If nodes
+    differ in their number of ranks, return an empty list for local ranks other than 0.
     """
     peers = []
     even = len({nodes.count(node) for node in nodes}) == 1

@@ -1,10 +1,10 @@
-"""Transport over MPI, through mpi4py, for programs that ``mpirun`` or ``srun --mpi=pmix`` started.
+"""Transport over MPI, through mpi4py, for programs started by ``mpirun`` or ``srun --mpi=pmix``.
 
-An MPI library spins while it waits, and cannot be interrupted. So members first wait in a
-nonblocking barrier that is polled here (briefly without pauses, then with growing ones), and only
-then enter the collective itself, in which all take part: a wait for a late member uses no core and
-ends with ``abort``. ``abort`` cannot end a collective in which a member stops half-way; there MPI's
-own launcher ends all ranks, as it does whenever one dies.
+An MPI library spins while it waits, and its waits cannot be interrupted. So the ranks first wait in
+a nonblocking barrier, which this module polls, at first without pauses, then with growing ones.
+Only then do they enter the collective itself, in which all take part. Thus waiting for a late rank
+uses no processor and ends with ``abort``. ``abort`` cannot end a collective during which a rank
+stops; then MPI's own launcher ends all ranks, as it does whenever one dies.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NAMES = {
 
 
 class Mpi:
-    """Transport over an MPI communicator of the group's members."""
+    """Transport over an MPI communicator whose members are the ranks of the group."""
 
     name: ClassVar[str] = "mpi"
     devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
@@ -67,9 +67,10 @@ class Mpi:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why this transport cannot serve ranks on these nodes; None if it can.
+        """Return why this transport cannot be used for these ranks; None if it can. ``nodes``
+        contains the number of each rank's node.
 
-        MPI must have started the ranks; otherwise it would see only one.
+        MPI must have started the ranks, because otherwise it would see only one.
         """
         if device not in cls.devices:
             return f"it takes tensors on cpu, not on {device}"
@@ -89,7 +90,10 @@ class Mpi:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> Mpi:
-        """Create the communicator once all members have reported their presence."""
+        """Create the communicator when all ranks of the group are ready.
+
+        Raises ``TransportError`` if a rank is not ready in time.
+        """
         if reason := cls.refusal(group.nodes, device):
             raise TransportError(f"mpi: {reason}")
         mpi: Any = importlib.import_module("mpi4py.MPI")
@@ -112,33 +116,35 @@ class Mpi:
         return cls(group, mpi, comm)
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """Return whether the type is supported.
+        """Return whether this element type can be reduced.
 
-        Includes the two 16-bit floats and booleans, which MPI itself does not support.
+        This includes the two 16-bit float types and booleans, which MPI itself does not support.
         """
         return dtype in _NATIVE or dtype in _HALVES or dtype == torch.bool
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """Reduce the values of all ranks in place, without a copy."""
+        """Reduce the values of all ranks in place; MPI needs no copy of them."""
         array, operation = self._reducible(flat, op)
         self._run(lambda comm: comm.Allreduce(self._mpi.IN_PLACE, array, operation))
 
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Reduce and scatter by MPI's own function, which supports parts of different sizes."""
+        """Reduce the values of all ranks and write this rank's part to ``out``, by MPI's own
+        function, which supports parts of different sizes.
+        """
         array, operation = self._reducible(flat, op)
         local, _ = self._reducible(out, op)
         self._run(lambda comm: comm.Reduce_scatter(array, local, list(counts), operation))
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Gather as integers of the elements' width."""
+        """Gather the elements of all ranks, sent as integers of the same width."""
         array, kind = self._carried(flat)
         into, _ = self._carried(out)
         self._run(lambda comm: comm.Allgatherv([array, kind], [into, list(counts), kind]))
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Broadcast as integers of the elements' width."""
+        """Broadcast the elements of ``root``, sent as integers of the same width."""
         array, kind = self._carried(flat)
         self._run(lambda comm: comm.Bcast([array, kind], root))
 
@@ -149,7 +155,7 @@ class Mpi:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """Exchange as integers of the elements' width."""
+        """Exchange one part with each rank; elements are sent as integers of the same width."""
         array, kind = self._carried(flat)
         into, _ = self._carried(out)
         self._run(
@@ -159,17 +165,21 @@ class Mpi:
         )
 
     def barrier(self) -> None:
-        """Wait in the barrier that begins every collective."""
+        """Wait until all ranks have called this, in the nonblocking barrier that also precedes
+        every other collective.
+        """
         self._run(lambda comm: None)
 
     def abort(self, reason: str) -> None:
-        """End this member's wait; other members must be aborted separately."""
+        """Make this rank's current and later waits raise ``TransportError``; has no effect on other
+        ranks.
+        """
         self._aborted = self._aborted or reason
 
     def close(self) -> None:
-        """Free the communicator, unless it was aborted and has a pending barrier.
+        """Free the communicator, unless it was aborted and a barrier is still pending on it.
 
-        Freeing is local in practice.
+        In practice this does not wait for other ranks.
         """
         comm, self._comm = self._comm, None
         if comm is not None and not self._aborted and not self._mpi.Is_finalized():
@@ -216,7 +226,9 @@ class Mpi:
 
 
 def _started(environ: Mapping[str, str]) -> int | None:
-    """Return the number of ranks by MPI's launcher; 0 if unknown, None without a launcher."""
+    """Return the number of ranks that MPI's launcher states in ``environ``; 0 if it states none,
+    None if no MPI launcher started this process.
+    """
     for name in _SIZES:
         if name in environ:
             return int(environ[name])
@@ -224,7 +236,9 @@ def _started(environ: Mapping[str, str]) -> int | None:
 
 
 def _turn_up(group: Group) -> None:
-    """Wait until all members are present; creating a communicator would wait without limit."""
+    """Wait until all ranks are present, with a time limit, because creating an MPI communicator
+    waits without a limit.
+    """
     key = f"{group.name}/mpi/"
     try:
         if group.rank > 0:
@@ -243,9 +257,9 @@ def _turn_up(group: Group) -> None:
 
 @cache
 def _operation(dtype: torch.dtype, op: Reduction) -> Any:
-    """Return the MPI operation of a reduction.
+    """Return the MPI operation for a reduction of this element type.
 
-    MPI calls it with two rows of bytes, of which the second receives the result.
+    MPI calls it with two buffers of bytes and expects the result in the second.
     """
     mpi: Any = importlib.import_module("mpi4py.MPI")
     reduce: Callable[..., torch.Tensor] = {

@@ -1,5 +1,6 @@
-"""Transport for ranks of one node and tensors in main memory, over shared memory at about its
-speed."""
+"""Transport over shared memory, for ranks on one node and tensors in main memory; its bandwidth is
+close to that of the memory.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ _log = logging.getLogger(__name__)
 
 
 class ShmTransport:
-    """Transport over shared memory, for ranks of one node; see ``base.Transport``.
+    """Transport over shared memory, for ranks on one node; see ``base.Transport``.
 
-    Uses the compiled kernel if built, else the pure version.
-
-    Every rank gets the same bits. A sum of 16-bit floats is rounded once; a sum of bool is "any".
+    It uses the compiled kernel if it was built, otherwise PyTorch's operations. Results are equal
+    bit by bit on every rank. A sum of 16-bit floats is rounded only once; a sum of booleans is
+    their logical or.
     """
 
     name: ClassVar[str] = "shm"
@@ -44,7 +45,9 @@ class ShmTransport:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why this transport cannot serve ranks on these nodes; None if it can."""
+        """Return why this transport cannot be used for these ranks; None if it can. ``nodes``
+        contains the number of each rank's node.
+        """
         if device != "cpu":
             return f"shared memory carries tensors of the CPU, not of {device}"
         if len(set(nodes)) > 1:
@@ -55,9 +58,10 @@ class ShmTransport:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> ShmTransport:
-        """Connect by shared memory.
+        """Create or receive the shared memory of the group, and connect to the other ranks.
 
-        Raises ``TransportError`` if it is refused, has no memory, or a member does not connect.
+        Raises ``TransportError`` if ``refusal`` has a reason, if there is no memory, or if a rank
+        does not connect.
         """
         refused = cls.refusal(group.nodes, device)
         if refused:
@@ -77,18 +81,19 @@ class ShmTransport:
 
     @property
     def native(self) -> bool:
-        """Return whether the compiled kernel is used."""
+        """Return whether the collectives are executed by the compiled kernel."""
         return isinstance(self._exchange, kernel.KernelExchange)
 
     @property
     def spins(self) -> bool:
-        """Return whether a waiting rank spins before it sleeps: the ranks have a processor each."""
+        """Return whether a waiting rank spins before it sleeps, as it does if there is a processor
+        for each rank.
+        """
         return self._memory.spins
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """Return whether the type is supported: floats, integers of both signs, uint8 and bool.
-
-        Integers have up to 64 bits; every operation is supported.
+        """Return whether this element type can be reduced: floats, integers of up to 64 bits, and
+        bool. Every operation is supported.
         """
         return dtype in kernel.DTYPES
 
@@ -101,20 +106,20 @@ class ShmTransport:
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Reduce and write this rank's part to ``out``."""
+        """Reduce the values of all ranks and write this rank's part to ``out``."""
         self._check(flat, sum(counts))
         self._check(out, counts[self.rank], flat)
         self._check_reduces(flat.dtype)
         self._do(self._exchange.reducescatter, out, flat, counts, op)
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Gather the values of all ranks in ``out``."""
+        """Write the values of all ranks to ``out``, in the order of the ranks."""
         self._check(flat, counts[self.rank])
         self._check(out, sum(counts), flat)
         self._do(self._exchange.allgather, out, flat, counts)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Broadcast the values of ``root`` in place."""
+        """Replace the values of ``flat`` on all ranks by those of the rank ``root``."""
         self._check(flat)
         self._do(self._exchange.broadcast, flat, root)
 
@@ -125,21 +130,23 @@ class ShmTransport:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """Exchange one part with each rank."""
+        """Send one part of ``flat`` to each rank and write the parts received to ``out``."""
         self._check(flat, sum(send_counts))
         self._check(out, sum(receive_counts), flat)
         self._do(self._exchange.alltoall, out, flat, send_counts, receive_counts)
 
     def barrier(self) -> None:
-        """Wait until all ranks have called it."""
+        """Wait until all ranks have called this method."""
         self._do(self._exchange.barrier)
 
     def abort(self, reason: str) -> None:
-        """Abort the group on all ranks."""
+        """Make current and later collectives raise ``TransportError`` on all ranks, with ``reason``
+        as the message.
+        """
         self._memory.abort(reason)
 
     def close(self) -> None:
-        """Close the transport; ranks that still wait for this one get an error."""
+        """Close the transport; other ranks that still wait for this one raise an error."""
         self._memory.close()
         self._exchange.hang_up()
         with self._busy:
@@ -169,7 +176,9 @@ class ShmTransport:
                     self._release()
 
     def _release(self) -> None:
-        """Release the memory, unless a call uses it: a signal handler may close during a call."""
+        """Release the memory unless a collective is using it, which is possible because a signal
+        handler may close the transport during a call.
+        """
         if not self._inside:
             self._exchange.close()
             self._memory.release()
@@ -177,9 +186,12 @@ class ShmTransport:
     def _check(
         self, row: torch.Tensor, count: int | None = None, like: torch.Tensor | None = None
     ) -> None:
-        """Check device, layout, length and dtype, which the kernel does not know.
+        """Check device, layout, number of elements and dtype of a tensor before it is passed to the
+        compiled kernel, which cannot check them: with a wrong length it would write outside of the
+        tensor. ``count`` and ``like`` are the expected length and a tensor of the expected dtype,
+        if given.
 
-        A wrong length would make it write outside of the tensor.
+        Raises ``ValueError`` if a check fails.
         """
         if row.device.type != "cpu" or not row.is_contiguous():
             raise ValueError("The shm transport takes contiguous tensors in main memory only.")

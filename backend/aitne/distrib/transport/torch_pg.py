@@ -1,12 +1,13 @@
-"""PyTorch's own collectives: gloo for tensors in memory, NCCL for those on GPUs.
+"""Transport by PyTorch's own collectives: gloo for tensors in main memory, NCCL for those on GPUs.
 
-Groups are made directly, never through ``torch.distributed.init_process_group``: a program's own
-default group is its own. Operations that gloo lacks (parts of different sizes, 16-bit integers, a
-scatter that sends each part once) are composed of others. The NCCL half follows PyTorch's
-documentation and has never run on GPUs: its tests use stand-ins for PyTorch's classes.
+Process groups are created directly, not by ``torch.distributed.init_process_group``, so that the
+program can have a default group of its own. Operations that gloo lacks (parts of different sizes,
+16-bit integers, a scatter that sends each part once) are composed of others. The part for NCCL
+follows PyTorch's documentation and has not been tested on GPUs: its tests use substitutes for
+PyTorch's classes.
 
-How PyTorch handles errors and timeouts of NCCL (``TORCH_NCCL_*``) is the program's choice. By default
-its watchdog ends the process after an error of NCCL.
+The program chooses how PyTorch handles errors and timeouts of NCCL (``TORCH_NCCL_*``). By default
+PyTorch's watchdog ends the process after an error of NCCL.
 """
 
 from __future__ import annotations
@@ -69,9 +70,10 @@ class TorchProcessGroup:
 
     @classmethod
     def refusal(cls, nodes: Sequence[int], device: str) -> str | None:
-        """Return why this transport cannot serve ranks on these nodes; None if it can.
+        """Return why this transport cannot be used for these ranks; None if it can. ``nodes``
+        contains the number of each rank's node.
 
-        PyTorch can be built without either library.
+        PyTorch may have been built without gloo or NCCL.
         """
         if device not in cls.devices:
             return f"it takes tensors on cpu and cuda, not on {device}"
@@ -85,8 +87,11 @@ class TorchProcessGroup:
 
     @classmethod
     def connect(cls, group: Group, device: str) -> TorchProcessGroup:
-        """Connect by the run's store, which requires the run's token. NCCL connects the given GPU,
-        such as ``cuda:1``, and supports tensors on this one alone; ``cuda`` is the current GPU.
+        """Connect the ranks of the group by the run's rendezvous store, which requires the run's
+        token. On ``cuda:1``, for example, NCCL connects this GPU and supports only tensors on it;
+        ``cuda`` means the current GPU.
+
+        Raises ``TransportError`` if the ranks cannot be connected.
         """
         store = _RunStore(group)
         place = torch.device(device)
@@ -111,14 +116,13 @@ class TorchProcessGroup:
         return transport
 
     def reduces(self, dtype: torch.dtype, op: Reduction) -> bool:
-        """Return whether the type is supported.
-
-        All of PyTorch's usual dtypes but complex ones; also 16-bit integers and booleans.
+        """Return whether this element type can be reduced: all usual types of PyTorch except
+        complex numbers, also 16-bit integers and booleans.
         """
         return dtype in _NATIVE or dtype in (torch.int16, torch.bool)
 
     def allreduce(self, flat: torch.Tensor, op: Reduction) -> None:
-        """Reduce in place; 16-bit integers are sent as 32-bit ones."""
+        """Reduce the values of all ranks in place; 16-bit integers are sent as 32-bit integers."""
         if flat.dtype == torch.bool:
             self.allreduce(flat.view(torch.uint8), OF_BOOL[op])
         elif flat.dtype == torch.int16:
@@ -131,10 +135,11 @@ class TorchProcessGroup:
     def reducescatter(
         self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int], op: Reduction
     ) -> None:
-        """Scatter the reduced values.
+        """Reduce the values of all ranks and write this rank's part to ``out``.
 
-        Over gloo each part is sent to its owner once, which reduces it. NCCL has a function for
-        equal parts; others are reduced to their owners in one group of operations.
+        Over gloo each rank gets its part from every other rank and reduces it itself. NCCL has a
+        function for parts of equal size; for other parts, one reduction to each rank is started,
+        all as one NCCL operation.
         """
         if flat.dtype == torch.bool:
             self.reducescatter(out.view(torch.uint8), flat.view(torch.uint8), counts, OF_BOOL[op])
@@ -166,8 +171,9 @@ class TorchProcessGroup:
             out.copy_(flat.split(list(counts))[self.rank])
 
     def allgather(self, out: torch.Tensor, flat: torch.Tensor, counts: Sequence[int]) -> None:
-        """Gather all ranks' elements. If the counts differ, each rank broadcasts its own, all
-        concurrently, with NCCL in one group of operations."""
+        """Gather the elements of all ranks. If ``counts`` differ, each rank broadcasts its own
+        elements, all concurrently (with NCCL as one operation).
+        """
         out, flat = out.view(-1).view(torch.uint8), flat.view(-1).view(torch.uint8)
         if len(set(counts)) == 1:
             self._run(flat, lambda pg: [pg._allgather_base(out, flat)])
@@ -185,7 +191,7 @@ class TorchProcessGroup:
         self._run(flat, start)
 
     def broadcast(self, flat: torch.Tensor, root: int) -> None:
-        """Broadcast the elements as bytes, which supports any dtype."""
+        """Broadcast the elements of ``root``, sent as bytes, so that any dtype is supported."""
         self._run(flat, lambda pg: [pg.broadcast(flat.view(torch.uint8), root)])
 
     def alltoall(
@@ -195,7 +201,9 @@ class TorchProcessGroup:
         send_counts: Sequence[int],
         receive_counts: Sequence[int],
     ) -> None:
-        """Exchange the elements as bytes, which supports any dtype."""
+        """Exchange one part with each rank; elements are sent as bytes, so that any dtype is
+        supported.
+        """
         width = flat.element_size()
         sent = [count * width for count in send_counts]
         received = [count * width for count in receive_counts]
@@ -205,12 +213,14 @@ class TorchProcessGroup:
     def barrier(self) -> None:
         """Wait until all ranks have called this, by an allreduce of one element on the device.
 
-        With NCCL the call may return earlier; later work on the GPU waits instead.
+        With NCCL the call may return earlier, and work queued later on the GPU waits instead.
         """
         self.allreduce(torch.zeros(1, device=self._device), Reduction.SUM)
 
     def abort(self, reason: str) -> None:
-        """Break the connections, so that waiting peers notice it too."""
+        """Close the connections, so that current and later collectives of this rank and of ranks
+        that wait for it raise ``TransportError``.
+        """
         self._aborted = self._aborted or reason
         pg = self._pg
         if pg is None or self.size == 1:
@@ -227,7 +237,7 @@ class TorchProcessGroup:
             return  # as intended
 
     def close(self) -> None:
-        """Release the group, which ends with its last reference."""
+        """Release the process group; PyTorch ends it when the last reference is gone."""
         self._pg = None
         self._store = None
 
@@ -254,8 +264,8 @@ class TorchProcessGroup:
 
 
 class _RunStore(dist.Store):
-    """Adapter that lets PyTorch use the run's rendezvous store, because PyTorch's own ``TCPStore``
-    does not authenticate.
+    """Adapter by which PyTorch uses the run's rendezvous store. PyTorch's own ``TCPStore`` is not
+    used, because it does not authenticate clients.
     """
 
     def __init__(self, group: Group) -> None:
@@ -264,16 +274,19 @@ class _RunStore(dist.Store):
         self._key = f"{group.name}/torch_pg/store/"
 
     def set(self, key: str, value: str | bytes) -> None:
-        """Store a value under the key, authenticated."""
+        """Store a value under the key in the run's rendezvous store."""
         data = value.encode() if isinstance(value, str) else value
         self._group.store.set(self._key + key, data)
 
     def get(self, key: str) -> bytes:
-        """Wait for a value and return it. Raises ``TimeoutError``."""
+        """Wait until the key has a value, and return it.
+
+        Raises ``TimeoutError`` after the timeout of the group.
+        """
         return self._group.store.get(self._key + key, self._group.timeout_s)
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Return whether every key has a value."""
+        """Return whether all of the keys have values now."""
         try:
             for key in keys:
                 self._group.store.get(self._key + key, 0.0)
@@ -282,7 +295,11 @@ class _RunStore(dist.Store):
         return True
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
-        """Wait for all of the keys. Raises ``TimeoutError``."""
+        """Wait until all of the keys have values; ``timeout`` applies to each key (None: the
+        timeout of the group).
+
+        Raises ``TimeoutError`` if a key gets none in time.
+        """
         timeout_s = self._group.timeout_s if timeout is None else timeout.total_seconds()
         for key in keys:
             self._group.store.get(self._key + key, timeout_s)
@@ -290,11 +307,12 @@ class _RunStore(dist.Store):
 
 @contextmanager
 def _meeting(group: Group) -> Iterator[str]:
-    """Yield this machine's address for the other members, while all determine theirs.
+    """Yield the address at which the other ranks of the group can reach this machine. Every rank
+    must enter this context.
 
-    The first member listens for those of other nodes, which connect to see the address that they
-    use; no data is sent over these connections. Gloo does not authenticate, so on one node it gets
-    loopback.
+    If there are several nodes, rank 0 of the group listens, and the others connect to it only to
+    see which local address is used; no data is sent over these connections. On a single node the
+    address is loopback, because gloo does not authenticate.
     """
     if len(set(group.nodes)) == 1:
         yield LOCAL
@@ -314,9 +332,10 @@ def _meeting(group: Group) -> Iterator[str]:
 
 
 def _reachable(addresses: Sequence[str], timeout_s: float) -> tuple[str, str]:
-    """Return the host of the first address that accepts a connection, and the local address used.
+    """Return the host of the first address that accepts a connection, and the local address of this
+    connection.
 
-    Raises ``TimeoutError``.
+    Raises ``TimeoutError`` if none accepts one within ``timeout_s`` seconds.
     """
     until = time.monotonic() + timeout_s
     while (remaining_s := until - time.monotonic()) > 0:
@@ -361,7 +380,9 @@ def _nccl(store: Any, group: Group, device: torch.device) -> Any:
 
 
 def _grouped(pg: Any, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Start the operations as one of NCCL, so that they run concurrently."""
+    """Start the calls as a single NCCL operation, so that they run concurrently; return the objects
+    to wait for.
+    """
     pg._start_coalescing()
     try:
         for call in calls:
