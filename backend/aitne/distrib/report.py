@@ -26,6 +26,9 @@ from 0 to 1.
 ``history``         list of ``{t_s, steps, step_s, communicating, blocked}`` over time for a chart, at most
                     ``MOST_POINTS``; ``t_s`` is in seconds since the start of the recording.
 
+Where collectives are queued on GPUs, only the time to queue them is recorded: ``communicating``, ``blocked``,
+``overlap``, ``own_s`` and ``straggler`` are then null, and ``bus_bytes_per_s`` is 0.
+
 Bus bandwidth is defined as in NVIDIA's nccl-tests (doc/PERFORMANCE.md there): bytes divided by time,
 multiplied by the transfers that any algorithm needs for each byte, such as 2 (n - 1) / n for an
 allreduce among n ranks. It is the mean over all collectives, including their waits for late ranks.
