@@ -37,8 +37,8 @@ class BrokerResponseLost(Exception):
 
 
 class BrokerConnection:
-    """Broker connection that is opened by the first request and reopened after a loss, with growing
-    delays.
+    """Connection to the broker's socket. The first request opens it; after a loss the next request
+    opens it again, with growing delays between failed attempts.
     """
 
     def __init__(self, socket: Path) -> None:
@@ -50,7 +50,9 @@ class BrokerConnection:
         self._said = ""
 
     async def welcome(self) -> Welcome:
-        """Return what the broker reported about itself when it connected. Raises ``BrokerRequestNotSent``."""
+        """Return what the broker reported about itself when it connected. Raises
+        ``BrokerRequestNotSent`` if no connection can be opened.
+        """
         return (await self._connected()).welcome
 
     async def ask(self, verb: str, args: dict[str, Any], timeout_s: float) -> Any:

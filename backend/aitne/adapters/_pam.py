@@ -1,4 +1,6 @@
-"""Verification of passwords by PAM. It needs root for any account but the process's own."""
+"""Verification of passwords by PAM. Only a process of root can verify passwords of accounts other
+than its own.
+"""
 
 from __future__ import annotations
 

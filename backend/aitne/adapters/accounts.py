@@ -1,4 +1,4 @@
-"""Mapping of portal users to Unix accounts, and the accounts that jobs may run as at all."""
+"""Mapping of portal users to Unix accounts, with the checks which accounts jobs may run under."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class UnixUser:
 
 
 def unix_user(name: str) -> UnixUser:
-    """Return the account of that name, whether or not jobs may run as it.
+    """Return the Unix account ``name``, even if jobs may not run under it.
 
     Raises:
         NotAllowed: this machine has no account of that name.
@@ -51,7 +51,7 @@ def unix_user(name: str) -> UnixUser:
 
 
 def permitted_user(name: str, settings: AccountSettings) -> UnixUser:
-    """Return the account of that name, if jobs may run as it.
+    """Return the Unix account ``name`` after checking that jobs may run under it.
 
     Raises:
         NotAllowed: the account does not exist, or its uid or its groups do not permit it.
@@ -140,7 +140,7 @@ class OwnAccount:
 
 
 def _group_ids(names: list[str]) -> set[int]:
-    """Return the gids of those groups that exist here."""
+    """Return the gids of the named groups; names that do not exist on this machine are skipped."""
     gids = set()
     for name in names:
         try:

@@ -27,7 +27,7 @@ from aitne.core.settings import Settings
 _TAKEN = range(200, 300)
 _AGAIN = frozenset({408, 425, 429})
 _MOST_ANSWER = 65_536
-"""Maximum number of bytes that are read of a response, and discarded."""
+"""Maximum number of bytes of a response that are read, and then discarded."""
 
 
 class WebhookChannel:
@@ -42,7 +42,7 @@ class WebhookChannel:
 
     @property
     def available(self) -> bool:
-        """Return whether the site permits webhooks."""
+        """Return True if the site permits webhooks."""
         return self._settings.webhooks.enabled
 
     def targets(self, person: ChannelRecipient) -> Sequence[str]:

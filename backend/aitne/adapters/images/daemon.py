@@ -1,4 +1,4 @@
-"""Images of Docker's (or Podman's) own store, made from the same layers through the Dockerfile."""
+"""Images in the store of a Docker (or Podman) daemon, built from the same layers with a Dockerfile."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Environment of a job's script: a clean login environment and the variables that Slurm sets,
-without variables of the platform itself."""
+"""Environment of a job's script: the variables of a login and those that Slurm sets, without
+variables of the platform itself.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +74,9 @@ def slurm_variables(
     """Return the variables that Slurm sets for a batch script
     (https://slurm.schedmd.com/sbatch.html).
 
-    ``array`` is the array's ID, this task's index, and all indices. With ``has_gpus``, a job
-    without GPUs sees none.
+    ``array`` is the array's ID, this task's index, and all indices; None for a job that is no
+    array. ``has_gpus`` means that the machine has GPUs: a job without GPUs then gets an empty
+    CUDA_VISIBLE_DEVICES.
     """
     nodes = compress_hostlist([grant.node for grant in grants])
     resources = request.resources
