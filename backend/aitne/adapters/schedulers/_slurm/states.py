@@ -42,10 +42,12 @@ _BASES: dict[str, tuple[JobState, TerminationReason | None]] = {
     "OUT_OF_MEMORY": (_S.OUT_OF_MEMORY, _R.OUT_OF_MEMORY),
 }
 _NEVER_BEGUN = frozenset({"BadConstraints", "InvalidAccount", "InvalidQOS", "AccountNotAllowed"})
-"""Reasons of the FAILED record that Slurm keeps of a rejected submission."""
+"""Reasons in the FAILED record that Slurm keeps of a rejected submission; such a job never existed.
+"""
 _NOT_LAUNCHED = ("JobLaunchFailure", "RaisedSignal:53")
-"""Reasons of a failed start on the node (such as a log that cannot be opened). 22.05 also reports
-the first one for every end by a signal."""
+"""Reasons of a job that failed to start on the node (for example because its log could not be
+opened). 22.05 also reports the first one for every end by a signal.
+"""
 
 
 def job_state(
