@@ -47,7 +47,9 @@ def downgrade() -> None:
 
 
 def _fill(connection: sa.Connection) -> None:
-    """Copy the values from the specifications in batches: there may be years of jobs."""
+    """Copy the values from the jobs' specifications in batches, since there may be jobs of several
+    years.
+    """
     new: list[sa.ColumnClause[Any]] = [sa.column(name) for name in _NEW]
     jobs = sa.table("jobs", sa.column("id", sa.Uuid()), sa.column("spec", sa.JSON()), *new)
     statement = (
