@@ -1,4 +1,6 @@
-"""Persistent connection to the broker: requests go out, responses come back in any order."""
+"""Persistent connection to the broker, on which requests are sent without waiting for earlier
+responses; responses arrive in any order.
+"""
 
 from __future__ import annotations
 

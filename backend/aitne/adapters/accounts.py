@@ -71,8 +71,8 @@ def permitted_user(name: str, settings: AccountSettings) -> UnixUser:
 
 
 def jobs_folder(pattern: str, user: UnixUser) -> PurePath:
-    """Return the folder below which the job folders of this account lie: ``pattern`` (``[slurm]
-    jobs_dir``) with the account filled in.
+    """Return the folder that contains the job folders of this account: ``pattern`` (``[slurm]
+    jobs_dir``) with the account's name inserted.
 
     Raises:
         NotAllowed: the result is not an absolute path.
@@ -97,11 +97,11 @@ class UnixAccounts:
         self._pattern = settings.slurm.jobs_dir
 
     def of(self, user: str) -> UnixAccount:
-        """Return the account that ``[accounts] map`` names for the user, otherwise the account with
-        the user's name.
+        """Return the account that ``[accounts] map`` assigns to the user, otherwise the account
+        with the user's name.
 
         Raises:
-            InvalidInput: the user has no account that jobs may run as.
+            InvalidInput: the user has no account under which jobs may run.
         """
         name = self._accounts.map.get(user, user)
         try:

@@ -67,11 +67,13 @@ _Key = tuple[UUID, int, int | None, str]
 
 
 class VerbCaller(Protocol):
-    """Interface of an object that executes the broker's verbs, by a request or in this process."""
+    """Interface of an object that executes the broker's verbs, by requests to the broker or in this
+    process.
+    """
 
     async def call(self, verb: str, args: dict[str, Any], answer: type[A]) -> A:
-        """Execute ``verb`` and return its result, of the type ``answer``; raises the errors of the
-        port to which the verb belongs.
+        """Execute ``verb`` with ``args`` and return its result, of the type ``answer``. Raises the
+        errors that the corresponding method of the port raises.
         """
         ...
 
@@ -203,8 +205,8 @@ class BrokerScheduler:
         return answer.jobs
 
     async def poll(self) -> Sequence[SchedulerJob]:
-        """Return all jobs. The broker sends only changed records; unchanged records are the same
-        objects as before.
+        """Return the records of all jobs. The broker sends only changed records; for unchanged ones
+        the same objects as before are returned.
         """
         async with self._polling:
             answer = await self._client.call("poll", {"since": self._generation}, PollResult)

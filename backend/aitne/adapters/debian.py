@@ -1,4 +1,4 @@
-"""Access to this machine's apt: missing packages, and the address of its Debian mirror."""
+"""Use of this machine's apt: installation of missing packages, and the URL of its Debian mirror."""
 
 from __future__ import annotations
 

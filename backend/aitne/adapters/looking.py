@@ -119,8 +119,8 @@ def look_at_paths(patience: TimeoutExecutor, paths: Sequence[str]) -> list[PathF
 
 
 def path_facts(path: str) -> PathFacts:
-    """Return the facts about the file or folder to which ``path`` leads, following links. Never
-    raises; blocks if the file system hangs.
+    """Return type, size and other facts about the file or folder at ``path``, following links.
+    Never raises; blocks if the file system hangs.
     """
     if not path.startswith("/") or "\0" in path:
         return PathFacts(path=path, problem="it is not an absolute path")

@@ -58,7 +58,9 @@ class BrokerConfig(Strict):
     storage: StorageSettings = StorageSettings()
 
     def for_adapter(self) -> Settings:
-        """Return the settings with which the broker creates its scheduler adapter."""
+        """Return the platform's ``Settings`` with the broker's values, with which the scheduler
+        adapter is created.
+        """
         return Settings(
             data_dir=self.state_dir,
             cluster=self.cluster,

@@ -145,7 +145,7 @@ class Handlers:
         return ForecastResult(forecast=await self._scheduler.forecast(args.request))
 
     async def find(self, args: FindArgs) -> FindResult:
-        """Find jobs in the scheduler, as the operator account."""
+        """Return the scheduler's records of the attempts in ``args.runs``, as the operator account."""
         runs = [
             run if run.possible else run.model_copy(update={"scheduler_id": None})
             for run in args.runs
@@ -154,7 +154,9 @@ class Handlers:
         return FindResult(jobs=jobs, settle_s=self._scheduler.settle_s)
 
     async def poll(self, args: PollArgs) -> PollResult:
-        """Poll the scheduler as the operator account; concurrent callers share one query."""
+        """Return the scheduler's records that have changed since the caller's last poll, as the
+        operator account; concurrent callers share one query.
+        """
         self._generations.update(await self._polled.get())
         return self._generations.since(args.since)
 
@@ -179,14 +181,14 @@ class Handlers:
         return EmptyResult()
 
     async def hold(self, args: RunArgs) -> EmptyResult:
-        """Hold the job, as its account."""
+        """Hold the job's pending tasks, as its account."""
         await self._check_run(args)
         with self._polled.changing():
             await self._scheduler.hold(args.run)
         return EmptyResult()
 
     async def release(self, args: RunArgs) -> EmptyResult:
-        """Release the job, as its account."""
+        """Release the job's held tasks, as its account."""
         await self._check_run(args)
         with self._polled.changing():
             await self._scheduler.release(args.run)
@@ -222,8 +224,8 @@ class Handlers:
         return AttachResult.with_socket(await self._attacher.attach(target))
 
     async def extend(self, args: ExtendArgs) -> EmptyResult:
-        """Extend the job's time limit as the operator account, up to the broker's
-        ``max_duration``.
+        """Set a new time limit of the job, at most the broker's ``max_duration``, as the operator
+        account.
         """
         await self._check_run(args)
         self._guard.duration(args.time_limit_s)
@@ -240,7 +242,9 @@ class Handlers:
         return await cast(LimitHolder, self._scheduler).hold_limits(args.limits)
 
     async def cluster(self, args: NoArgs) -> Cluster:
-        """Query the cluster as the operator account; concurrent callers share one query."""
+        """Return the cluster's nodes and partitions, as the operator account; concurrent callers
+        share one query.
+        """
         return await self._cluster.get()
 
     async def drain(self, args: DrainArgs) -> EmptyResult:

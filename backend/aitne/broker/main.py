@@ -1,4 +1,4 @@
-"""Start and end of the broker."""
+"""Start of the broker: command line, construction of its parts, and an orderly end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""systemd's notification protocol (sd_notify), for a unit with ``Type=notify`` and ``WatchdogSec=``."""
+"""Client of systemd's notification protocol (sd_notify), for a unit with ``Type=notify`` and
+``WatchdogSec=``.
+"""
 
 from __future__ import annotations
 

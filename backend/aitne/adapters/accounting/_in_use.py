@@ -122,10 +122,10 @@ def parse_association_use(text: str) -> tuple[AssociationUse, ...]:
 
 
 def parse_qos_use(text: str, limits: str) -> tuple[QosUse, ...]:
-    """Return the use and the limits of each QOS. ``text`` is the output of ``scontrol show
-    assoc_mgr``, ``limits`` that of ``sacctmgr show qos`` with ``QOS_FIELDS``.
+    """Return the usage and the limits of each QOS. ``text`` is the output of ``scontrol show
+    assoc_mgr``, ``limits`` that of ``sacctmgr show qos`` with the fields ``QOS_FIELDS``.
 
-    slurmctld shows a user's limit only together with that user's usage, so the limit is taken from
+    slurmctld shows a user's limit only for users that have usage, so the limits are taken from
     sacctmgr.
     """
     rows_by_name = {row["Name"]: row for row in rows(limits, QOS_FIELDS)}

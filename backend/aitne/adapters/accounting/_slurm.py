@@ -48,8 +48,8 @@ def rows(text: str, fields: tuple[str, ...]) -> Iterator[Mapping[str, str]]:
 
 
 def parse_tres(text: str) -> dict[str, int]:
-    """Parse ``cpu=8,mem=20G,gres/gpu=2``. Memory is returned in bytes; a number without a suffix
-    is in MiB.
+    """Parse a list of TRES such as ``cpu=8,mem=20G,gres/gpu=2`` to amounts by name. Memory is
+    returned in bytes; a number without a suffix is in MiB.
     """
     amounts = {}
     for part in filter(None, text.split(",")):
@@ -129,7 +129,7 @@ def _most(count: int | None) -> int | None:
 
 
 def parse_users(text: str) -> tuple[SlurmUser, ...]:
-    """Parse ``sacctmgr show user`` with ``USER_FIELDS``."""
+    """Parse the output of ``sacctmgr show user`` with the fields ``USER_FIELDS``."""
     return tuple(
         SlurmUser(
             name=row["User"],

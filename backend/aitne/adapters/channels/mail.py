@@ -62,7 +62,9 @@ class MailChannel:
         return await asyncio.to_thread(self._send, mail, person.mail)
 
     def compose(self, message: Mapping[str, Any], to: str) -> EmailMessage:
-        """Compose the mail. Raises ``ValueError`` if the address is not valid."""
+        """Return the mail with the message to the address ``to``. Raises ``ValueError`` if the
+        address is not valid.
+        """
         mail = EmailMessage(policy=_POLICY)
         name, sender = parseaddr(self._settings.sender)
         # One line of words: a line break would start another header.

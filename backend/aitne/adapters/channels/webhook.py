@@ -1,4 +1,4 @@
-"""Webhooks: the message as signed JSON, to a URL that the user has configured."""
+"""Notifications by webhooks: messages as signed JSON, sent to URLs that users have configured."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class WebhookChannel:
         return [webhook.id for webhook in person.webhooks]
 
     async def send(self, message: Mapping[str, Any], person: ChannelRecipient, target: str) -> int:
-        """Send the message by one POST. Raises ``DeliveryFailed``."""
+        """Send the message to the webhook ``target`` by one POST; return the HTTP status. Raises
+        ``DeliveryFailed``.
+        """
         webhook = next((hook for hook in person.webhooks if hook.id == target), None)
         if webhook is None:
             raise DeliveryFailed("The webhook was removed or is disabled.", again=False)

@@ -14,7 +14,9 @@ from aitne.core.ports.command import Completed
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_OUTPUT_BYTES = 256 << 20
-"""Limit of stdout; ``squeue`` writes about 300 bytes per job, ``squeue --json`` ten times that."""
+"""Maximum size of stdout in bytes; ``squeue`` writes about 300 bytes per job, ``squeue --json`` ten
+times that.
+"""
 _MAX_ERROR_BYTES = 1 << 20
 _CHUNK = 1 << 18
 

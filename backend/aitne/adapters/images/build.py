@@ -76,11 +76,11 @@ def require_root() -> None:
 
 
 def runtimes_for(settings: Settings, *, docker: bool) -> list[str]:
-    """Return the runtimes for which artifacts are built; Docker is included if ``docker`` requests
-    it or if jobs on this platform can use it.
+    """Return the container runtimes for which artifacts are built. Docker is included if ``docker``
+    is True or if jobs on this platform can use it.
 
     Raises:
-        SetupError: Docker is requested and does not answer.
+        SetupError: ``docker`` is True and Docker does not answer.
     """
     containers = settings.containers
     useful = settings.capabilities.trusted or containers.docker_cgroup_parent is not None

@@ -156,8 +156,8 @@ class DockerDaemon:
             raise SetupError(f"Docker did not remove {digest}: {error}.") from error
 
     def has(self, digest: str) -> bool:
-        """Return whether the daemon's store holds the image. Raises ``SetupError`` if it does not
-        answer.
+        """Return True if the daemon's store contains the image. Raises ``SetupError`` if the daemon
+        does not answer.
         """
         import docker
 

@@ -78,7 +78,7 @@ class ImageFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def check_space(self, needed: int) -> None:
-        """Raise ``SetupError`` if fewer than ``needed`` bytes are free."""
+        """Raise ``SetupError`` if fewer than ``needed`` bytes are free on the disk of the folder."""
         place = self.root
         while not place.exists():
             place = place.parent

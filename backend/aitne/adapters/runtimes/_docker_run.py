@@ -267,7 +267,7 @@ def _quietly(action: Callable[[], None]) -> None:
 
 
 def sweep(client: docker.APIClient) -> None:
-    """Remove the containers whose launchers no longer exist."""
+    """Remove containers that earlier launchers left behind, whose processes no longer exist."""
     for container in client.containers(all=True, filters={"label": OWNER}):
         if not _lives(container["Labels"].get(OWNER, "")):
             remove(client, container["Id"])

@@ -65,8 +65,8 @@ def _utc_now() -> datetime:
 
 
 class LocalScheduler:
-    """Implementation of ``core.ports.scheduler.Scheduler`` that runs jobs on this machine
-    itself.
+    """Implementation of ``core.ports.scheduler.Scheduler`` that runs jobs as processes on this
+    machine.
     """
 
     name = "local"
@@ -108,7 +108,8 @@ class LocalScheduler:
     # --- start and stop --------------------------------------------------------------------------
 
     async def start(self) -> Sequence[str]:
-        """Read the stored jobs and resume control of those that still run.
+        """Read the stored jobs and resume control of those that are still running; return notes for
+        the administrator.
 
         Raises:
             SetupError: the folder cannot be used, or another platform process uses it.
@@ -356,10 +357,10 @@ class LocalScheduler:
         ]
 
     async def cancel(self, run: Run) -> None:
-        """Cancel a job, an array, or a task.
+        """Cancel a job, an array, or a task of an array.
 
         Raises:
-            SchedulerUnavailable: the end of a waiting job could not be stored.
+            SchedulerUnavailable: the cancellation of a pending job could not be stored.
         """
         engine = self._engine
         try:

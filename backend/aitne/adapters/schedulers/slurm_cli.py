@@ -103,8 +103,8 @@ class SlurmCliScheduler:
         return [*config.notes(sees_all=sees_all, account=account)]
 
     async def _sees_all(self, config: SlurmConfig, account: str) -> bool:
-        """Return True if the account that reads the queue sees other users' jobs under
-        PrivateData=jobs.
+        """Return True if ``account``, under which the queue is read, sees all users' jobs in spite
+        of PrivateData=jobs.
         """
         if account in ("root", config.slurm_user):
             return True
@@ -138,7 +138,7 @@ class SlurmCliScheduler:
         return await self._site.find(runs)
 
     async def cluster(self) -> Cluster:
-        """Return nodes, partitions, reservations and QOS."""
+        """Return the cluster's nodes, partitions and reservations, and the names of its QOS."""
         return await self._site.cluster()
 
     async def changed(self) -> None:

@@ -34,7 +34,8 @@ class StorageTools:
         return self._find(program) is not None
 
     def run(self, argv: Sequence[str], *, fails: bool = True) -> str:
-        """Run a program and return its output. If ``fails`` is False, its exit code is ignored.
+        """Run a program and return its output. If ``fails`` is False, the output is returned
+        whatever the exit code.
 
         Raises:
             ToolFailed: the program did not start, failed or did not answer in time.

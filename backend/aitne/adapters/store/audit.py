@@ -1,4 +1,4 @@
-"""Store of the audit log."""
+"""Store of the audit log, whose entries contain the hash of the previous entry."""
 
 from __future__ import annotations
 

@@ -370,7 +370,9 @@ async def _grant(
 def _note_image(
     tx: Transaction, image: Image, actor: str, what: str, before: Image | None = None
 ) -> None:
-    """Append an event for the users who may see the image, or could see it before the change."""
+    """Append an event that ``actor`` made the change ``what``, for users who may see the image now
+    or could see it ``before`` the change.
+    """
     seen_by = [version.projects for version in (image, before) if version is not None]
     about = {"name": image.name, "version": image.version, "what": what, "actor": actor}
     if not all(seen_by):

@@ -105,8 +105,8 @@ class Order:
         return self if cursor is None else self._read(cursor)[0]
 
     def columns(self, *, task_groups: bool = False) -> tuple[ColumnElement[Any], ...]:
-        """Return the columns to sort by. With ``task_groups`` a task group comes before the other
-        tasks of its array.
+        """Return the columns to sort by. With ``task_groups``, a task group (tasks that share a
+        row) comes before the other tasks of its array.
         """
         if self.descending:
             return self.key().desc(), _jobs.c.id.desc()

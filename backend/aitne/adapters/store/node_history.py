@@ -41,7 +41,7 @@ def news(
 
 
 async def write(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert changes of nodes' states into the history; do nothing if there are none."""
+    """Insert rows into the history of nodes' states; do nothing if there are none."""
     if rows:
         await tx.execute(insert(node_history), rows)
 

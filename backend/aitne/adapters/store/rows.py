@@ -39,7 +39,7 @@ def _spec(text: str) -> JobSpec:
 
 
 def job_of(row: RowMapping) -> Job:
-    """Return the job of a row with ``JOB_COLUMNS``."""
+    """Return the job that a row with the columns ``JOB_COLUMNS`` contains."""
     return Job.model_validate({**row, "spec": _spec(row["spec"])})
 
 

@@ -27,7 +27,8 @@ PASSED_ON = (
     "LD_LIBRARY_PATH",
     "XDG_RUNTIME_DIR",
 )
-"""Variables of a login environment that jobs may rely on; LC_* as well."""
+"""Variables of a login environment that jobs inherit from the platform's; LC_* are inherited, too.
+"""
 
 LOCAL_NODES = "AITNE_LOCAL_NODES"
 

@@ -1,4 +1,4 @@
-"""Outcome of a run, read from the files of its runner."""
+"""Outcome of a run, determined from the files that its runner wrote."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def plan(
     now: float,
     caps: Mapping[CapKey, Cap] | None = None,
 ) -> SchedulePlan:
-    """Decide which waiting tasks start now. ``waiting`` is in the order of submission, ``now`` in
-    seconds since 1970, ``caps`` are the limits of projects and members.
+    """Decide which pending tasks start now. ``waiting`` are these tasks in the order of submission,
+    ``now`` is in seconds since 1970, ``caps`` are the limits of projects and members.
     """
     result = SchedulePlan()
     free = FreeResources(nodes)

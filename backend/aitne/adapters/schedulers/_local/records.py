@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class LocalJobRecord(Frozen):
-    """A job as the ``local`` scheduler accepted it; only ``throttle`` changes."""
+    """Stored submission of a job to the ``local`` scheduler; only ``throttle`` can change later."""
 
     number: int
     """The job's number; for an array the number of its first task, from which the other tasks are

@@ -168,7 +168,9 @@ _START = re.compile(
 
 
 def parse_forecast(output: str) -> Forecast:
-    """Parse the output of a successful ``sbatch --test-only``."""
+    """Parse the output of a successful ``sbatch --test-only``: start time, nodes and partition,
+    which are unknown if the output does not contain them.
+    """
     match = _START.search(output)
     if match is None:
         return Forecast()

@@ -106,8 +106,8 @@ class Site:
             raise
 
     async def config(self) -> SlurmConfig:
-        """Return the site's configuration, which is at most ``_CONFIG_S`` old while Slurm
-        answers.
+        """Return the site's configuration, read at most ``_CONFIG_S`` seconds ago unless Slurm does
+        not answer.
         """
         now = time.monotonic()
         if self._config is None or now - self._config_at > _CONFIG_S:

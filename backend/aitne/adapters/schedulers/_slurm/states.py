@@ -53,12 +53,12 @@ opened). 22.05 also reports the first one for every end by a signal.
 def job_state(
     words: Iterable[str], reason: str = "None", *, begun: bool = True, signal: int | None = None
 ) -> tuple[JobState, TerminationReason | None]:
-    """Convert the words that Slurm reports together (``COMPLETED``, ``COMPLETING``) to the state
-    and the termination reason.
+    """Convert the words that Slurm reports for one job (such as ``COMPLETED`` and ``COMPLETING``
+    together) to its state and termination reason.
 
-    ``begun`` is True if the job ever had nodes; ``signal`` is the signal that ended its script, if
-    any. sacct's ``CANCELLED by 1001`` is accepted; an unknown word gives the state UNKNOWN, which is
-    never an end.
+    ``begun`` is True if the job was ever allocated nodes; ``signal`` is the signal that ended its
+    script, if any. sacct's ``CANCELLED by 1001`` is accepted. An unknown word gives the state
+    UNKNOWN, which is not terminal.
     """
     names = {word.partition(" ")[0].upper() for word in words}
     for flag, state in _FLAGS.items():

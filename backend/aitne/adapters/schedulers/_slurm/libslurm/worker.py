@@ -76,7 +76,7 @@ def _say(thing: Any) -> None:
 
 
 def main() -> None:
-    """Write the first message, then answer queries until stdin ends."""
+    """Write the first message (``WorkerHello``), then answer queries until stdin ends."""
     # pyslurm has no type annotations.
     pyslurm: Any = importlib.import_module("pyslurm")
     lacks = missing(pyslurm)

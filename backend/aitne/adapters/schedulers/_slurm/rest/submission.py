@@ -47,7 +47,9 @@ class _NoField(Exception):
 
 
 def number(value: int) -> Fields:
-    """Return the object by which the API represents a number that may also be unset or infinite."""
+    """Return the object with which the API represents a number, since a number in it can also be
+    unset or infinite.
+    """
     return {"set": True, "infinite": False, "number": value}
 
 

@@ -1,5 +1,5 @@
-"""Table of users' preferences for the portal, and the columns by which the table of jobs is sorted
-and filtered.
+"""Table of users' preferences for the portal, and the columns by which the portal's list of jobs is
+sorted and filtered.
 """
 
 from __future__ import annotations
