@@ -183,7 +183,7 @@ class SlurmScheduler(SlurmCliScheduler):
         self, rest: RestSession, runs: Sequence[Run]
     ) -> Sequence[SchedulerJob] | None:
         """Query the jobs one by one; return None if slurmctld no longer holds one of them under its
-        ID, or if one is an array.
+        ID, or if one is an array or was cancelled (Slurm's commands then give more details).
         """
         jobs: list[SchedulerJob] = []
         for run in runs:

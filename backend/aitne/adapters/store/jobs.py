@@ -339,7 +339,9 @@ def _conditions(job_filter: JobFilter, visible_to: str | None) -> list[ColumnEle
 
 
 def _more_conditions(job_filter: JobFilter) -> Iterator[ColumnElement[bool]]:
-    """Yield the SQL conditions of the filter on jobs' resources, images, templates and nodes."""
+    """Yield the SQL conditions of the filter on jobs' templates, images, nodes, times of creation
+    and resources.
+    """
     if job_filter.template is not None:
         yield _jobs.c.template == job_filter.template
     if job_filter.image is not None:
